@@ -22,6 +22,8 @@
 //! - in ProbeRTT, BBR reduced the window only with ACKs that delivered data, and restored it
 //!   likewise (until 4.19).
 
+use alloc::vec::Vec;
+
 /// A release of Linux: `Kernel(6, 12)`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Kernel(pub u16, pub u16);
@@ -39,6 +41,11 @@ pub const KERNELS: &[(&str, Kernel)] = &[
     ("linux-5.15", LINUX_5_15),
     ("linux-4.15", LINUX_4_15),
 ];
+
+/// The names of the releases a scenario may name.
+pub fn releases() -> Vec<&'static str> {
+    KERNELS.iter().map(|(name, _)| *name).collect()
+}
 
 impl Default for Kernel {
     fn default() -> Kernel {

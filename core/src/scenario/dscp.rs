@@ -4,6 +4,19 @@ use super::error::{Collector, Fix};
 use super::read::Field;
 use super::value::{Node, Value};
 use super::write::quote;
+use alloc::format;
+use alloc::string::String;
+
+/// The default code point.
+pub(super) const USUAL: u8 = 0;
+/// The valid code points in words.
+pub(super) const KNOWN: &str = "BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
+
+/// The default in a scenario's notation.
+pub(super) fn usual() -> String {
+    let name = NAMES.iter().find(|(_, value)| *value == USUAL);
+    name.map_or_else(String::new, |(name, _)| (*name).into())
+}
 
 /// Names and values.
 const NAMES: &[(&str, u8)] = &[
@@ -52,11 +65,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     let found = NAMES.iter().find(|(known, _)| known == name);
     if found.is_none() {
         if let Ok(number @ 0..=63) = name.trim().parse::<u8>() {
-            out.refuse(
-                f,
-                "is a number in quotes",
-                Fix::Value(alloc::format!("{number}")),
-            );
+            out.refuse(f, "is a number in quotes", Fix::Value(format!("{number}")));
             return None;
         }
         let upper = NAMES
@@ -71,7 +80,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
                 .map(|(known, _)| *known)
                 .find(|known| class(known))
         });
-        let problem = "is not a code point: BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
+        let problem = format!("is not a code point: {KNOWN}");
         out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
     }
     found.map(|(_, value)| *value)

@@ -3,6 +3,7 @@
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
 use super::model::offers;
+use super::nested::default_of;
 use super::parse::{DAY, FRAME, HOUR, Known, missing, optional, section, sections};
 use super::quantity::within;
 use super::read::{Field, Section};
@@ -11,15 +12,29 @@ use super::varying;
 use super::write::{Entries, choice_node, put, put_all, quote, write, write_some};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
 use crate::net::{link, loss};
-use crate::param::Params;
 use crate::units::{Bytes, Rate, Span, format_bytes, format_rate};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-const MOST_BDP: f64 = 10_000.0;
+/// The default queue discipline of a hop.
+pub(super) const QUEUE: &str = "fifo";
 /// Maximum number of hops.
-const MOST_HOPS: usize = 16;
+pub(super) const MOST_HOPS: usize = 16;
+const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
+const MOST_PACKETS: u64 = 10_000_000;
+const MOST_BDP: f64 = 10_000.0;
+
+/// The valid buffers in words.
+pub(super) fn buffer_range() -> String {
+    let (least, most) = (format_bytes(FRAME), format_bytes(MOST_BUFFER));
+    format!("{least} to {most}, 1p to {MOST_PACKETS}p, above 0bdp to {MOST_BDP}bdp")
+}
+
+/// The discipline called `kind` with its defaults.
+pub(super) fn usual_queue(kind: &str, known: &Known) -> Choice {
+    default_of(kind, &known.queues).unwrap_or_else(|| Choice::new(kind, &[], &[]))
+}
 
 /// `[path]`.
 pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
@@ -114,17 +129,9 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         |f| out.quantity(&f, "ms", Span::ZERO, whole),
     );
     let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
-    let fifo = || Choice {
-        kind: "fifo".into(),
-        params: known
-            .queues
-            .iter()
-            .find(|offer| offer.name == "fifo")
-            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
-    };
     let queue = match s.field("queue") {
         Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
-        None => Some(fifo()),
+        None => Some(usual_queue(QUEUE, known)),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
     if let (Some(Some(_)), Some(Link::ShapeAverage { .. } | Link::ShapePeak { .. }), Some(f)) =
@@ -221,9 +228,9 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 return Some(Buffer::Bdp(x));
             }
             let problem = if good {
-                "has a unit that must be written bdp"
+                "has a unit that must be written bdp".into()
             } else {
-                "must be above 0bdp and at most 10000bdp"
+                format!("must be above 0bdp and at most {MOST_BDP}bdp")
             };
             let fix = if good {
                 x
@@ -238,8 +245,8 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
         "p" | "pkt" | "pkts" | "packet" | "packets" => {
             let n: Option<u64> = number.parse().ok();
             match n {
-                Some(n @ 1..=10_000_000) if unit == "p" => return Some(Buffer::Packets(n)),
-                Some(n @ 1..=10_000_000) => {
+                Some(n @ 1..=MOST_PACKETS) if unit == "p" => return Some(Buffer::Packets(n)),
+                Some(n @ 1..=MOST_PACKETS) => {
                     out.refuse(
                         f,
                         "has a unit that must be written p",
@@ -249,10 +256,10 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 _ => {
                     let near = number
                         .parse::<f64>()
-                        .map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
+                        .map_or(1000.0, |x| libm::round(x).clamp(1.0, MOST_PACKETS as f64));
                     out.refuse(
                         f,
-                        "must be whole packets from 1p to 10000000p",
+                        format!("must be whole packets from 1p to {MOST_PACKETS}p"),
                         Fix::Value(quote(&format!("{near}p"))),
                     );
                 }
@@ -282,7 +289,6 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
         },
     }
 }
-const MOST_BUFFER: Bytes = Bytes::new(1_000_000_000_000);
 
 /// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
 pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {

@@ -9,7 +9,7 @@ use super::schema::Values;
 use super::value::{Node, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, Link, hop};
-use crate::kernel::{KERNELS, Kernel};
+use crate::kernel::{KERNELS, Kernel, releases};
 use crate::param::Params;
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
@@ -59,6 +59,13 @@ pub struct HostSpec {
     pub keys: Params,
 }
 
+/// Default number of super-packets in the ring of an interface.
+pub(super) const RING: u32 = 256;
+/// Default queue discipline of an interface.
+pub(super) const QDISC: &str = "pfifo_fast";
+/// Links of an interface; the first is the default.
+pub(super) const LINKS: [&str; 2] = ["serial", "htb"];
+
 /// The sender's own interface: all flows and pings share it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Nic {
@@ -83,10 +90,10 @@ impl Nic {
     pub fn new(rate: Rate) -> Nic {
         Nic {
             rate,
-            ring: 256,
+            ring: RING,
             bql: true,
             tsq: SmallQueues::ByRate,
-            qdisc: Choice::new("pfifo_fast", pfifo_fast::PARAMS, &[]),
+            qdisc: Choice::new(QDISC, pfifo_fast::PARAMS, &[]),
             buffer: None,
             link: Link::Serial,
         }
@@ -109,6 +116,17 @@ const MOST: Bytes = Bytes::new(1 << 31);
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
+
+/// The valid sizes of `rmem`, `wmem` and `tsq` in words.
+pub(super) fn buffer_range() -> String {
+    format!("{} to {}", format_bytes(LEAST), format_bytes(MOST))
+}
+
+/// The valid values of `gso` in words.
+pub(super) fn gso_range() -> String {
+    let (least, most) = (format_bytes(GSO_LEAST), format_bytes(GSO_MOST));
+    format!("on, off, 1p to {GSO_MOST_SEGMENTS}p, {least} to {most}")
+}
 
 impl HostSpec {
     /// The release that it runs.
@@ -312,7 +330,7 @@ fn nic(
         }
         out.refuse(
             &f,
-            "is not a link of an interface; known: serial, htb",
+            format!("is not a link of an interface; known: {}", listed(&LINKS)),
             Fix::Value(quote("htb")),
         );
         None
@@ -348,7 +366,7 @@ fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
     if Kernel::named(like).is_some() {
         return Some(like.into());
     }
-    let names: Vec<&'static str> = KERNELS.iter().map(|(name, _)| *name).collect();
+    let names = releases();
     let problem = match like.strip_prefix("linux-") {
         Some(_) => "is not supported by this version; supported",
         None => "is not a known host; known",
@@ -411,7 +429,8 @@ fn gso(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Gso> {
     }
 }
 
-fn gso_text(gso: Gso) -> String {
+/// The inverse of `gso`.
+pub(super) fn gso_text(gso: Gso) -> String {
     match gso {
         Gso::On => "on".into(),
         Gso::Off => "off".into(),
@@ -421,7 +440,7 @@ fn gso_text(gso: Gso) -> String {
 }
 
 /// `128KiB…512MiB`.
-fn range_text(default: Bytes, max: Bytes) -> String {
+pub(super) fn range_text(default: Bytes, max: Bytes) -> String {
     format!("{}…{}", format_bytes(default), format_bytes(max))
 }
 

@@ -21,7 +21,7 @@ use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
 use crate::units::{Bytes, Span, format_span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A full frame: the minimum of a buffer or a bucket, because otherwise no full packet passes.
@@ -29,6 +29,9 @@ pub(super) const FRAME: Bytes = Bytes::new(1514);
 pub(super) const DAY: Span = Span::s(24 * 3600);
 pub(super) const HOUR: Span = Span::s(3600);
 pub(super) const MOST_FLOWS: u64 = 100_000;
+/// Maximum number of characters of a title, and of the name of a flow or a station.
+pub(super) const MOST_TITLE: usize = 200;
+pub(super) const MOST_NAME: usize = 64;
 const DIRECTIONS: [(&str, Direction); 2] = [("down", Direction::Down), ("up", Direction::Up)];
 
 impl Scenario {
@@ -133,7 +136,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     out.known_keys(&top);
 
     let title = optional(top.field("title"), String::new(), |f| {
-        out.text(&f, 200).map(Into::into)
+        out.text(&f, MOST_TITLE).map(Into::into)
     });
     let mut values = out.values(&top);
     let duration: Option<Span> = values.optional("duration");
@@ -596,7 +599,7 @@ fn flow(
         }
         _ => Some(()),
     };
-    let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
+    let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
     let host = far_host(out, s, &mut values, wifi.is_some());
     let wants = cc.as_ref().is_some_and(|cc| {
         let needs = known.needs_of(&cc.kind);
@@ -617,23 +620,7 @@ fn flow(
     let off = ecn == EcnEnds::Asked && host_ecn == EcnMode::Off;
     let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
-        let id = out.text(&f, 64)?;
-        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if id.is_empty() || !id.chars().all(fine) {
-            let cleaned: String = id.chars().map(|c| if fine(c) { c } else { '_' }).collect();
-            let fix = if cleaned.is_empty() {
-                "a".into()
-            } else {
-                cleaned
-            };
-            out.refuse(
-                &f,
-                "is not an id: letters, digits, _ - .",
-                Fix::Value(quote(&fix)),
-            );
-            return None;
-        }
-        Some(Some(id.to_string()))
+        out.name(&f, MOST_NAME, "an id", "a").map(Some)
     });
     let (start, stop, restart) = times?;
     upwards.and(negotiable)?;
@@ -719,7 +706,7 @@ fn probes(
         .iter()
         .map(|s| {
             let mut values = out.values(s);
-            let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
+            let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
             let host = far_host(out, s, &mut values, wifi.is_some());
             let stations = wifi::stations(out, s, wifi)?.into_iter();
             let (dscp, host) = (dscp?, host?);

@@ -2,8 +2,9 @@
 //! the lists and the documentation need.
 //!
 //! A key whose value is described completely by a kind of value is read and written by its row. The
-//! code of a section takes the value into a field, or leaves it in the `keys` of the section. A
-//! [`Form::Custom`] key is read by the code of its section; its row only documents it.
+//! code of a section takes the value into a field, or leaves it in the `keys` of the section. Other
+//! keys are read by the code of their section. Their rows contain the constants that this code
+//! uses, so that each default and each range is stated once.
 //!
 //! The table of all rows is [`keys`](super::keys).
 
@@ -13,7 +14,7 @@ use super::model::offers;
 use super::parse::missing;
 use super::read::{Field, Section, unit_of};
 use super::value;
-use super::write::{inline, param_node};
+use super::write::{inline, param_node, quote};
 use crate::net::ElementKind;
 use crate::param::{Choice, Kind, Param, Params, Value};
 use crate::units::{Bytes, Rate, Span};
@@ -39,6 +40,25 @@ pub enum Form {
         /// The short forms: `probability or { kind, parameters }`.
         takes: &'static str,
     },
+    /// A text of at most so many characters, with the description of its absence.
+    Text(usize, &'static str),
+    /// A name of at most so many letters, digits, `_`, `-` and `.`, with the description of its
+    /// absence.
+    Name(usize, &'static str),
+    /// A model of a registry, bare or with parameters: the name of the default, or the description
+    /// of its absence.
+    Registered(&'static str),
+    /// A section, with the description of its absence.
+    Section(&'static str),
+    /// A list of sections.
+    Sections {
+        /// The type: `list of sections`, or the keys of an entry that is often written inline.
+        takes: &'static str,
+        /// The maximum number of entries; `None` without a maximum of its own.
+        most: Option<usize>,
+        /// The description of its absence.
+        absent: &'static str,
+    },
     /// A value that the code of the section reads and writes, described in words.
     Custom {
         /// Type of the value: `time`, `rate`, `bytes`, `count` …
@@ -46,6 +66,24 @@ pub enum Form {
         /// The default; `required` where there is none.
         default: &'static str,
     },
+}
+
+/// Words of a row.
+#[derive(Copy, Clone)]
+enum Words {
+    /// The same in every version.
+    Fixed(&'static str),
+    /// Made from the constants that the code of the section uses.
+    Made(fn() -> String),
+}
+
+impl Words {
+    fn text(self) -> String {
+        match self {
+            Words::Fixed(text) => text.into(),
+            Words::Made(text) => text(),
+        }
+    }
 }
 
 /// One key.
@@ -58,7 +96,9 @@ pub struct Key {
     /// Type, default and range.
     pub form: Form,
     /// The range in words, if the form does not contain it.
-    range: Option<&'static str>,
+    range: Option<Words>,
+    /// The description of its absence, if it is made from constants.
+    absent: Option<fn() -> String>,
     /// The unit that is proposed for a number without unit; empty: that of the default.
     unit: &'static str,
     /// One line of help.
@@ -79,6 +119,80 @@ pub(super) const fn custom(
     help: &'static str,
 ) -> Key {
     row(section, name, Form::Custom { takes, default }, help)
+}
+
+/// A key that the code of its section reads and writes, whose default is a constant of this code.
+pub(super) const fn made(
+    section: &'static str,
+    name: &'static str,
+    takes: &'static str,
+    default: fn() -> String,
+    help: &'static str,
+) -> Key {
+    custom(section, name, takes, "", help).usually(default)
+}
+
+/// A text of at most `most` characters.
+pub(super) const fn text(
+    section: &'static str,
+    name: &'static str,
+    most: usize,
+    absent: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Text(most, absent), help)
+}
+
+/// A name of at most `most` characters, read by [`Collector::name`].
+pub(super) const fn named(
+    section: &'static str,
+    name: &'static str,
+    most: usize,
+    absent: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Name(most, absent), help)
+}
+
+/// A model of a registry.
+pub(super) const fn registered(
+    section: &'static str,
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Registered(default), help)
+}
+
+/// A section of its own.
+pub(super) const fn section(
+    section: &'static str,
+    name: &'static str,
+    absent: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Section(absent), help)
+}
+
+/// A list of sections.
+pub(super) const fn sections(
+    section: &'static str,
+    name: &'static str,
+    takes: &'static str,
+    most: Option<usize>,
+    absent: &'static str,
+    help: &'static str,
+) -> Key {
+    row(
+        section,
+        name,
+        Form::Sections {
+            takes,
+            most,
+            absent,
+        },
+        help,
+    )
 }
 
 /// A key with a default.
@@ -129,6 +243,7 @@ const fn row(section: &'static str, name: &'static str, form: Form, help: &'stat
         name,
         form,
         range: None,
+        absent: None,
         unit: "",
         help,
         built: true,
@@ -140,7 +255,21 @@ impl Key {
     /// The range in words.
     pub(super) const fn within(self, range: &'static str) -> Key {
         Key {
-            range: Some(range),
+            range: Some(Words::Fixed(range)),
+            ..self
+        }
+    }
+    /// The range in words, made from the constants that the code of the section uses.
+    pub(super) const fn ranging(self, range: fn() -> String) -> Key {
+        Key {
+            range: Some(Words::Made(range)),
+            ..self
+        }
+    }
+    /// The description of its absence, made from the constants that the code of the section uses.
+    pub(super) const fn usually(self, absent: fn() -> String) -> Key {
+        Key {
+            absent: Some(absent),
             ..self
         }
     }
@@ -167,13 +296,21 @@ impl Key {
     fn kind(&self) -> Option<&Kind> {
         match &self.form {
             Form::Plain(kind) | Form::Required(kind) | Form::Optional(kind, _) => Some(kind),
-            Form::Model { .. } | Form::Custom { .. } => None,
+            _ => None,
         }
     }
     /// Type of the value: `time`, `rate`, `bytes`, `count` …
     pub fn takes(&self) -> &'static str {
         match (&self.form, self.kind()) {
-            (Form::Model { takes, .. } | Form::Custom { takes, .. }, _) => takes,
+            (
+                Form::Model { takes, .. }
+                | Form::Sections { takes, .. }
+                | Form::Custom { takes, .. },
+                _,
+            ) => takes,
+            (Form::Text(..) | Form::Name(..), _) => "text",
+            (Form::Registered(_), _) => "name or { kind, parameters }",
+            (Form::Section(_), _) => "section",
             (_, Some(Kind::Bool(_)) | None) => "boolean",
             (_, Some(Kind::Word(_))) => "choice",
             (_, Some(kind)) => kind.what(),
@@ -181,8 +318,19 @@ impl Key {
     }
     /// The default in words; `required` where there is none.
     pub fn default(&self) -> String {
+        if let Some(absent) = self.absent {
+            return absent();
+        }
         match &self.form {
-            Form::Custom { default, .. } | Form::Optional(_, default) => String::from(*default),
+            Form::Custom {
+                default: absent, ..
+            }
+            | Form::Optional(_, absent)
+            | Form::Text(_, absent)
+            | Form::Name(_, absent)
+            | Form::Registered(absent)
+            | Form::Section(absent)
+            | Form::Sections { absent, .. } => String::from(*absent),
             Form::Model { .. } => "none".into(),
             Form::Required(_) => "required".into(),
             Form::Plain(kind) => written(&kind.default()),
@@ -191,8 +339,15 @@ impl Key {
     /// The valid values in words.
     pub fn range(&self) -> String {
         match (self.range, self.kind()) {
-            (Some(range), _) => String::from(range),
-            (None, None) => String::new(),
+            (Some(range), _) => range.text(),
+            (None, None) => match self.form {
+                Form::Text(most, _) => format!("up to {most} characters"),
+                Form::Name(most, _) => format!("up to {most} letters, digits, _ - ."),
+                Form::Sections {
+                    most: Some(most), ..
+                } => format!("up to {most}"),
+                _ => String::new(),
+            },
             (None, Some(Kind::Bool(_))) => "true, false".into(),
             (None, Some(Kind::Probability(_))) => "0 to 1, or 0% to 100%".into(),
             (None, Some(Kind::Word(words))) => words.join(", "),
@@ -213,7 +368,7 @@ impl Key {
     /// Returns whether the value stays in the `keys` of the section unless the section's code takes
     /// it.
     pub(super) fn is_kept(&self) -> bool {
-        !matches!(self.form, Form::Custom { .. })
+        self.kind().is_some() || matches!(self.form, Form::Model { .. })
     }
     /// Returns whether it is a key of the whole path and of no hop.
     pub(super) fn is_of_the_whole_path(&self) -> bool {
@@ -360,6 +515,29 @@ impl Collector<'_> {
             }
         }
         Values { read, wrong }
+    }
+    /// A name of at most `most` characters; `what` is its description in the message, `example`
+    /// replaces an empty one.
+    pub fn name(
+        &mut self,
+        f: &Field<'_>,
+        most: usize,
+        what: &str,
+        example: &str,
+    ) -> Option<String> {
+        let name = self.text(f, most)?;
+        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if !name.is_empty() && name.chars().all(fine) {
+            return Some(name.into());
+        }
+        let cleaned: String = name
+            .chars()
+            .map(|c| if fine(c) { c } else { '_' })
+            .collect();
+        let fix = if name.is_empty() { example } else { &cleaned };
+        let problem = format!("is not {what}: letters, digits, _ - .");
+        self.refuse(f, problem, Fix::Value(quote(fix)));
+        None
     }
     /// The value of one key.
     fn value_of(&mut self, f: &Field<'_>, key: &'static Key) -> Option<Value> {

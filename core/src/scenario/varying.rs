@@ -15,7 +15,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Maximum number of steps and outages of a hop.
-const MOST_STEPS: usize = 100_000;
+pub(super) const MOST_STEPS: usize = 100_000;
+/// Maximum number of characters of the name of a file.
+pub(super) const MOST_FILE_NAME: usize = 4096;
 
 /// Reads a scenario's files: returns the text of a file, or the problem in words for a person.
 /// Names are as in the scenario; the driver resolves relative names.
@@ -118,7 +120,7 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
             true,
         ),
     };
-    let name = String::from(out.text(&file, 4096)?);
+    let name = String::from(out.text(&file, MOST_FILE_NAME)?);
     let text = match (out.files)(&name) {
         Ok(text) => text,
         Err(problem) => {

@@ -2,7 +2,8 @@
 //! written.
 
 use super::error::{Collector, Fix};
-use super::parse::{Known, missing, optional, section, sections};
+use super::hop::usual_queue;
+use super::parse::{Known, MOST_NAME, missing, optional, section, sections};
 use super::read::{Field, Section};
 use super::schema::Values;
 use super::value::Node;
@@ -11,7 +12,6 @@ use super::{Choice, Speed, StationSpec, WifiSpec};
 use crate::net::wifi::ampdu::Limits;
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack};
-use crate::param::Params;
 use crate::units::format_rate;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -27,8 +27,32 @@ const STANDARDS: [(&str, Standard); 2] = [("n", Standard::N), ("ac", Standard::A
 const BANDS: [(&str, Band); 2] = [("5GHz", Band::Ghz5), ("2.4GHz", Band::Ghz2)];
 const CONTROLS: [(&str, bool); 2] = [("fixed", false), ("minstrel", true)];
 /// Default signal-to-noise ratio: every MCS of 802.11n works.
-const SNR_DB: f64 = 40.0;
+pub(super) const SNR_DB: f64 = 40.0;
+const LEAST_SNR_DB: f64 = 0.0;
+const MOST_SNR_DB: f64 = 60.0;
+/// The default queue discipline of the stack `before`.
+pub(super) const QDISC: &str = "pfifo_fast";
+/// Maximum number of characters of the `station` of a flow or a probe: a name with its number.
+pub(super) const MOST_STATION: usize = 80;
 const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
+
+/// A ratio in a scenario's notation.
+pub(super) fn decibels(db: f64) -> String {
+    format!("{db}dB")
+}
+
+/// The valid signal-to-noise ratios in words.
+pub(super) fn snr_range() -> String {
+    format!("{} to {}", decibels(LEAST_SNR_DB), decibels(MOST_SNR_DB))
+}
+
+/// The highest MCS of a standard; that of 802.11n contains the number of streams.
+pub(super) fn most_mcs(standard: Standard) -> u64 {
+    match standard {
+        Standard::N => 31,
+        Standard::Ac => 9,
+    }
+}
 
 fn name_of<T: PartialEq + Copy>(names: &[(&'static str, T)], value: T) -> &'static str {
     let found = names.iter().find(|(_, known)| *known == value);
@@ -79,7 +103,7 @@ pub(super) fn stations(
             missing(out, s, "station", &line)
         }
         (Some(f), Some(wifi)) => {
-            let found = wifi.named(out.text(&f, 80)?);
+            let found = wifi.named(out.text(&f, MOST_STATION)?);
             if found.is_empty() {
                 let mut names: Vec<&str> = wifi.names.iter().map(String::as_str).collect();
                 names.dedup();
@@ -117,17 +141,9 @@ pub(super) fn read(
     let wrong = values.is_wrong("stack");
     let stack = values.word("stack", &STACKS);
     let before = wrong || stack == Stack::Before;
-    let plain = || Choice {
-        kind: "pfifo_fast".into(),
-        params: known
-            .queues
-            .iter()
-            .find(|offer| offer.name == "pfifo_fast")
-            .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
-    };
     let qdisc = optional(
         s.field("qdisc").filter(|f| old(out, f, before)),
-        plain(),
+        usual_queue(QDISC, known),
         |f| out.choice(&f, "queue", &known.queues, &[]),
     );
     if let Some(f) = s.field("driver") {
@@ -251,28 +267,7 @@ fn station(
 ) -> Option<(StationSpec, u64)> {
     let name = match s.field("name") {
         None => missing(out, s, "name", "name = \"near\""),
-        Some(f) => {
-            let name = out.text(&f, 64)?;
-            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-            if name.is_empty() || !name.chars().all(fine) {
-                let cleaned: String = name
-                    .chars()
-                    .map(|c| if fine(c) { c } else { '_' })
-                    .collect();
-                let fix = if cleaned.is_empty() {
-                    "near".into()
-                } else {
-                    cleaned
-                };
-                out.refuse(
-                    &f,
-                    "is not a name: letters, digits, _ - .",
-                    Fix::Value(quote(&fix)),
-                );
-                return None;
-            }
-            Some(name.to_string())
-        }
+        Some(f) => Some(out.name(&f, MOST_NAME, "a name", "near")?),
     };
     let mut values = out.values(s);
     let speed = speed(out, s, wifi, &mut values);
@@ -312,11 +307,11 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<
     let number = text
         .strip_suffix("dB")
         .and_then(|number| number.trim().parse::<f64>().ok());
-    let fine = number.filter(|db| (0.0..=60.0).contains(db));
+    let fine = number.filter(|db| (LEAST_SNR_DB..=MOST_SNR_DB).contains(db));
     if fine.is_none() {
         out.refuse(
             &f,
-            "is not a signal-to-noise ratio from 0dB to 60dB",
+            format!("is not a signal-to-noise ratio from {}", snr_range()),
             Fix::Value(quote("25dB")),
         );
     }
@@ -359,8 +354,7 @@ fn speed(
     let Some(f) = s.field("mcs") else {
         return missing(out, s, "mcs", "mcs = 7");
     };
-    let most = if wifi.standard == Standard::N { 31 } else { 9 };
-    let index = out.count(&f, 0, most)? as u8;
+    let index = out.count(&f, 0, most_mcs(wifi.standard))? as u8;
     let streams = match (wifi.standard, s.field("streams")) {
         (Standard::N, Some(f)) => {
             out.refuse(
@@ -410,7 +404,7 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
         put(&mut e, "name", Node::string(station.name.clone()));
         if let Some(db) = station.snr_db {
             put(&mut e, "rate_control", Node::string("minstrel"));
-            put(&mut e, "snr", Node::string(format!("{db}dB")));
+            put(&mut e, "snr", Node::string(decibels(db)));
         }
         match station.speed {
             Speed::Legacy(rate) => write(&mut e, "rate", &rate),

@@ -1,15 +1,17 @@
 //! The keys of `[[flow]]` and `[[probe]]`.
 
 use crate::param::Kind;
-use crate::scenario::parse::{DAY, MOST_FLOWS};
-use crate::scenario::schema::{Key, custom, optional, plain, required};
+use crate::scenario::dscp;
+use crate::scenario::parse::{DAY, MOST_FLOWS, MOST_NAME};
+use crate::scenario::schema::{Key, made, named, optional, plain, registered, required, text};
+use crate::scenario::wifi::MOST_STATION;
 use crate::units::{Bytes, Span};
+use alloc::format;
 
 pub(super) const KEYS: &[Key] = &[
-    custom(
+    registered(
         "flow",
         "cc",
-        "name or { kind, parameters }",
         "required; a workload has its own",
         "congestion control",
     ),
@@ -19,7 +21,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Count(1, 1, MOST_FLOWS),
         "number of identical flows",
     )
-    .within("1 to 100000, for all flows together"),
+    .ranging(|| format!("1 to {MOST_FLOWS}, for all flows together")),
     plain(
         "flow",
         "rtt",
@@ -63,14 +65,13 @@ pub(super) const KEYS: &[Key] = &[
         "bytes to transfer",
     )
     .within("1B to 1000000GB"),
-    custom(
+    named(
         "flow",
         "id",
-        "text",
+        MOST_NAME,
         "<cc><n>",
         "name of the flow; with a count, a number is appended: 0, 1, 2 …",
-    )
-    .within("up to 64 letters, digits, _ - ."),
+    ),
     optional(
         "flow",
         "ecn",
@@ -86,18 +87,17 @@ pub(super) const KEYS: &[Key] = &[
         "direction of the data: down over the hops of the path, or up over the reverse hop",
     )
     .within("down, up; up needs [path.reverse]"),
-    custom(
+    made(
         "flow",
         "dscp",
         "name or count",
-        "BE",
+        dscp::usual,
         "differentiated-services code point (DSCP) of the packets, including ACKs",
     )
-    .within("BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63"),
-    custom(
+    .within(dscp::KNOWN),
+    registered(
         "flow",
         "workload",
-        "name or { kind, parameters }",
         "unlimited data",
         "application of the flow: web pages, calls, transfers with random arrivals",
     )
@@ -110,10 +110,10 @@ pub(super) const KEYS: &[Key] = &[
         "number of the host at the far end; flows with the same number share one address",
     )
     .within("1 to 63; needs a path"),
-    custom(
+    text(
         "flow",
         "station",
-        "text",
+        MOST_STATION,
         "the only station",
         "station of the flow; with a group of stations, each one has such a flow",
     )
@@ -126,10 +126,10 @@ pub(super) const KEYS: &[Key] = &[
         "number of the host at the far end that responds",
     )
     .within("1 to 63; needs a path"),
-    custom(
+    text(
         "probe",
         "station",
-        "text",
+        MOST_STATION,
         "the only station",
         "station that responds; with a group of stations, each one has such a probe",
     )
@@ -146,12 +146,12 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::ms(20), Span::us(100), Span::s(3600)),
         "time between two probe packets",
     ),
-    custom(
+    made(
         "probe",
         "dscp",
         "name or count",
-        "BE",
+        dscp::usual,
         "DSCP of the probe packets and of their responses",
     )
-    .within("BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63"),
+    .within(dscp::KNOWN),
 ];

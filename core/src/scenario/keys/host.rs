@@ -1,18 +1,22 @@
 //! The keys of `[host]`.
 
+use crate::kernel::{KERNELS, releases};
 use crate::param::Kind;
-use crate::scenario::schema::{Key, custom, optional, plain};
+use crate::scenario::schema::{Key, custom, made, optional, plain, registered};
+use crate::scenario::{hop, host};
+use crate::tcp::Config;
 use crate::units::{Bytes, Rate, Span};
+use alloc::format;
 
 pub(super) const KEYS: &[Key] = &[
-    custom(
+    made(
         "host",
         "like",
         "choice",
-        "linux-6.12",
+        || KERNELS[0].0.into(),
         "Linux release whose TCP rules the host follows; rules of later releases are off",
     )
-    .within("linux-6.12, linux-5.15, linux-4.15"),
+    .ranging(|| releases().join(", ")),
     plain(
         "host",
         "iw",
@@ -39,15 +43,15 @@ pub(super) const KEYS: &[Key] = &[
         "paced flows; auto: those whose congestion control requests it; off: none; fq: all, as \
          with the qdisc fq at the sender",
     ),
-    custom(
+    made(
         "host",
         "gso",
         "on, off, packets or bytes",
-        "on",
+        || host::gso_text(Config::default().gso),
         "largest super-packet, and thus the largest burst; on: 64KiB; off: one segment; otherwise \
          a limit",
     )
-    .within("on, off, 1p to 65535p, 1514B to 64KiB"),
+    .ranging(host::gso_range),
     plain(
         "host",
         "autosize",
@@ -63,22 +67,22 @@ pub(super) const KEYS: &[Key] = &[
         "bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is about 1 ms; \
          Wi-Fi drivers use 8 or 7",
     ),
-    custom(
+    made(
         "host",
         "rmem",
         "bytes…bytes",
-        "128KiB…512MiB",
+        || host::range_text(Config::default().rmem_default, Config::default().rmem_max),
         "receive buffer: initial size…maximum",
     )
-    .within("4KiB to 2GiB"),
-    custom(
+    .ranging(host::buffer_range),
+    made(
         "host",
         "wmem",
         "bytes…bytes",
-        "16KiB…512MiB",
+        || host::range_text(Config::default().wmem_default, Config::default().wmem_max),
         "send buffer: initial size…maximum",
     )
-    .within("4KiB to 2GiB"),
+    .ranging(host::buffer_range),
     plain(
         "host",
         "notsent_lowat",
@@ -113,10 +117,11 @@ pub(super) const KEYS: &[Key] = &[
     optional(
         "host",
         "ring",
-        Kind::Count(256, 1, 65_536),
-        "256 with nic",
+        Kind::Count(host::RING as u64, 1, 65_536),
+        "",
         "super-packets that the transmit ring of the interface holds; needs nic",
-    ),
+    )
+    .usually(|| format!("{} with nic", host::RING)),
     plain(
         "host",
         "bql",
@@ -131,12 +136,11 @@ pub(super) const KEYS: &[Key] = &[
         "TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the rest \
          waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs nic",
     )
-    .within("true, false, 4KiB to 2GiB"),
-    custom(
+    .ranging(|| format!("true, false, {}", host::buffer_range())),
+    registered(
         "host",
         "qdisc",
-        "name or { kind, parameters }",
-        "pfifo_fast",
+        host::QDISC,
         "queue discipline of the interface, one of those for a path; needs nic",
     ),
     custom(
@@ -147,16 +151,15 @@ pub(super) const KEYS: &[Key] = &[
         "limit of the interface's queue discipline, where a super-packet counts as one packet \
          (txqueuelen of pfifo_fast); needs nic",
     )
-    .within("1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp"),
-    custom(
+    .ranging(hop::buffer_range),
+    registered(
         "host",
         "link",
-        "name or { kind, parameters }",
-        "serial",
+        host::LINKS[0],
         "mechanism that limits the rate of the interface: a serial line, or a class of htb in \
          front of a device without delay; needs nic",
     )
-    .within("serial, htb"),
+    .ranging(|| host::LINKS.join(", ")),
     plain(
         "host",
         "ecn",

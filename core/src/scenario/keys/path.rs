@@ -1,10 +1,16 @@
 //! The keys of `[path]`, its hops and its lists.
 
-use crate::net::{bernoulli, jitter, loss, policer, reorder};
+use crate::net::{bernoulli, jitter, link, loss, policer, reorder};
 use crate::param::Kind;
+use crate::scenario::hop;
 use crate::scenario::parse::{DAY, HOUR};
-use crate::scenario::schema::{Key, custom, model, optional, plain, required};
+use crate::scenario::schema::{
+    Key, custom, model, optional, plain, registered, required, section, sections, text,
+};
+use crate::scenario::varying::{MOST_FILE_NAME, MOST_STEPS};
 use crate::units::{Rate, Span};
+use alloc::format;
+use alloc::vec::Vec;
 
 pub(super) const KEYS: &[Key] = &[
     optional(
@@ -37,22 +43,23 @@ pub(super) const KEYS: &[Key] = &[
         "the default limit of the queue discipline",
         "buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products (0.5bdp)",
     )
-    .within("1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp"),
-    custom(
+    .ranging(hop::buffer_range),
+    registered(
         "path",
         "queue",
-        "name or { kind, parameters }",
-        "fifo",
+        hop::QUEUE,
         "queue discipline of the bottleneck",
     ),
-    custom(
+    registered(
         "path",
         "link",
-        "name or { kind, parameters }",
-        "serial",
+        link::KINDS[0].name,
         "mechanism that limits the rate: a serial line or a shaper",
     )
-    .within("serial, tbf, htb, shape_average, shape_peak"),
+    .ranging(|| {
+        let names: Vec<&str> = link::KINDS.iter().map(|kind| kind.name).collect();
+        names.join(", ")
+    }),
     plain(
         "path",
         "offload",
@@ -82,17 +89,19 @@ pub(super) const KEYS: &[Key] = &[
         "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) \
          or packet",
     ),
-    custom(
+    sections(
         "path",
         "steps",
         "list of { at, rate }",
+        Some(MOST_STEPS),
         "none",
         "changes of the rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
     ),
-    custom(
+    sections(
         "path",
         "outages",
         "list of { at, lasts }",
+        Some(MOST_STEPS),
         "none",
         "times without any transmission: [{ at = \"20s\", lasts = \"2s\" }]",
     ),
@@ -144,24 +153,24 @@ pub(super) const KEYS: &[Key] = &[
         "rate limit without a queue, in front of the queue: a policer drops excess packets",
     )
     .within("a kind of `narrows list policer`"),
-    custom(
+    section(
         "path",
         "reverse",
-        "section",
         "propagation delay only",
         "bottleneck of the reverse path, which ACKs, responses and uploads cross",
     )
     .within("the keys of a hop except rtt and delay_forward")
     .of_the_whole_path(),
-    custom(
+    sections(
         "path",
         "hop",
         "list of sections",
+        Some(hop::MOST_HOPS),
         "one hop with the keys of [path]",
         "several hops in the order of the forward path, each with its own propagation delay \
          behind it",
     )
-    .within("up to 16, each with the keys of a hop")
+    .ranging(|| format!("up to {}, each with the keys of a hop", hop::MOST_HOPS))
     .of_the_whole_path(),
     required(
         "path.steps",
@@ -187,10 +196,10 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::s(2), Span::ZERO, DAY),
         "duration of the outage",
     ),
-    custom(
+    text(
         "path.trace",
         "file",
-        "text",
+        MOST_FILE_NAME,
         "required",
         "file name, relative to the scenario",
     ),

@@ -1,19 +1,19 @@
 //! The keys before any section.
 
 use crate::param::Kind;
-use crate::scenario::parse::DAY;
-use crate::scenario::schema::{Key, custom, optional, plain, required};
-use crate::units::Span;
+use crate::scenario::parse::{DAY, HOUR, MOST_TITLE};
+use crate::scenario::schema::{Key, custom, optional, plain, required, section, sections, text};
+use crate::units::{Span, format_span};
+use alloc::format;
 
 pub(super) const KEYS: &[Key] = &[
-    custom(
+    text(
         "",
         "title",
-        "text",
+        MOST_TITLE,
         "empty",
         "title of the scenario in reports",
-    )
-    .within("up to 200 characters"),
+    ),
     required(
         "",
         "duration",
@@ -42,39 +42,33 @@ pub(super) const KEYS: &[Key] = &[
         "the largest RTT of a flow",
         "upper limit of the random delay that is added to the start of each flow",
     )
-    .within("0s to duration, at most 1h"),
-    custom(
+    .ranging(|| format!("0s to duration, at most {}", format_span(HOUR))),
+    section(
         "",
         "path",
-        "section",
         "required unless wifi is given",
         "path between the hosts",
     ),
-    custom(
+    section(
         "",
         "wifi",
-        "section",
         "none",
         "access point and stations, instead of a path",
     ),
-    custom(
-        "",
-        "host",
-        "section",
-        "Linux 6.12",
-        "TCP settings of both ends",
-    ),
-    custom(
+    section("", "host", "Linux 6.12", "TCP settings of both ends"),
+    sections(
         "",
         "flow",
         "list of sections",
+        None,
         "at least one flow or probe",
         "flows, which send the data",
     ),
-    custom(
+    sections(
         "",
         "probe",
         "list of sections",
+        None,
         "none",
         "measurements beside the flows",
     ),

@@ -1,10 +1,16 @@
 //! The keys of `[wifi]` and its stations.
 
 use crate::net::wifi::ampdu::WINDOW;
+use crate::net::wifi::phy::Standard;
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS};
 use crate::param::Kind;
-use crate::scenario::schema::{Key, custom, optional, plain};
+use crate::scenario::parse::MOST_NAME;
+use crate::scenario::schema::{
+    Key, custom, made, named, optional, plain, registered, section, sections,
+};
+use crate::scenario::wifi;
 use crate::units::{Bytes, Rate, Span};
+use alloc::format;
 
 pub(super) const KEYS: &[Key] = &[
     plain(
@@ -38,35 +44,34 @@ pub(super) const KEYS: &[Key] = &[
         "transmit queues of the access point and the stations: a qdisc above a deep driver queue \
          (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL (airtime)",
     ),
-    custom(
+    registered(
         "wifi",
         "qdisc",
-        "name or { kind, parameters }",
-        "pfifo_fast",
+        wifi::QDISC,
         "queue discipline above the driver; needs stack = \"before\"",
     ),
     optional(
         "wifi",
         "driver",
         Kind::Count(DRIVER_FRAMES, 1, 1_000_000),
-        "123",
+        "",
         "frames of each access category that the driver accepts; needs stack = \"before\"",
-    ),
-    custom(
+    )
+    .usually(|| format!("{DRIVER_FRAMES}")),
+    section(
         "wifi",
         "aggregate",
-        "section",
         "the limits of the standard",
         "limits of one transmission (A-MPDU)",
     ),
-    custom(
+    sections(
         "wifi",
         "station",
         "list of sections",
+        Some(MOST_STATIONS),
         "at least one",
         "stations of the access point",
-    )
-    .within("up to 250"),
+    ),
     plain(
         "wifi.aggregate",
         "frames",
@@ -90,21 +95,20 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::ms(4), Span::us(100), Span::us(5484)),
         "longest duration of the symbols of one transmission; 4ms is the limit of ath9k",
     ),
-    custom(
+    named(
         "wifi.station",
         "name",
-        "text",
+        MOST_NAME,
         "required",
         "name of the station; with a count, a number is appended: 0, 1, 2 …",
-    )
-    .within("up to 64 letters, digits, _ - ."),
+    ),
     plain(
         "wifi.station",
         "count",
         Kind::Count(1, 1, MOST_STATIONS as u64),
         "number of identical stations",
     )
-    .within("1 to 250, for all stations together"),
+    .ranging(|| format!("1 to {MOST_STATIONS}, for all stations together")),
     custom(
         "wifi.station",
         "mcs",
@@ -113,7 +117,10 @@ pub(super) const KEYS: &[Key] = &[
         "modulation and coding scheme, in both directions; in 802.11n it includes the spatial \
          streams: 8 to 15 have two",
     )
-    .within("0 to 31 of 802.11n, 0 to 9 of 802.11ac"),
+    .ranging(|| {
+        let (n, ac) = (wifi::most_mcs(Standard::N), wifi::most_mcs(Standard::Ac));
+        format!("0 to {n} of 802.11n, 0 to {ac} of 802.11ac")
+    }),
     optional(
         "wifi.station",
         "streams",
@@ -135,14 +142,14 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Word(&["fixed", "minstrel"]),
         "selection of the rate: fixed, or minstrel, which selects rates up to mcs",
     ),
-    custom(
+    made(
         "wifi.station",
         "snr",
         "decibels",
-        "40dB",
+        || wifi::decibels(wifi::SNR_DB),
         "signal-to-noise ratio; needs rate_control = \"minstrel\"",
     )
-    .within("0dB to 60dB"),
+    .ranging(wifi::snr_range),
     plain(
         "wifi.station",
         "error",
