@@ -109,9 +109,50 @@ def built_in(qdisc: str) -> bool:
     return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["built_in"])
 
 
+def qdiscs() -> list[str]:
+    """The queue disciplines of Linux by the names of tc(8).
+
+    >>> "htb" in qdiscs(), "shelf" in qdiscs()
+    (True, False)
+    """
+    return list(_qdiscs())
+
+
+@cache
+def linux_ccs(*, common: bool = False) -> tuple[str, ...]:
+    """The congestion controls of Linux by the kernel's names, the common ones first.
+
+    Args:
+        common: Only those in common use.
+
+    >>> linux_ccs(common=True)
+    ('cubic', 'bbr', 'reno')
+    """
+    rows = table("linux")["congestion_controls"]
+    return tuple(row["name"] for row in rows if row["common"] or not common)
+
+
+def at_bottleneck() -> tuple[str, ...]:
+    """The queue disciplines that are compared at a bottleneck of this host."""
+    return tuple(table("linux")["at_bottleneck"])
+
+
+def below_shaper() -> tuple[str, ...]:
+    """The queue disciplines that are compared below a shaper, which are in common use.
+
+    >>> below_shaper()
+    ('cake', 'fq_codel')
+    """
+    return tuple(table("linux")["below_shaper"])
+
+
 @cache
 def sysctls() -> dict[str, Json]:
-    """The settings that a plan may change: name to `pattern` of the value and `global`."""
+    """The settings that a plan may change.
+
+    Each name has the `pattern` of its value, `global`, and the data on which it `acts`: `sent`,
+    `received`, `negotiated` (both), or `neither`.
+    """
     return {row["name"]: row for row in table("sysctl")}
 
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import NARROWS, Cli, cpu_s, until
 
-from narrows import forecasts
+from narrows import forecasts, registry
 from narrows.advise import (
     Asked,
     Kernel,
@@ -32,7 +32,7 @@ from narrows.advise import (
     stated,
 )
 from narrows.advise import command as advise_command
-from narrows.advise.candidates import LINUX, Candidate, here, lacking
+from narrows.advise.candidates import LINUX, QUEUES, SHAPED, Candidate, here, lacking
 from narrows.advise.render import headline, path_line, sentences
 from narrows.advise.search import Found
 from narrows.advise.sensitivity import boundary, rule
@@ -122,6 +122,11 @@ def test_an_unknown_buffer_is_several() -> None:
 def test_a_path_that_is_not_right_is_told(path: dict[str, str], says: str) -> None:
     with pytest.raises(NarrowsError, match=says):
         stated(NetworkPath(**path))
+
+
+def test_every_candidate_of_the_registry_has_a_model() -> None:
+    assert {*QUEUES, *SHAPED} <= set(registry.names("queue"))
+    assert set(LINUX) <= set(registry.names("cc"))
 
 
 def test_a_twin_and_its_intervals() -> None:

@@ -34,7 +34,7 @@ from narrows.tune.apply import Place, RefusedError
 from narrows.tune.collect import facts
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan as plan_of
-from narrows.tune.prove import AGREED, RECEIVES, SENDS, Proof, Unfinished, acts_on, load_direction
+from narrows.tune.prove import Proof, Unfinished, acts_on, load_direction
 
 __all__ = ["space"]
 
@@ -143,8 +143,10 @@ def test_confirm_keeps_it(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_what_a_plan_sets_for_a_direction_is_among_the_settings() -> None:
-    assert set(sysctls()) >= SENDS | RECEIVES | AGREED
+def test_every_setting_says_on_which_data_it_acts() -> None:
+    acts = {name: row["acts"] for name, row in sysctls().items()}
+    assert set(acts.values()) == {"sent", "received", "negotiated", "neither"}
+    assert (acts["net.ipv4.tcp_wmem"], acts["net.ipv4.tcp_ecn"]) == ("sent", "negotiated")
 
 
 def test_a_value_of_another_form_is_refused(space: Space) -> None:

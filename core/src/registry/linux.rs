@@ -1,5 +1,6 @@
-//! Queue disciplines and settings of a Linux host that `narrows tune` may change. Both the plan
-//! (Python) and the privileged helper that executes it read these tables.
+//! Congestion controls, queue disciplines and settings of a Linux host: those that exist, those
+//! that `narrows tune` may change, and those that `narrows advise` compares. The plan (Python) and
+//! the privileged helper that executes it read these tables.
 //!
 //! A *plain* discipline is a default of the host, of networkd or of an earlier plan: replacing it
 //! loses no configuration. One with its own handle that is not plain was configured by a user.
@@ -96,7 +97,51 @@ impl Qdisc {
     }
 }
 
-/// The queue disciplines of Linux with special treatment in a plan or an audit.
+/// A congestion control of Linux.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct CongestionControl {
+    /// The kernel's name.
+    pub name: &'static str,
+    /// Whether it is in common use: `narrows advise` recommends the installation of its package,
+    /// and it wins a tie.
+    pub common: bool,
+}
+
+const fn cc(name: &'static str, common: bool) -> CongestionControl {
+    CongestionControl { name, common }
+}
+
+/// The congestion controls of Linux, the common ones first. Versions 2 and 3 of BBR are not part of
+/// a released kernel; `bbr` is version 1.
+pub const CONGESTION_CONTROLS: &[CongestionControl] = &[
+    cc("cubic", true),
+    cc("bbr", true),
+    cc("reno", true),
+    cc("bic", false),
+    cc("cdg", false),
+    cc("dctcp", false),
+    cc("highspeed", false),
+    cc("htcp", false),
+    cc("hybla", false),
+    cc("illinois", false),
+    cc("lp", false),
+    cc("nv", false),
+    cc("scalable", false),
+    cc("vegas", false),
+    cc("veno", false),
+    cc("westwood", false),
+    cc("yeah", false),
+];
+
+/// Queue disciplines that `narrows advise` compares at a bottleneck of this host.
+pub const AT_BOTTLENECK: &[&str] = &["fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq"];
+
+/// Queue disciplines that `narrows advise` compares below a shaper. They are in common use and win
+/// a tie.
+pub const BELOW_SHAPER: &[&str] = &["cake", "fq_codel"];
+
+/// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. Those with special
+/// treatment in a plan or an audit come first.
 pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("fq", Role::Plain).planned().own_classes(),
     Qdisc::new("fq_codel", Role::Plain).planned().own_classes(),
@@ -123,6 +168,30 @@ pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("tbf", Role::Configured).own_classes(),
     Qdisc::new("ingress", Role::Incoming),
     Qdisc::new("clsact", Role::Incoming),
+    Qdisc::new("atm", Role::Configured),
+    Qdisc::new("blackhole", Role::Configured),
+    Qdisc::new("bpf", Role::Configured),
+    Qdisc::new("cbq", Role::Configured),
+    Qdisc::new("cbs", Role::Configured),
+    Qdisc::new("choke", Role::Configured),
+    Qdisc::new("drr", Role::Configured),
+    Qdisc::new("dsmark", Role::Configured),
+    Qdisc::new("dualpi2", Role::Configured),
+    Qdisc::new("etf", Role::Configured),
+    Qdisc::new("ets", Role::Configured),
+    Qdisc::new("gred", Role::Configured),
+    Qdisc::new("hfsc", Role::Configured),
+    Qdisc::new("hhf", Role::Configured),
+    Qdisc::new("htb", Role::Configured),
+    Qdisc::new("noop", Role::Configured),
+    Qdisc::new("pfifo_head_drop", Role::Configured),
+    Qdisc::new("pie", Role::Configured),
+    Qdisc::new("plug", Role::Configured),
+    Qdisc::new("qfq", Role::Configured),
+    Qdisc::new("sfb", Role::Configured),
+    Qdisc::new("skbprio", Role::Configured),
+    Qdisc::new("taprio", Role::Configured),
+    Qdisc::new("teql", Role::Configured),
 ];
 
 /// The form of a setting's value. Each has a regular expression, which Python matches against the
@@ -175,6 +244,31 @@ impl Form {
     }
 }
 
+/// The data of connections that a setting affects.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Acts {
+    /// Data that this host sends.
+    Sent,
+    /// Data that this host receives.
+    Received,
+    /// Data of both directions, because both ends negotiate it for a connection.
+    Negotiated,
+    /// None: it affects which connections exist, or which settings are permitted.
+    Neither,
+}
+
+impl Acts {
+    /// Its name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Acts::Sent => "sent",
+            Acts::Received => "received",
+            Acts::Negotiated => "negotiated",
+            Acts::Neither => "neither",
+        }
+    }
+}
+
 /// A setting below `/proc/sys/net`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Sysctl {
@@ -185,47 +279,79 @@ pub struct Sysctl {
     /// Whether it applies to the whole machine. Only the first network namespace has such a
     /// setting.
     pub global: bool,
+    /// The data of connections that it affects.
+    pub acts: Acts,
 }
 
-const fn global(name: &'static str, form: Form) -> Sysctl {
+const fn global(name: &'static str, form: Form, acts: Acts) -> Sysctl {
     Sysctl {
         name,
         form,
         global: true,
+        acts,
     }
 }
 
-const fn local(name: &'static str, form: Form) -> Sysctl {
+const fn local(name: &'static str, form: Form, acts: Acts) -> Sysctl {
     Sysctl {
         name,
         form,
         global: false,
+        acts,
     }
 }
 
 /// The settings that a plan may change.
 pub const SYSCTLS: &[Sysctl] = &[
-    global("net.core.default_qdisc", Form::Name),
-    global("net.core.rmem_max", Form::Count),
-    global("net.core.wmem_max", Form::Count),
-    global("net.core.netdev_max_backlog", Form::Count),
-    local("net.core.somaxconn", Form::Count),
-    local("net.ipv4.tcp_congestion_control", Form::Name),
-    local("net.ipv4.tcp_allowed_congestion_control", Form::Words),
-    local("net.ipv4.tcp_ecn", Form::Digit(0, 5)),
-    local("net.ipv4.tcp_ecn_fallback", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_mtu_probing", Form::Digit(0, 2)),
-    local("net.ipv4.tcp_base_mss", Form::Count),
-    local("net.ipv4.tcp_rmem", Form::Three),
-    local("net.ipv4.tcp_wmem", Form::Three),
-    local("net.ipv4.tcp_moderate_rcvbuf", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_window_scaling", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_sack", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_timestamps", Form::Digit(0, 2)),
-    local("net.ipv4.tcp_slow_start_after_idle", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_no_metrics_save", Form::Digit(0, 1)),
-    local("net.ipv4.tcp_notsent_lowat", Form::Count),
-    local("net.ipv4.tcp_limit_output_bytes", Form::Count),
+    global("net.core.default_qdisc", Form::Name, Acts::Sent),
+    global("net.core.rmem_max", Form::Count, Acts::Received),
+    global("net.core.wmem_max", Form::Count, Acts::Sent),
+    global("net.core.netdev_max_backlog", Form::Count, Acts::Received),
+    local("net.core.somaxconn", Form::Count, Acts::Neither),
+    local("net.ipv4.tcp_congestion_control", Form::Name, Acts::Sent),
+    local(
+        "net.ipv4.tcp_allowed_congestion_control",
+        Form::Words,
+        Acts::Neither,
+    ),
+    local("net.ipv4.tcp_ecn", Form::Digit(0, 5), Acts::Negotiated),
+    local(
+        "net.ipv4.tcp_ecn_fallback",
+        Form::Digit(0, 1),
+        Acts::Negotiated,
+    ),
+    local("net.ipv4.tcp_mtu_probing", Form::Digit(0, 2), Acts::Sent),
+    local("net.ipv4.tcp_base_mss", Form::Count, Acts::Sent),
+    local("net.ipv4.tcp_rmem", Form::Three, Acts::Received),
+    local("net.ipv4.tcp_wmem", Form::Three, Acts::Sent),
+    local(
+        "net.ipv4.tcp_moderate_rcvbuf",
+        Form::Digit(0, 1),
+        Acts::Received,
+    ),
+    local(
+        "net.ipv4.tcp_window_scaling",
+        Form::Digit(0, 1),
+        Acts::Negotiated,
+    ),
+    local("net.ipv4.tcp_sack", Form::Digit(0, 1), Acts::Negotiated),
+    local(
+        "net.ipv4.tcp_timestamps",
+        Form::Digit(0, 2),
+        Acts::Negotiated,
+    ),
+    local(
+        "net.ipv4.tcp_slow_start_after_idle",
+        Form::Digit(0, 1),
+        Acts::Sent,
+    ),
+    local(
+        "net.ipv4.tcp_no_metrics_save",
+        Form::Digit(0, 1),
+        Acts::Sent,
+    ),
+    local("net.ipv4.tcp_notsent_lowat", Form::Count, Acts::Sent),
+    local("net.ipv4.tcp_limit_output_bytes", Form::Count, Acts::Sent),
 ];
 
 impl Sysctl {
@@ -256,6 +382,17 @@ mod tests {
             );
         }
         assert_eq!(Qdisc::role_of("htb"), Role::Configured);
+    }
+
+    #[test]
+    fn compared_queue_disciplines_are_listed_and_congestion_controls_have_a_model() {
+        for name in AT_BOTTLENECK.iter().chain(BELOW_SHAPER) {
+            assert!(Qdisc::named(name).is_some(), "{name}");
+        }
+        for cc in CONGESTION_CONTROLS {
+            let model = crate::cc::KINDS.iter().any(|kind| kind.name == cc.name);
+            assert!(model, "{}", cc.name);
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ const LISTS: &[&str] = &[
     "rules",
     "qdisc",
     "sysctl",
+    "linux",
     "measurement",
 ];
 
@@ -54,7 +55,8 @@ const LISTS: &[&str] = &[
 ///   narrows, and a list the `params` of its tables;
 /// - a key of the scenario: `section`, `name`, `takes`, `default`, `range`, `help` and `supported`;
 /// - a rule: `of` (the module that follows it), `name`, `since`, `help` and `source`;
-/// - a qdisc and a sysctl: the columns of [`linux`]; `measurement`: the tests with their default.
+/// - a qdisc and a sysctl: the columns of [`linux`]; `linux`: its congestion controls and the
+///   queue disciplines that are compared; `measurement`: the tests with their default.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     let lists = LISTS
         .iter()
@@ -101,6 +103,7 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
         }
         "qdisc" => linux::QDISCS.iter().map(qdisc).collect(),
         "sysctl" => linux::SYSCTLS.iter().map(sysctl).collect(),
+        "linux" => return Some(of_linux()),
         "measurement" => return Some(measurement_tests()),
         _ => models(name)?
             .iter()
@@ -164,6 +167,23 @@ fn sysctl(sysctl: &linux::Sysctl) -> Node {
         ("name", Node::string(sysctl.name)),
         ("pattern", Node::string(sysctl.form.pattern())),
         ("global", Node::bool(sysctl.global)),
+        ("acts", Node::string(sysctl.acts.name())),
+    ])
+}
+
+fn of_linux() -> Node {
+    let names =
+        |names: &[&'static str]| Node::array(names.iter().map(|n| Node::string(*n)).collect());
+    let ccs = linux::CONGESTION_CONTROLS.iter().map(|cc| {
+        table(&[
+            ("name", Node::string(cc.name)),
+            ("common", Node::bool(cc.common)),
+        ])
+    });
+    table(&[
+        ("congestion_controls", Node::array(ccs.collect())),
+        ("at_bottleneck", names(linux::AT_BOTTLENECK)),
+        ("below_shaper", names(linux::BELOW_SHAPER)),
     ])
 }
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path as FilePath
 
+from narrows import registry
 from narrows.advise.asked import Asked
 from narrows.errors import EngineError, NarrowsError
 from narrows.runs.scenario import Hop, Path
@@ -26,7 +27,8 @@ from narrows.tune import collect, kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.facts import release as release_of
 
-LINUX = kernels.CONGESTION_CONTROLS
+LINUX = registry.linux_ccs()
+"""The congestion controls of Linux."""
 
 ENCLOSED = {
     "dctcp": "it requires switches that mark packets and starves flows that do not react to each "
@@ -39,13 +41,13 @@ ENCLOSED = {
 UNCHANGED = "as it is"
 """Key of the candidate that changes no queue."""
 
-QUEUES = ("fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq")
+QUEUES = registry.at_bottleneck()
 """Disciplines that a forwarder may set."""
 
 SHARES = (0.95, 0.9, 0.8)
 """Rates of a shaper before or behind the bottleneck, as shares of the rate of the bottleneck."""
 
-SHAPED = ("cake", "fq_codel")
+SHAPED = registry.below_shaper()
 """Disciplines below a shaper."""
 
 HERE = FilePath("/")
@@ -171,7 +173,7 @@ def _of(facts: Facts) -> Kernel:
 
 _THERE = ("builtin", "loaded", "loadable")
 
-KNOWN = ("cubic", "bbr", "reno")
+KNOWN = registry.linux_ccs(common=True)
 """Congestion controls for which the installation of a package is recommended."""
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from narrows import registry
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, page_seconds, play, side
@@ -25,7 +26,11 @@ from narrows.inference import student
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 
-PLAIN = ("cubic", "bbr", "reno", "fq_codel", "cake", "fq_codel at 90%", "cake at 90%")
+PLAIN = (
+    *registry.linux_ccs(common=True),
+    *registry.below_shaper(),
+    *(f"{queue} at 90%" for queue in registry.below_shaper()),
+)
 """Common candidates: they win a tie, and are kept until the last round."""
 
 KEPT, LAST = 0.5, 3

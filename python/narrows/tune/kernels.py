@@ -11,23 +11,6 @@ from dataclasses import dataclass
 
 Release = tuple[int, int]
 
-CONGESTION_CONTROLS = (
-    "cubic", "bbr", "reno", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp",
-    "nv", "scalable", "vegas", "veno", "westwood", "yeah",
-)  # fmt: skip
-"""Congestion controls of Linux by the kernel's names, the common ones first. Versions 2 and 3 of
-BBR are not part of a released kernel; `bbr` is version 1.
-"""
-
-QDISCS = frozenset((
-    "atm", "bfifo", "blackhole", "bpf", "cake", "cbq", "cbs", "choke", "clsact", "codel", "drr",
-    "dsmark", "dualpi2", "etf", "ets", "fq", "fq_codel", "fq_pie", "gred", "hfsc", "hhf", "htb",
-    "ingress", "mq", "mqprio", "multiq", "netem", "noop", "noqueue", "pfifo", "pfifo_fast",
-    "pfifo_head_drop", "pie", "plug", "prio", "qfq", "red", "sfb", "sfq", "skbprio", "taprio",
-    "tbf", "teql",
-))  # fmt: skip
-"""Queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses (net/sched)."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:

@@ -180,12 +180,12 @@ def check(facts: Facts, ask: Ask) -> None:
         registry.check_cc(
             "--cc",
             ask.cc,
-            list(dict.fromkeys([*kernels.CONGESTION_CONTROLS, *facts.available])),
+            list(dict.fromkeys([*registry.linux_ccs(), *facts.available])),
         )
-    if ask.qdisc not in {None, "keep"} | kernels.QDISCS:
+    if ask.qdisc not in {None, "keep", *registry.qdiscs()}:
         assert ask.qdisc is not None
         if facts.has_module("sch_" + ask.qdisc) in {None, "missing"}:
-            close = difflib.get_close_matches(ask.qdisc, sorted(kernels.QDISCS), 1)
+            close = difflib.get_close_matches(ask.qdisc, sorted(registry.qdiscs()), 1)
             fix = f"; write --qdisc {close[0]}" if close else ", such as fq or fq_codel"
             raise NarrowsError(f"--qdisc {ask.qdisc}: not a queue discipline of Linux{fix}")
     for name in ask.devices:

@@ -19,6 +19,7 @@ from narrows.deferred import deferred
 from narrows.errors import NarrowsError
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.run import joined
+from narrows.registry import sysctls
 from narrows.render.words import listed
 from narrows.tune.apply import Json, Place, have, live_only
 
@@ -30,27 +31,12 @@ ROUNDS = 3
 needs at least three.
 """
 
-SENDS = frozenset({
-    "net.core.default_qdisc", "net.core.wmem_max", "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_limit_output_bytes",
-    "net.ipv4.tcp_slow_start_after_idle",
-    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_base_mss",
-})  # fmt: skip
-"""Settings that affect data that this host sends."""
-
-RECEIVES = frozenset({
-    "net.core.rmem_max", "net.core.netdev_max_backlog", "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_moderate_rcvbuf",
-})  # fmt: skip
-"""Settings that affect data that this host receives."""
-
-AGREED = frozenset({
-    "net.ipv4.tcp_ecn", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_window_scaling",
-    "net.ipv4.tcp_sack",
-    "net.ipv4.tcp_timestamps",
-})  # fmt: skip
-"""Settings that both ends negotiate for a connection; they affect both directions."""
+_ACTS: dict[str, set[Direction]] = {
+    "sent": {"up"},
+    "received": {"down"},
+    "negotiated": {"up", "down"},
+}
+"""Directions of the data on which a setting acts, by `acts` of the registry."""
 
 _DIRECTIONS: dict[Direction, str] = {
     "up": "data that this host sends",
@@ -206,13 +192,13 @@ def acts_on(plan: Json) -> set[Direction]:
     """
     directions: set[Direction] = set()
     for change in plan["changes"]:
-        key = change["target"]
-        if change["kind"] in {"qdisc", "route"} or (change["kind"] == "sysctl" and key in SENDS):
+        if change["kind"] in {"qdisc", "route"}:
             directions.add("up")
-        elif change["kind"] == "ingress" or (change["kind"] == "sysctl" and key in RECEIVES):
+        elif change["kind"] == "ingress":
             directions.add("down")
-        elif change["kind"] == "sysctl" and key in AGREED:
-            directions |= {"up", "down"}
+        elif change["kind"] == "sysctl":
+            row = sysctls().get(change["target"], {})
+            directions |= _ACTS.get(row.get("acts", ""), set())
     return directions
 
 

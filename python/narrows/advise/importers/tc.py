@@ -25,7 +25,7 @@ from narrows.advise.importers.reading import (
     quantity,
     whole,
 )
-from narrows.tune.kernels import QDISCS
+from narrows.registry import qdiscs
 
 _BEFORE = re.compile(r"^\s*(?:sudo\s+)?(?:ip\s+netns\s+exec\s+\S+\s+)?(?:tc\s+(?:-\S+\s+)*)?")
 
@@ -172,9 +172,9 @@ def _layer(  # noqa: PLR0917 - one place each
             f"`{kind[:40]}` is no queue discipline", "tc qdisc add dev eth0 root netem delay 100ms"
         )
     refuse(kind, f"{at.name}: line {at.line}")
-    if verb and kind not in QDISCS:
+    if verb and kind not in qdiscs():
         # A kind that the kernel printed exists; one that a person wrote can be misspelt.
-        close = difflib.get_close_matches(kind, sorted(QDISCS), 1)
+        close = difflib.get_close_matches(kind, sorted(qdiscs()), 1)
         raise at.wrong(f"`{kind}` is not a queue discipline of Linux", close[0] if close else "")
     reader = _KINDS.get(kind)
     options: Json = {}
