@@ -6,6 +6,10 @@
 //! exist, and every error quotes the line of the option that it concerns.
 
 use lexopt::{Arg, Parser};
+use narrows_core::scenario::code_point;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// An argument of a command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,6 +104,23 @@ impl Arguments {
     fn unknown(&self, option: &str) -> String {
         format!("{option}: unknown option\n\n{}", self.usage)
     }
+}
+
+/// Reads a whole number of an option; the error states the range.
+pub fn whole<T: Copy + PartialOrd + FromStr + Display>(
+    value: &str,
+    range: RangeInclusive<T>,
+) -> Result<T, String> {
+    let read = value.parse().ok().filter(|n| range.contains(n));
+    let (least, most) = (range.start(), range.end());
+    read.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
+}
+
+/// Reads a differentiated-services code point of an option.
+pub fn dscp(value: &str) -> Result<u8, String> {
+    code_point(value).ok_or_else(|| {
+        "unknown code point; write a name (EF, CS1, AF41) or a number up to 63".into()
+    })
 }
 
 #[cfg(test)]

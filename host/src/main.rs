@@ -244,6 +244,7 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
 fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     let known = |name: &str| std::env::var(name).ok();
     let options = measure::options::read(args, known).map_err(HostError::Unlike)?;
+    measure::plan::check(&options).map_err(HostError::Unlike)?;
     sys::remember_signals(options.tied);
     let stream = options.stream;
     let mut planned = |bytes: u64, seconds: f64| {

@@ -15,8 +15,9 @@
 //! |---|---|
 //! | `flow` | place and time at which the data of a flow enters the network |
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
-//! | `observer` | [`Observer`], [`Packets`] |
+//! | `observer` | [`Observer`]: meters of queues, drops and marks |
 //! | `options` | [`Options`], [`Progress`], and limits of the samples of a run |
+//! | `packets` | [`Packets`]: the packets of an engine |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |
 
@@ -24,12 +25,14 @@ mod flow;
 mod network;
 mod observer;
 mod options;
+mod packets;
 mod recorder;
 mod run;
 
 pub use flow::{access_delays, sender_port, start};
 pub use network::{Network, Stations, UnknownQueue};
-pub use observer::{Observer, Packets};
+pub use observer::Observer;
 pub use options::{MOST_ROWS, Options, Progress, TooShort, check_rows};
+pub use packets::Packets;
 pub use recorder::Recorder;
 pub use run::{Outcome, Run, path_metrics, probe_metrics};

@@ -1,5 +1,6 @@
 //! The observer of a run's network: it meters queues, notes drops and marks, and records packets.
 
+use super::packets::Packets;
 use super::recorder::Recorder;
 use super::{Network, Options};
 use crate::capture::Where;
@@ -11,28 +12,6 @@ use crate::scenario::Scenario;
 use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// The packets of an engine: the properties that the observer needs and the network does not.
-pub trait Packets<P> {
-    /// Returns the flow of a packet by its index in the scenario; probes follow the last flow.
-    /// `None` for a packet of neither.
-    fn owner(&self, packet: &P) -> Option<u32>;
-    /// Returns whether a packet travels from a probe to the responding host.
-    fn is_ping(&self, packet: &P) -> bool;
-    /// Returns whether a packet arrived damaged.
-    fn is_damaged(&self, packet: &P) -> bool;
-    /// Takes a packet that has left the network at `port`.
-    fn arrived(&mut self, port: Port, packet: P);
-    /// Takes a packet that the network has dropped.
-    fn dropped(&mut self, packet: P);
-    /// Returns a duplicate of this packet; `None` where there cannot be one.
-    fn duplicate(&mut self, packet: &P) -> Option<P>;
-    /// Adds fields to an acknowledgement for which the packet itself has no room.
-    fn completes(&self, _packet: &P, _ack: &mut Ack) {}
-    /// Appends a packet's headers, from the IP header on, to `head`; returns its whole length in
-    /// bytes.
-    fn headers(&self, packet: &P, head: &mut Vec<u8>) -> u32;
-}
 
 /// The observer of a run's network. `S` are the engine's [`Packets`].
 pub struct Observer<S> {

@@ -1,6 +1,6 @@
 //! A run as a capture file: every packet that enters or leaves the network, every drop and mark.
 
-use super::observer::Packets;
+use super::packets::Packets;
 use crate::capture::{self, Capture, Where};
 use crate::net::path;
 use crate::queue::DropReason;

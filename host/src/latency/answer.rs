@@ -14,13 +14,14 @@
 
 use super::exchange::{LARGEST, Stall};
 use super::irtt;
+use super::payer::Payer;
 use super::policy::Policy;
 use super::repeats::Echoed;
 use super::stamp::{self, Reflected};
 use crate::HostError;
 use crate::digest;
 use crate::protocols::wire::{Cookie, TIMED, Timed};
-use crate::serve::budget::{Accounts, Allowance, Permit};
+use crate::serve::budget::Permit;
 use crate::serve::limits::{REMEMBERED, REMEMBERED_OF_SOURCE};
 use crate::serve::metered::AnswerSocket;
 use crate::serve::pending::Pending;
@@ -29,8 +30,7 @@ use crate::sys;
 use crate::sys::timed_socket::{Even, Got, Left};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Largest number of answers whose departure is awaited.
@@ -60,38 +60,6 @@ pub struct Answered {
     pub answers: AtomicU64,
     /// Datagrams without an answer.
     pub ignored: AtomicU64,
-}
-
-/// The account to which answers are charged.
-#[derive(Clone, Debug)]
-pub enum Payer {
-    /// The source address of each question.
-    Source(Arc<Accounts>),
-    /// The session of the only client.
-    Session(Arc<Allowance>),
-}
-
-impl Payer {
-    /// A permit to answer `asked` bytes with `answer` bytes.
-    pub fn permit(
-        &self,
-        to: SocketAddr,
-        (asked, answer): (usize, usize),
-        recognised: bool,
-        now: u64,
-    ) -> Option<Permit> {
-        match self {
-            Payer::Source(accounts) => accounts.reply(to, asked, answer, recognised, now),
-            Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
-        }
-    }
-    /// The index of that source in tables of fixed size.
-    pub fn bucket(&self, ip: IpAddr) -> usize {
-        match self {
-            Payer::Source(accounts) => accounts.bucket(ip),
-            Payer::Session(_) => 0,
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -494,7 +462,7 @@ mod tests {
     use super::*;
 
     fn at(address: u32, port: u16) -> SocketAddr {
-        SocketAddr::new(IpAddr::from(std::net::Ipv4Addr::from(address)), port)
+        SocketAddr::from((std::net::Ipv4Addr::from(address), port))
     }
 
     /// A client that sends a datagram a second stays known, whatever this stranger opens in

@@ -1,6 +1,7 @@
 //! A latency test under several scheduling policies, with and without load on the processors.
 
 use super::exchange::{Outcome, Pulse};
+use super::load::Load;
 use super::options::Options;
 use super::policy::Policy;
 use super::{document, slice};
@@ -18,33 +19,6 @@ const HOGS: usize = 2;
 const LONGEST: u64 = 600_000_000_000;
 /// The shortest slice, ns; opening one takes some milliseconds.
 const SHORTEST: u64 = 200_000_000;
-
-/// The load of the processors.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Load {
-    /// No load.
-    None,
-    /// Computation.
-    Cpu,
-}
-
-impl Load {
-    /// All loads by name.
-    pub fn parse(text: &str) -> Result<Load, String> {
-        match text {
-            "none" => Ok(Load::None),
-            "cpu" => Ok(Load::Cpu),
-            _ => Err(format!("{text}: unknown load; write none or cpu")),
-        }
-    }
-    /// The name of the load.
-    pub fn name(self) -> &'static str {
-        match self {
-            Load::None => "none",
-            Load::Cpu => "cpu",
-        }
-    }
-}
 
 /// Load processes, until dropped.
 struct Hogs(Vec<Child>);

@@ -1,10 +1,10 @@
 //! Options of `narrows-host latency`.
 
 use super::exchange::{LARGEST, Pace, Plan, Stall};
-use super::lab::Load;
+use super::load::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::{Argument, Arguments, dscp, whole};
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
 
@@ -310,15 +310,9 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--load" => asked.loads = several(value, Load::parse).map_err(|e| wrong(&e))?,
         "--rounds" => {
-            let rounds = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.rounds = rounds.ok_or_else(|| wrong("must be a whole number from 1 to 1000"))?;
+            asked.rounds = whole(value, 1..=1000).map_err(|e| wrong(&e))?;
         }
-        "--dscp" => {
-            let dscp = narrows_core::scenario::code_point(value);
-            asked.dscp = dscp.ok_or_else(|| {
-                wrong("unknown code point; write a name (EF, CS1, AF41) or a number up to 63")
-            })?;
-        }
+        "--dscp" => asked.dscp = dscp(value).map_err(|e| wrong(&e))?,
         "--stall" => asked.plan.stall = Some(stall(value)?),
         _ => asked.token = Some(value.to_string()),
     }

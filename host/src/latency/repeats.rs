@@ -18,7 +18,7 @@
 //! The tables have a fixed size and a random key. A source is the place of its token bucket
 //! ([`crate::serve::budget::Accounts::bucket`]).
 
-use super::answer::Payer;
+use super::payer::Payer;
 use crate::latency::protocol::Echo;
 use crate::serve::budget::{BUCKETS, Permit};
 use crate::serve::limits::UNRECOGNISED;

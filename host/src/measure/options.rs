@@ -1,13 +1,10 @@
 //! Options of `narrows-host measure`.
 
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::{Argument, Arguments, dscp, whole};
 use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
-use narrows_core::scenario::code_point;
-use narrows_core::units::{
-    Bytes, Rate, Span, format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span,
-};
+use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds, parse_span};
 
 /// The usage text.
 pub fn usage() -> String {
@@ -203,14 +200,6 @@ pub fn read(
              smaller --duration or --repeats"
         ));
     }
-    let (pings, most) = (super::plan::pings(&asked), asked.share());
-    if pings >= most {
-        return Err(format!(
-            "--max-data {}: the pings alone move {pings} bytes; write more, a longer \
-             --ping-interval or a shorter --duration",
-            format_bytes(asked.max_data)
-        ));
-    }
     Ok(asked)
 }
 
@@ -259,17 +248,10 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--idle" => asked.idle = parse_seconds(value).map_err(unit)?,
         "--streams" => {
-            let n = value
-                .parse()
-                .ok()
-                .filter(|n| (1..=MOST_STREAMS).contains(n));
-            asked.streams = n.ok_or_else(|| {
-                wrong(&format!("must be a whole number from 1 to {MOST_STREAMS}"))
-            })?;
+            asked.streams = whole(value, 1..=MOST_STREAMS).map_err(|e| wrong(&e))?;
         }
         "--repeats" => {
-            let n = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.repeats = n.ok_or_else(|| wrong("must be a whole number from 1 to 1000"))?;
+            asked.repeats = whole(value, 1..=1000).map_err(|e| wrong(&e))?;
         }
         "--cc" => {
             let name = |name: &str| {
@@ -285,15 +267,12 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             }
         }
         "--dscp" => {
-            asked.dscp = code_point(value).ok_or_else(|| {
-                wrong("unknown code point; write a name (EF, CS1, AF41) or a number up to 63")
-            })?;
+            asked.dscp = dscp(value).map_err(|e| wrong(&e))?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
         "--parts" => {
-            let n = value.parse().ok().filter(|n| (1..=16).contains(n));
-            asked.parts = n.ok_or_else(|| wrong("must be a whole number from 1 to 16"))?;
+            asked.parts = whole(value, 1..=16).map_err(|e| wrong(&e))?;
         }
         "--ping-interval" => {
             asked.ping_interval = parse_span(value).map_err(unit)?;
@@ -347,11 +326,6 @@ mod tests {
             );
         }
         assert!(asked("h --ping-interval 10").unwrap_err().ends_with("10ms"));
-        assert!(
-            asked("h --test ping --max-data 1kB")
-                .unwrap_err()
-                .contains("the pings alone move")
-        );
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()

@@ -5,7 +5,7 @@
 
 use super::options::{Options, Test};
 use super::ping::Probe;
-use narrows_core::units::Span;
+use narrows_core::units::{Span, format_bytes};
 
 /// Best effort, background (CS1), CS5, expedited forwarding.
 const CLASSES: [u8; 4] = [0, 8, 40, 46];
@@ -159,8 +159,21 @@ pub fn may_move(options: &Options) -> u64 {
     }
 }
 
+/// Rejects options with which the pings alone would move the permitted payload.
+pub fn check(options: &Options) -> Result<(), String> {
+    let pings = pings(options);
+    if pings < options.share() {
+        return Ok(());
+    }
+    Err(format!(
+        "--max-data {}: the pings alone move {pings} bytes; write more, a longer --ping-interval \
+         or a shorter --duration",
+        format_bytes(options.max_data)
+    ))
+}
+
 /// Bytes of all pings in both directions, including those sent while flows are set up and closed.
-pub fn pings(options: &Options) -> u64 {
+fn pings(options: &Options) -> u64 {
     let phases = phases(options);
     let all: u64 = phases
         .iter()
@@ -221,6 +234,12 @@ mod tests {
         // Whatever moves, it is no more than what was allowed.
         assert_eq!(of("h --test rrul --max-data 5MB --parts 2"), 2_500_000);
         assert_eq!(of("h --test page --pacing 8Mbit --max-data 5MB"), 5_000_000);
+    }
+
+    #[test]
+    fn pings_beyond_the_permitted_payload_are_an_error() {
+        let error = check(&asked("h --test ping --max-data 1kB")).unwrap_err();
+        assert!(error.contains("the pings alone move"), "{error}");
     }
 
     #[test]

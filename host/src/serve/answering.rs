@@ -5,7 +5,8 @@
 use super::budget::Allowance;
 use super::shared::Shared;
 use crate::HostError;
-use crate::latency::answer::{Answered, Answers, Payer, Responder};
+use crate::latency::answer::{Answered, Answers, Responder};
+use crate::latency::payer::Payer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! The limits of the far end in one table, from which `serve --help`, `--limits` and
 //! `docs/reference/far-end.md` are generated.
 
-use super::shares::Most;
+use super::source::Most;
 use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds};
 use serde_json::{Value, json};
 

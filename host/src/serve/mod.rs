@@ -35,7 +35,8 @@ pub mod udp;
 pub mod xdp;
 
 use crate::HostError;
-use crate::latency::answer::{Answered, Payer, Responder};
+use crate::latency::answer::{Answered, Responder};
+use crate::latency::payer::Payer;
 use crate::measure::bulk::Carriers;
 use crate::serve::listener::{Listener, ListeningSocket};
 use crate::sys;

@@ -4,12 +4,9 @@
 //! one prefix may have at most. The levels of prefixes are 1 to 3 of [`super::source`].
 
 use super::limits::{OBJECTS, STREAMS};
-use super::source::{LEVELS, Source};
+use super::source::{LEVELS, Most, Source};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// Largest number of items of one prefix, from the widest level to a source.
-pub type Most = [u64; LEVELS - 1];
 
 /// Number of items of each prefix.
 #[derive(Debug, Default)]

@@ -12,6 +12,9 @@ use std::net::IpAddr;
 /// Number of levels.
 pub const LEVELS: usize = 4;
 
+/// Largest number of items of one prefix, from the widest level to a source.
+pub type Most = [u64; LEVELS - 1];
+
 /// Prefix length at each level: of IPv4 within `::ffff:0:0/96`, and of IPv6.
 const BITS: [(u32, u32); LEVELS] = [(0, 0), (112, 32), (120, 48), (128, 64)];
 

@@ -1,0 +1,37 @@
+//! The accounts to which the far end of a latency test charges its answers.
+
+use crate::serve::budget::{Accounts, Allowance, Permit};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// The account to which answers are charged.
+#[derive(Clone, Debug)]
+pub enum Payer {
+    /// The source address of each question.
+    Source(Arc<Accounts>),
+    /// The session of the only client.
+    Session(Arc<Allowance>),
+}
+
+impl Payer {
+    /// A permit to answer `asked` bytes with `answer` bytes.
+    pub fn permit(
+        &self,
+        to: SocketAddr,
+        (asked, answer): (usize, usize),
+        recognised: bool,
+        now: u64,
+    ) -> Option<Permit> {
+        match self {
+            Payer::Source(accounts) => accounts.reply(to, asked, answer, recognised, now),
+            Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
+        }
+    }
+    /// The index of that source in tables of fixed size.
+    pub fn bucket(&self, ip: IpAddr) -> usize {
+        match self {
+            Payer::Source(accounts) => accounts.bucket(ip),
+            Payer::Session(_) => 0,
+        }
+    }
+}
