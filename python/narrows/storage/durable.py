@@ -2,7 +2,7 @@
 
 Results (`output`), sweeps, the history and sealed forecasts are written through this module. So one
 place decides what is on the disk when a call returns. The plans that change a host are executed by
-a privileged program, whose own counterpart is `host/src/tune/place.rs`.
+a privileged program, whose own counterpart is `host/src/tune/safe_file.rs`.
 
 - `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
   the directory. A crash, a full disk or a power failure leaves the old content or the new one.
