@@ -174,8 +174,8 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         "A metric agrees if simulation and live runs differ by at most 10 %, or by an amount that "
         "is",
         "[too small to matter](../../core/src/metrics/engine_comparison.rs). It is undecided if "
-        "the live runs differ",
-        "from each other by more than 15 %.",
+        "the live runs",
+        "differ from each other by more than 15 %.",
         "",
         "## Disagreements",
         "",
