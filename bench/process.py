@@ -94,7 +94,7 @@ ROOMS = (
     ("congestion control", r"narrows_core::cc"),
     ("path: link, propagation", r"narrows_core::net"),
     ("queue discipline", r"narrows_core::queue"),
-    ("figures", r"narrows_core::figures"),
+    ("metrics", r"narrows_core::metrics"),
     ("event engine, packets", r"narrows_sim"),
 )
 """Components by patterns of function names; inlined code counts for the function that contains

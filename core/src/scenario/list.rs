@@ -55,8 +55,9 @@ const LISTS: &[&str] = &[
 ///   narrows, and a list the `params` of its tables;
 /// - a key of the scenario: `section`, `name`, `takes`, `default`, `range`, `help` and `supported`;
 /// - a rule: `of` (the module that follows it), `name`, `since`, `help` and `source`;
-/// - a qdisc and a sysctl: the columns of [`linux`]; `linux`: its congestion controls and the
-///   queue disciplines that are compared; `measurement`: the tests with their default.
+/// - a qdisc and a sysctl: the columns of [`linux`];
+/// - `linux`: its congestion controls, and the queue disciplines that are compared;
+/// - `measurement`: the tests with their default.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     let lists = LISTS
         .iter()

@@ -228,8 +228,8 @@ def load_direction(plan: Json, asked: str | None) -> Direction:
     )
     who = "the far host" if direction == "down" else "this host"
     raise NarrowsError(
-        f"--direction {direction}: {names} affects only {_DIRECTIONS[other]}. With --direction {direction}, {who} "
-        f"sends.\n    write: --direction {other}"
+        f"--direction {direction}: {names} affects only {_DIRECTIONS[other]}. With "
+        f"--direction {direction}, {who} sends.\n    write: --direction {other}"
         + (
             "; or apply the plan on the far host and measure from there"
             if direction == "down"
