@@ -17,7 +17,7 @@
 //! | `schema` | the structure of their rows; reading and writing by rows |
 //! | [`error`] | errors: place, key, value, the corrected line |
 //! | `notices` | warnings about a scenario that is valid |
-//! | `work` | the application of a flow |
+//! | `application` | the application of a flow |
 //! | `varying` | steps, outages, traces |
 //! | `wifi` | the section `[wifi]`, read and written |
 //! | [`likeness`] | the properties by which scenarios are compared |
@@ -31,6 +31,7 @@
 //!     write: rtt = "40ms"
 //! ```
 
+mod application;
 mod dscp;
 pub mod error;
 mod hop;
@@ -48,7 +49,6 @@ mod schema;
 pub mod value;
 mod varying;
 mod wifi;
-mod work;
 mod write;
 
 pub use dscp::code_point;

@@ -1,5 +1,6 @@
 //! From a tree to a scenario: sections, defaults, and conditions between keys.
 
+use super::application;
 use super::dscp;
 use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
@@ -10,7 +11,6 @@ use super::schema::Values;
 use super::value::{Tree, Value};
 use super::varying::{Files, no_files};
 use super::wifi::{self, Written};
-use super::work;
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::cc::Need;
@@ -167,13 +167,13 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
     // The stations of a wrong Wi-Fi are unknown.
     let wifi = wifi?;
-    let ends = Ends {
+    let context = FlowContext {
         end,
         ecn,
         reverse,
         wifi: wifi.as_ref(),
     };
-    let flows = flows(out, &top, known, &ends);
+    let flows = flows(out, &top, known, &context);
     if let (Some(flows), Some(host)) = (&flows, &host) {
         needs(out, &top, known, flows, host);
     }
@@ -343,7 +343,7 @@ pub(super) fn sections<'t>(
 }
 
 /// The values of the rest of the scenario that a flow depends on.
-struct Ends<'a> {
+struct FlowContext<'a> {
     /// End of the scenario.
     end: Span,
     /// ECN mode of the hosts.
@@ -358,7 +358,7 @@ fn flows(
     out: &mut Collector<'_>,
     top: &Section<'_>,
     known: &Known,
-    ends: &Ends<'_>,
+    context: &FlowContext<'_>,
 ) -> Option<Vec<FlowSpec>> {
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
@@ -368,9 +368,9 @@ fn flows(
     let mut good = true;
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
-        let stations = wifi::stations(out, s, ends.wifi);
+        let stations = wifi::stations(out, s, context.wifi);
         let (Some((template, count, named)), Some(stations)) =
-            (flow(out, s, known, ends), stations)
+            (flow(out, s, known, context), stations)
         else {
             good = false;
             continue;
@@ -571,19 +571,19 @@ fn flow(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     known: &Known,
-    ends: &Ends<'_>,
+    context: &FlowContext<'_>,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
-    let &Ends {
+    let &FlowContext {
         end,
         ecn: host_ecn,
         reverse,
         wifi,
-    } = ends;
-    let workload = work::workload(out, s, reverse);
+    } = context;
+    let workload = application::workload(out, s, reverse);
     let cc = match s.field("cc") {
         None if workload.as_ref().is_none_or(Option::is_some) => {
             let workload = workload.iter().flatten().next();
-            workload.and_then(|workload| work::usual(known, workload))
+            workload.and_then(|workload| application::usual(known, workload))
         }
         Some(f) => out.choice(&f, "congestion control", &known.ccs, &[]),
         None => missing(out, s, "cc", &cc_line(known)),

@@ -52,7 +52,7 @@ fn far(station: Option<u8>) -> Port {
 }
 
 /// Source and destination of a flow.
-fn ends(flow: &FlowSpec) -> (Port, Port) {
+fn endpoints(flow: &FlowSpec) -> (Port, Port) {
     match flow.direction {
         Direction::Down => (NEAR, far(flow.station)),
         Direction::Up => (far(flow.station), NEAR),
@@ -127,7 +127,7 @@ pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
 
 /// The flows, with start jitter as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
-    let (from, to) = ends(flow);
+    let (from, to) = endpoints(flow);
     let place = number as u16;
     Outgoing {
         number: number as u32,
@@ -152,7 +152,7 @@ pub(crate) fn emulator(
     let (network, meters) = Network::new(scenario, registry, Box::new(Frame::station))?;
     let delays = scenario.flows.iter().map(|flow| {
         let (forward, reverse) = access_delays(scenario, flow);
-        (ends(flow).1, forward, reverse)
+        (endpoints(flow).1, forward, reverse)
     });
     let ports = Ports {
         flows: (RECEIVERS, scenario.flows.len() as u16),
@@ -311,7 +311,7 @@ impl<'p> Parts<'p> {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
             for (number, flow) in scenario.flows.iter().enumerate() {
                 let flow_out = outgoing(scenario, number, flow);
-                let (from, to) = ends(flow);
+                let (from, to) = endpoints(flow);
                 if from == port {
                     out.push(flow_out);
                 } else if to == port {
