@@ -25,7 +25,7 @@ use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
 use narrows_core::engine::Network;
 use narrows_core::host::Fate;
-use narrows_core::metrics::{ProbeMeter, Verdict};
+use narrows_core::metrics::{PacketEvent, ProbeMeter};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::tcp::wire::{AckSegment, Segment};
@@ -274,7 +274,7 @@ impl Datapath {
         device.interface.poll(now, &mut device.departures);
         device.enter_path(now, &mut self.network, &mut self.observer);
         for (packet, why) in device.departures.dropped.drain(..) {
-            self.observer.judge(now, &packet, Verdict::Dropped(why));
+            self.observer.judge(now, &packet, PacketEvent::Dropped(why));
             self.observer.packets.forget(&packet);
         }
         let mut completed = std::mem::take(&mut device.departures.completed);
@@ -443,7 +443,7 @@ impl Datapath {
             flow,
             port,
             label,
-            line: None,
+            link: None,
             network: &mut self.network,
             access: &mut self.access,
             observer: &mut self.observer,

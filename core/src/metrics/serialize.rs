@@ -80,7 +80,7 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PingSample, QueueSample, Verdict};
+    use super::super::{PacketEvent, PingSample, QueueSample};
     use super::*;
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             .push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
         samples.verdicts = PacketEvents::keep(1);
         for flow in 0..2 {
-            let verdict = Verdict::Dropped(crate::queue::DropReason::Aqm);
+            let verdict = PacketEvent::Dropped(crate::queue::DropReason::Aqm);
             samples.verdicts.push(
                 crate::units::Time::ZERO,
                 flow,

@@ -8,7 +8,7 @@ use super::read::{Field, Section};
 use super::schema::Values;
 use super::value::Node;
 use super::write::{Entries, choice_node, put, put_all, quote, write};
-use super::{Choice, Speed, StationSpec, WifiSpec};
+use super::{Speed, StationSpec, WifiSpec};
 use crate::net::wifi::ampdu::Limits;
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack};

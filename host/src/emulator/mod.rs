@@ -164,7 +164,7 @@ impl Emulator {
     ) -> Emulator {
         self.ports = ports;
         for (receiver, forward, reverse) in delays {
-            let (forward, reverse) = (self.access.link(forward), self.access.line(reverse));
+            let (forward, reverse) = (self.access.link(forward), self.access.link(reverse));
             self.farther.push(Farther {
                 receiver,
                 forward,

@@ -41,9 +41,9 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// This host sends.
-    Out,
+    Sender,
     /// This host receives.
-    In,
+    Receiver,
 }
 
 /// The limits of all connections of one client together.

@@ -173,7 +173,7 @@ pub fn check(options: &Options) -> Result<(), String> {
 }
 
 /// Bytes of all pings in both directions, including those sent while flows are set up and closed.
-fn pings(options: &Options) -> u64 {
+pub fn pings(options: &Options) -> u64 {
     let phases = phases(options);
     let all: u64 = phases
         .iter()

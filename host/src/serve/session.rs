@@ -30,7 +30,7 @@ use super::udp::Pinged;
 use crate::digest::{from_hex, hex, random};
 use crate::latency::answer::Answers;
 use crate::measure::bulk::Role;
-use crate::protocols::handshake::{Nonce, Role, Transcript, canonical};
+use crate::protocols::handshake::{self, Nonce, Transcript, canonical};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
 use crate::sys;
@@ -203,7 +203,9 @@ impl Session {
             };
             let here = self.transcript.to;
             self.transcript.to = to;
-            let right = self.transcript.proves(token, Role::Client, &proof);
+            let right = self
+                .transcript
+                .proves(token, handshake::Role::Client, &proof);
             shared.accounts.guessed(self.from, right, now);
             if !right {
                 return refuse("wrong token: it differs from the far end's", End::Token);
@@ -233,7 +235,7 @@ impl Session {
         self.allowance = Some(allowance);
         Counters::more(&shared.counters.narrows_clients_total);
         let proof = shared.token.as_ref();
-        let proof = proof.map(|token| hex(&self.transcript.proof(token, Role::Server)));
+        let proof = proof.map(|token| hex(&self.transcript.proof(token, handshake::Role::Server)));
         let ccs = kernel::ccs();
         let limits = shared.accounts.limits();
         say(

@@ -54,7 +54,7 @@ impl SmallQueue {
         again: bool,
         only: bool,
     ) -> bool {
-        let holds = match self.chrono {
+        let holds = match self.limits {
             SmallQueues::Off => false,
             SmallQueues::Bytes(most) => self.bytes >= most.get() && !again,
             SmallQueues::ByRate => {
