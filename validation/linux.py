@@ -48,10 +48,10 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     """The sentence that README, the Rust test and the report share.
 
     >>> headline([])
-    '0 of 0 stored cases agree with Linux 6.12 in every compared metric'
+    '0 of 0 simulated cases agree with Linux 6.12 in every compared metric'
     """
     agree = sum(outcome.agrees for outcome in outcomes)
-    return f"{agree} of {len(outcomes)} stored cases agree with Linux 6.12 in every compared metric"
+    return f"{agree} of {len(outcomes)} simulated cases agree with Linux 6.12 in every compared metric"
 
 
 def exact() -> tuple[str, dict[str, float]]:

@@ -280,7 +280,7 @@ fn the_simulator_agrees_with_linux() {
     }
     let good: usize = families.values().map(|f| f[0]).sum();
     let headline = format!(
-        "{good} of {} stored cases agree with Linux 6.12 in every compared metric",
+        "{good} of {} simulated cases agree with Linux 6.12 in every compared metric",
         cases.len()
     );
     let late = cases
