@@ -51,7 +51,8 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     '0 of 0 simulated cases agree with Linux 6.12 in every compared metric'
     """
     agree = sum(outcome.agrees for outcome in outcomes)
-    return f"{agree} of {len(outcomes)} simulated cases agree with Linux 6.12 in every compared metric"
+    of = f"{agree} of {len(outcomes)}"
+    return f"{of} simulated cases agree with Linux 6.12 in every compared metric"
 
 
 def exact() -> tuple[str, dict[str, float]]:
