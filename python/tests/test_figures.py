@@ -18,7 +18,7 @@ from narrows.inference import of_mean
 from narrows.render.bands import bands
 from narrows.render.chart import chart, draw, table
 from narrows.render.latex import latex
-from narrows.render.plot import Style
+from narrows.render.style import Style
 from narrows.runs.replications import replicate
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ import click
 
 from narrows.cli.command import option
 from narrows.cli.outputs import Picture
+from narrows.errors import NarrowsError
 from narrows.storage import output
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +49,143 @@ report_option = option(
     metavar="FILE",
     type=output.File(),
     help="Write an HTML report",
+)
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
+    """The type of `--size`."""
+
+    name = "size"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[float, float]:
+        """Width and height in inches."""
+        from narrows.render.style import size  # noqa: PLC0415
+
+        try:
+            return size(value)
+        except NarrowsError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+
+class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
+    """The type of `--log`."""
+
+    name = "axes"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> frozenset[str]:
+        """The axes, separated by commas."""
+        from narrows.render.style import AXES  # noqa: PLC0415
+
+        found = frozenset(value.split(","))
+        if not found <= set(AXES):
+            raise click.BadParameter(f"{value}: no axes; write x, y or x,y", ctx, param)
+        return found
+
+
+_APPEARANCE: dict[str, dict[str, Any]] = {
+    "log": {"metavar": "AXES", "type": _Axes(), "help": "Logarithmic axes: x,y"},
+    "size": {
+        "metavar": "WxH",
+        "type": _Size(),
+        "help": "Width and height: 84x60mm, 8.4x6cm, 3.3x2.4in",
+    },
+    "font": {"metavar": "FONT", "help": "serif, sans-serif, monospace or the name of a font"},
+    "font_size": {
+        "metavar": "PT",
+        "type": click.FloatRange(1, 100),
+        "show_default": "9",
+        "help": "Size of the texts in points",
+    },
+    "dpi": {
+        "metavar": "N",
+        "type": click.IntRange(10, 2400),
+        "show_default": "120",
+        "help": "Resolution of PNG",
+    },
+    "look": {
+        "type": click.Choice(("screen", "print")),
+        "show_default": "screen",
+        "help": "screen draws in colour, print in black and white",
+    },
+}
+"""The options of the appearance of a figure, by the parameter of the command."""
+
+
+def figure_options(
+    *, log: bool = True, file: str = "plot", size: str = "--size"
+) -> Callable[[F], F]:
+    """Declares the options of the appearance of a figure. The command receives a parameter `style`:
+    a `narrows.render.style.Style`, or None without any of these options.
+
+    Args:
+        log: Whether the axes of the figure may be logarithmic.
+        file: The option that names the file of the figure, which the other options require.
+        size: The option of width and height.
+    """
+    names = [name for name in _APPEARANCE if log or name != "log"]
+    flags = {name: f"--{name.replace('_', '-')}" for name in names} | {"size": size}
+    params = {name: flag.removeprefix("--").replace("-", "_") for name, flag in flags.items()}
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def called(**given: Any) -> Any:  # noqa: ANN401 - Click's own
+            words = {
+                name: value for name in names if (value := given.pop(params[name])) is not None
+            }
+            if words and not given[file]:
+                raise click.BadParameter(
+                    f"is for a file; write --{file} figure.pdf",
+                    param_hint=flags[next(iter(words))],
+                )
+            return command(**given, style=_style(words))
+
+        declared: Any = called
+        for name in reversed(names):
+            made = option(flags[name], params[name], group="Appearance", **_APPEARANCE[name])
+            declared = made(declared)
+        return declared  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _style(words: dict[str, Any]) -> Any:  # noqa: ANN401 - a Style, which is imported on use
+    if not words:
+        return None
+    from narrows.render.style import Style  # noqa: PLC0415
+
+    inches = words.pop("size", None)
+    return Style(inches=inches, **words)
+
+
+def _is_latex(file: str) -> None:
+    if not file.endswith(".tex"):
+        raise click.BadParameter(
+            f"{file}: has no suffix .tex; write --latex table.tex", param_hint="--latex"
+        )
+
+
+latex_option = option(
+    "--latex",
+    group="Output",
+    metavar="FILE",
+    type=output.File(suffix=_is_latex),
+    help="Write the tables as LaTeX (booktabs, .tex)",
+)
+states_option = option(
+    "--states",
+    group="Output",
+    is_flag=True,
+    help="Add plots of the internal states of congestion controls to --plot and --report",
 )
 seed_option = option(
     "--seed",

@@ -11,8 +11,10 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     SEED,
+    figure_options,
     files_option,
     json_option,
+    latex_option,
     plot_option,
     report_option,
     seeds_option,
@@ -21,17 +23,21 @@ from narrows.cli.outputs import every
 from narrows.inference import LEVEL
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
-from narrows.render.plot import compare_plot, draw_columns, kernels_of
+from narrows.render.latex import document
+from narrows.render.plot import about, compare_plot, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.report import compare_report, name, unique
+from narrows.render.style import Style
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
 from narrows.runs.run import run as run_scenario
+from narrows.storage import output
 
 
 @command(
     "narrows compare before.json after.json",
     "narrows compare scenarios/fairness/shallow.toml scenarios/first/cubic.toml",
+    "narrows compare scenarios/fairness/shallow.toml scenarios/first/cubic.toml --seeds 20",
     "narrows compare before.json after.json --report both.html",
 )
 @argument(
@@ -54,6 +60,8 @@ from narrows.runs.run import run as run_scenario
 @seeds_option("Run each scenario with the same N seeds and compare means with 95 % intervals")
 @plot_option
 @report_option
+@latex_option
+@figure_options()
 @json_option("Print one JSON object instead of text, for measurements or with --seeds")
 def compare(  # noqa: PLR0917 - Click calls it by keyword
     files: tuple[str, ...],
@@ -62,6 +70,8 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     plot: str | None,
     page: str | None,
+    latex: str | None,
+    style: Style | None,
 ) -> None:
     """Compare measurements or scenarios.
 
@@ -70,13 +80,17 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
     side by side; with --seeds, each scenario is compared with the first one.
     """
+    if latex is not None and seeds is None:
+        raise click.BadParameter("requires scenarios and --seeds", param_hint="--latex")
     if are_measurements(files):
         if seeds is not None:
             raise click.BadParameter("is for scenarios; omit it", param_hint="--seeds")
-        compare_measurements(files, plot=plot, page=page, as_json=as_json)
+        compare_measurements(files, plot=plot, page=page, as_json=as_json, style=style)
         return
     if seeds is not None:
-        _replicated(files, seed, seeds, as_json=as_json, plot=plot, page=page)
+        _replicated(
+            files, seed, seeds, as_json=as_json, plot=plot, page=page, latex=latex, style=style
+        )
         return
     if as_json:
         raise click.BadParameter(
@@ -97,7 +111,7 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     with every() as attempt:
         if plot:
             with attempt():
-                compare_plot(runs, plot, names=names)
+                compare_plot(runs, plot, names=names, style=style)
         if page is not None:
             with attempt():
                 compare_report(runs, page, names=names)
@@ -125,6 +139,8 @@ def _replicated(
     as_json: bool,
     plot: str | None,
     page: str | None,
+    latex: str | None,
+    style: Style | None,
 ) -> None:
     """Compares each scenario with the first one by replications with common seeds."""
     from narrows.compare.replications import differences, table  # noqa: PLC0415
@@ -167,10 +183,13 @@ def _replicated(
     compared = [
         (name_, differences(found[0], one)) for name_, one in zip(names[1:], found[1:], strict=True)
     ]
+    kernels = kernels_of([run for one in found for run in one.runs])
+    if latex is not None:
+        shown = [table(each, (names[0], name_)) for name_, each in compared]
+        output.write(latex, document(shown, about(kernels)))
     if plot is not None:
-        kernels = kernels_of([run for one in found for run in one.runs])
         columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
-        draw_columns(columns, plot, kernels=kernels)
+        draw_columns(columns, plot, style=style, kernels=kernels)
     if as_json:
         echo(
             json.dumps(

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import figure_options, json_option, quiet_option
 from narrows.cli.outputs import Picture, every
 from narrows.latency import result as telling
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
 from narrows.render.progress import ProgressBar
 from narrows.render.report import write
+from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
@@ -109,6 +110,7 @@ def _passed(command: F) -> F:
     type=Picture(makes_folders=False),
     help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
+@figure_options(log=False, size="--plot-size")
 @option(
     "--report",
     "page",
@@ -127,6 +129,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     out: str | None,
     plot: str | None,
+    style: Style | None,
     hlog: str | None,
     page: str | None,
     quiet: bool,
@@ -158,7 +161,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
                 output.write(hlog, telling.hlog(several))
         if plot:
             with attempt():
-                telling.plot(several, plot)
+                telling.plot(several, plot, style=style)
         if page is not None:
             with attempt():
                 write(lab_page(told) if lab else telling.document(several), page)

@@ -18,8 +18,9 @@ from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.host import live
 from narrows.render.pictures import Line, Picture, Style
-from narrows.render.plot import COLOURS, check, matplotlib, write
+from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
 from narrows.render.report import drawn
+from narrows.render.style import Style as FigureStyle
 from narrows.render.tables import Cell, Table
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
@@ -27,7 +28,7 @@ from narrows.storage.json_kinds import amount, flag, number, rows, table, text, 
 from narrows.storage.text import name_of, unread
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from narrows.render.figure import Figure
 
 Json = dict[str, Any]
 
@@ -562,7 +563,12 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
     return [picture for picture in every if picture.lines]
 
 
-def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None = None) -> Figure:
+def plot(
+    several: Sequence[tuple[str, Json]],
+    file: str | PathLike[str] | None = None,
+    *,
+    style: FigureStyle | None = None,
+) -> Figure:
     """Draws the complementary cumulative distribution and the histogram of response times, with
     logarithmic axes.
 
@@ -572,18 +578,19 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
     """
     mpl = matplotlib()
     format_ = check(file) if file is not None else None
-    from matplotlib.figure import Figure as New  # noqa: PLC0415
-
-    with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
-        figure = New(figsize=(9, 6.4), layout="constrained")
+    style = style or FigureStyle()
+    colours = GREYS if style.look == "print" else COLOURS
+    with mpl.rc_context(style.rc()):
+        figure = new_figure(figsize=style.inches or (9, 6.4), layout="constrained")
         beyond, counts = figure.subplots(2, 1, sharex=True)
         # A colour for each policy, a dash for each load.
         policies = list(dict.fromkeys(name.partition(", ")[0] for name, _ in several))
         loads = list(dict.fromkeys(name.partition(", ")[2] for name, _ in several))
         for name, told in several:
             policy, _, load = name.partition(", ")
-            colour = COLOURS[policies.index(policy) % len(COLOURS)]
-            dash = _DASHES[loads.index(load) % len(_DASHES)]
+            colour = colours[policies.index(policy) % len(colours)]
+            nth = loads.index(load) + (policies.index(policy) if style.look == "print" else 0)
+            dash = _DASHES[nth % len(_DASHES)]
             # Files of earlier versions have round trips only.
             took = (told.get("response_us") or told["rtt_us"] or _NOTHING)["histogram_ns"]
             if not took:
@@ -609,19 +616,28 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
         ):
             beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)
             beyond.annotate(
-                key, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7, va="center"
+                key,
+                (1.0, share),
+                xycoords=("axes fraction", "data"),
+                fontsize=style.pt(7),
+                va="center",
             )
         beyond.set(xscale="log", yscale="log", ylabel="share of slower responses")
         if len(several) == 1:
-            beyond.set_title(_answer(several[0][1]), fontsize=8, loc="left", wrap=True)
+            beyond.set_title(_answer(several[0][1]), fontsize=style.pt(8), loc="left", wrap=True)
         counts.set(xscale="log", yscale="log", xlabel="response time (µs)", ylabel="responses")
         for ax in (beyond, counts):
             ax.grid(visible=True, linewidth=0.4, alpha=0.5)
         if len(several) > 1:
-            beyond.legend(fontsize=7, frameon=False)
+            beyond.legend(fontsize=style.pt(7), frameon=False)
         if file is not None:
-            write(figure, file, format_)
+            write(figure, file, format_, kernels=_kernels(several), dpi=style.dpi)
     return figure
+
+
+def _kernels(several: Sequence[tuple[str, Json]]) -> list[str]:
+    """The kernels of the measuring hosts."""
+    return list(dict.fromkeys(told["kernel"] for _, told in several if told.get("kernel")))
 
 
 def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[float], list[int]]:

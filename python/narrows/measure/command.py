@@ -15,7 +15,7 @@ import click
 
 from narrows import files, forecasts, registry
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, files_option, json_option, quiet_option
+from narrows.cli.options import SEED, figure_options, files_option, json_option, quiet_option
 from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
@@ -30,6 +30,7 @@ from narrows.render.plot import draw_columns
 from narrows.render.progress import ProgressBar
 from narrows.render.report import unique, write
 from narrows.render.sketch import draw
+from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
@@ -157,6 +158,7 @@ def _passed(command: F) -> F:
     type=output.File(makes_folders=False),
     help="Write an HTML report",
 )
+@figure_options()
 @option("--no-history", group="Output", is_flag=True, help="Do not store the measurement")
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
@@ -169,6 +171,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     out: tuple[str, ...],
     plot: str | None,
     page: str | None,
+    style: Style | None,
     with_model: bool,
     path_file: str | None,
     no_history: bool,
@@ -214,7 +217,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         try:
             for line in said:
                 echo(line, err=True)
-            _draw(measured, model, attempt, plot=plot, page=page)
+            _draw(measured, model, attempt, plot=plot, page=page, style=style)
             if as_json:
                 echo(measured.text(), nl=False)
             elif not quiet:
@@ -295,12 +298,13 @@ def _draw(
     *,
     plot: str | None,
     page: str | None,
+    style: Style | None,
 ) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if plot:
         with attempt():
-            draw_columns([(measured.host, telling.pictures(measured))], plot)
+            draw_columns([(measured.host, telling.pictures(measured))], plot, style=style)
     if page is not None:
         with attempt():
             write(telling.document([measured], [measured.host or "measurement"], [model]), page)
@@ -500,7 +504,12 @@ def are_measurements(named: Sequence[str]) -> bool:
 
 
 def compare_measurements(
-    named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False
+    named: Sequence[str],
+    *,
+    plot: str | None,
+    page: str | None,
+    as_json: bool = False,
+    style: Style | None = None,
 ) -> None:
     """Compares each measurement with the first."""
     from narrows.measure import render as telling  # noqa: PLC0415
@@ -510,7 +519,7 @@ def compare_measurements(
             "FILE: a second file is missing; write narrows compare before.json after.json"
         )
     if any(_is_latency(name) for name in named):
-        _compare_latencies(named, plot=plot, page=page, as_json=as_json)
+        _compare_latencies(named, plot=plot, page=page, as_json=as_json, style=style)
         return
     several = list(compared(named))
     names = unique([Path(name).name for name in named])
@@ -536,6 +545,7 @@ def compare_measurements(
                         for name, one in zip(names, several, strict=True)
                     ],
                     plot,
+                    style=style,
                 )
         if page is not None:
             with attempt():
@@ -569,7 +579,12 @@ def _is_latency(name: str) -> bool:
 
 
 def _compare_latencies(
-    named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool
+    named: Sequence[str],
+    *,
+    plot: str | None,
+    page: str | None,
+    as_json: bool,
+    style: Style | None,
 ) -> None:
     """Compares each result of `narrows latency` with the first."""
     from narrows.latency import result as telling  # noqa: PLC0415
@@ -596,7 +611,7 @@ def _compare_latencies(
     with every() as attempt:
         if plot:
             with attempt():
-                telling.plot(list(zip(names, several, strict=True)), plot)
+                telling.plot(list(zip(names, several, strict=True)), plot, style=style)
         if page is not None:
             with attempt():
                 made = telling.document(list(zip(names, several, strict=True)))

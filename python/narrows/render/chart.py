@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from narrows.errors import NarrowsError, reason
 from narrows.inference import Interval, of_mean
 from narrows.render import tables
-from narrows.render.plot import COLOURS, DASHES, GREYS, MARKERS, Look, Style, matplotlib, write
+from narrows.render.plot import (
+    COLOURS,
+    DASHES,
+    GREYS,
+    MARKERS,
+    matplotlib,
+    new_figure,
+    write,
+)
+from narrows.render.style import Look, Style
 from narrows.render.words import with_half
 from narrows.storage.text import name_of
 from narrows.sweeps.rows import limits
@@ -29,7 +38,8 @@ from narrows.sweeps.rows import limits
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from narrows.render.figure import Figure
 
 Kind = Literal["line", "cdf"]
 """Kinds of chart."""
@@ -270,11 +280,9 @@ def draw(
         OutputError: If the file cannot be written.
     """
     mpl = matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415
-
     with mpl.rc_context(style.rc()):
         size = style.inches or (5.0, 3.2 * len(charts))
-        figure = New(figsize=size, layout="constrained")
+        figure = new_figure(figsize=size, layout="constrained")
         places: Any = figure.subplots(len(charts), 1, squeeze=False)
         for place, one in zip(places[:, 0], charts, strict=True):
             _panel(place, one, style, spread)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from narrows.render.tables import Table
 
 _SPECIAL = {
@@ -30,6 +32,11 @@ def escaped(text: str) -> str:
     cwnd\_mean \& 5 $\pm$ 1 \%
     """
     return "".join(_SPECIAL.get(sign, sign) for sign in text)
+
+
+def document(tables: Iterable[Table], about: str = "") -> str:
+    """Several tables, each with its caption and `about` as comments."""
+    return "\n".join(latex(one, f"{one.caption}\n{about}".strip()) for one in tables)
 
 
 def latex(table: Table, about: str = "") -> str:

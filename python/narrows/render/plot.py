@@ -6,20 +6,19 @@ their line, too: the style `"print"` needs no colour at all.
 
 from __future__ import annotations
 
-import difflib
 import io
 import math
-import re
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.render.pictures import EVERY, STATE, Line, Picture, pictures
+from narrows.render.style import DPI, FILES, Look, Style
 from narrows.render.words import sentence
 from narrows.storage import output
 from narrows.storage.command_line import command
@@ -27,12 +26,9 @@ from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
+    from narrows.render.figure import Figure
     from narrows.runs.run import Run
-
-Look = Literal["screen", "print"]
-"""In colour, or in black and white."""
 
 FORMATS = (".png", ".svg", ".pdf")
 """Suffixes of the formats of a picture."""
@@ -54,86 +50,10 @@ _MARKS = 9
 """Number of markers on a line in black and white."""
 
 
-FILES: dict[str, Any] = {
-    "svg.hashsalt": "narrows",
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-}
-"""Settings of Matplotlib for every file."""
-
-_GENERIC = ("serif", "sans-serif", "monospace")
-_INCH = {"mm": 25.4, "cm": 2.54, "in": 1.0}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x([0-9]+(?:\.[0-9]+)?)(mm|cm|in)")
-_LARGEST_INCHES = 50.0
-
 _MISSING = (
     "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, "
     "--plot draws in the terminal"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Style:
-    """The appearance of a figure.
-
-    Attributes:
-        inches: Width and height; None for the default.
-        dpi: Resolution of PNG.
-        font: A generic family (`serif`, `sans-serif`, `monospace`) or the name of a font.
-        font_size: Size of texts in points.
-        log: Logarithmic axes: `x`, `y`.
-        look: In colour, or in black and white.
-    """
-
-    inches: tuple[float, float] | None = None
-    dpi: float = 120
-    font: str | None = None
-    font_size: float = 9
-    log: frozenset[str] = frozenset()
-    look: Look = "screen"
-
-    def rc(self) -> dict[str, Any]:
-        """Settings of Matplotlib.
-
-        Raises:
-            NarrowsError: If the font is not installed.
-        """
-        found: dict[str, Any] = {**FILES, "font.size": self.font_size}
-        found |= dict.fromkeys(("axes.titlesize", "legend.title_fontsize"), self.font_size)
-        found |= {"legend.fontsize": 0.9 * self.font_size}
-        if self.font is None:
-            return found
-        if self.font in _GENERIC:
-            return found | {"font.family": self.font}
-        from matplotlib.font_manager import fontManager  # noqa: PLC0415
-
-        names = fontManager.get_font_names()
-        if self.font not in names:
-            near = difflib.get_close_matches(self.font, names, 3) or sorted(names)[:3]
-            raise NarrowsError(
-                f"--font {self.font}: is not installed; write {', '.join(_GENERIC)}, or a font "
-                f"such as {', '.join(near)}"
-            )
-        return found | {"font.family": self.font}
-
-
-def size(text: str) -> tuple[float, float]:
-    """Width and height in inches.
-
-    >>> size("84x60mm"), size("3.5x2.4in")
-    ((3.307..., 2.362...), (3.5, 2.4))
-
-    Raises:
-        NarrowsError: If it is no size.
-    """
-    match = _SIZE.fullmatch(text)
-    sides = [float(match[nth]) / _INCH[match[3]] for nth in (1, 2)] if match else []
-    if not sides or not all(0 < side <= _LARGEST_INCHES for side in sides):
-        raise NarrowsError(
-            f"{text}: no size; write width and height: 84x60mm, 8.4x6cm or 3.3x2.4in"
-        )
-    return sides[0], sides[1]
 
 
 def matplotlib() -> Any:  # noqa: ANN401 - a module
@@ -143,6 +63,33 @@ def matplotlib() -> Any:  # noqa: ANN401 - a module
     except ModuleNotFoundError as error:
         raise NarrowsError(_MISSING) from error
     return mpl
+
+
+def new_figure(**attributes: Any) -> Figure:  # noqa: ANN401 - Matplotlib's own
+    """An empty figure, which a notebook shows.
+
+    Without pyplot there is no window and no global state.
+    """
+    from narrows.render.figure import Figure as New  # noqa: PLC0415
+
+    return New(**attributes)
+
+
+def scale_texts(figure: Figure, factor: float) -> None:
+    """Multiplies the sizes of all texts of a figure, tick labels included."""
+    from matplotlib.text import Text  # noqa: PLC0415
+
+    if factor == 1:
+        return
+    ticks = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
+    # Ticks are made when a figure is drawn; those of now only give the size.
+    labels = [axis.get_ticklabels() for axis in ticks]
+    sizes = [float(of[0].get_fontsize()) if of else 0.0 for of in labels]
+    for text in figure.findobj(Text):
+        text.set_fontsize(float(text.get_fontsize()) * factor)
+    for axis, size in zip(ticks, sizes, strict=True):
+        if size:
+            axis.set_tick_params(labelsize=size * factor)
 
 
 def check(file: str | PathLike[str]) -> str:
@@ -171,9 +118,10 @@ def plot(
     *,
     only: Sequence[str] = EVERY,
     look: Look = "screen",
+    style: Style | None = None,
 ) -> Figure:
     """Draws one run; see `Run.plot`."""
-    return compare_plot([run], file, only=only, look=look)
+    return compare_plot([run], file, only=only, look=look, style=style)
 
 
 def compare_plot(
@@ -183,6 +131,7 @@ def compare_plot(
     names: Sequence[str] | None = None,
     only: Sequence[str] = EVERY,
     look: Look = "screen",
+    style: Style | None = None,
 ) -> Figure:
     """Draws runs side by side, a column each; the axes of a row are the same.
 
@@ -199,8 +148,9 @@ def compare_plot(
         file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is only
             returned.
         names: Names of the runs; the titles of their scenarios by default.
-        only: The pictures to draw: throughput, rtt, window, queue, losses, delay.
+        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, state.
         look: `"screen"` in colour, `"print"` in black and white.
+        style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
     Raises:
         NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not
@@ -231,7 +181,7 @@ def compare_plot(
         (title, [p for p in pictures(run, only) if p.key.partition(".")[0] in only])
         for title, run in zip(titles, runs, strict=True)
     ]
-    return draw_columns(columns, file, look=look, kernels=kernels_of(runs))
+    return draw_columns(columns, file, look=look, style=style, kernels=kernels_of(runs))
 
 
 def draw_columns(
@@ -239,34 +189,36 @@ def draw_columns(
     file: str | PathLike[str] | None = None,
     *,
     look: Look = "screen",
+    style: Style | None = None,
     kernels: Sequence[str] = (),
 ) -> Figure:
     """Draws pictures under their titles, a column each; the axes of a row are the same.
+
+    A `style` replaces `look`.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
     mpl = matplotlib()
-    # Without pyplot there is no window and no global state.
-    from matplotlib.figure import Figure as New  # noqa: PLC0415
-
+    style = style or Style(look=look)
     format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]
     first = [key for key in EVERY if any(key in row for row in drawn)]
     keys = list(dict.fromkeys([*first, *(key for row in drawn for key in row)]))
-    with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
-        figure = New(figsize=(max(8, 5 * len(columns)), 2 * len(keys) + 0.8), layout="constrained")
+    with mpl.rc_context(style.rc()):
+        size = style.inches or (max(8, 5 * len(columns)), 2 * len(keys) + 0.8)
+        figure = new_figure(figsize=size, layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.
         axes: Any = figure.subplots(max(1, len(keys)), len(columns), squeeze=False, sharey="row")
         _link(axes, keys)
         for column, ((title, _), row) in enumerate(zip(columns, drawn, strict=True)):
             for at, key in enumerate(keys):
                 if key in row:
-                    _draw(axes[at][column], row[key], look)
-            axes[0][column].set_title(title, fontsize=8, loc="left")
+                    _draw(axes[at][column], row[key], style)
+            axes[0][column].set_title(title, fontsize=style.pt(8), loc="left")
         if file is not None:
-            write(figure, file, format_, kernels=kernels)
+            write(figure, file, format_, kernels=kernels, dpi=style.dpi)
     return figure
 
 
@@ -289,7 +241,7 @@ def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of
             ax.sharex(every[0])
 
 
-def _draw(ax: Axes, picture: Picture, look: Look) -> None:
+def _draw(ax: Axes, picture: Picture, style: Style) -> None:
     others = 0
     for line in picture.lines:
         nth = line.flow if line.flow is not None else others
@@ -298,25 +250,32 @@ def _draw(ax: Axes, picture: Picture, look: Look) -> None:
             line.x,
             [math.nan if y is None else y for y in line.y],
             label=line.label,
-            **_form(line, nth, look),
+            **_form(line, nth, style.look),
         )
         if line.low is not None and line.high is not None:
             low, high = (
                 [math.nan if y is None else y for y in end] for end in (line.low, line.high)
             )
-            colour = _form(line, nth, look)["color"]
+            colour = _form(line, nth, style.look)["color"]
             ax.fill_between(line.x, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.set_xlabel(picture.x, fontsize=8)
-    ax.set_ylabel(picture.y, fontsize=8)
+    ax.set_xlabel(picture.x, fontsize=style.pt(8))
+    ax.set_ylabel(picture.y, fontsize=style.pt(8))
     ax.margins(x=0.01)
-    ax.set_ylim(bottom=0)
-    ax.set_xlim(left=0)
+    # A logarithmic axis has no zero, and only values above it.
+    if "y" in style.log and any(y and y > 0 for line in picture.lines for y in line.y):
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
+    if "x" in style.log:
+        ax.set_xscale("log")
+    else:
+        ax.set_xlim(left=0)
     ax.grid(visible=True, linewidth=0.4, alpha=0.5)
-    ax.tick_params(labelsize=8)
+    ax.tick_params(labelsize=style.pt(8))
     shown = _in_legend(ax.get_lines(), picture.lines)
     ax.legend(
         handles=shown,
-        fontsize=7,
+        fontsize=style.pt(7),
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),
         frameon=False,
@@ -393,12 +352,16 @@ def write(
     format_: str | None = None,
     *,
     kernels: Sequence[str] = (),
-    dpi: float = 120,
+    dpi: float = DPI,
 ) -> None:
     """Writes a picture, with the command, the version and the kernel rules in its metadata.
 
     The same figure of the same command gives the same file. PDF has TrueType fonts (Type 42), which
     publishers require, and SVG has texts, which other programs can edit.
+
+    Raises:
+        NarrowsError: If the plots do not fit into the size of the figure.
+        OutputError: If the file cannot be written.
     """
     format_ = format_ or check(file)
     version = f"narrows {_core.__version__}"
@@ -409,6 +372,14 @@ def write(
         "pdf": {"CreationDate": None, "Creator": version, "Subject": about(kernels)},
     }
     sink = io.BytesIO()
-    with matplotlib().rc_context(FILES):
-        figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
+    with matplotlib().rc_context(FILES), warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied")
+        try:
+            figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
+        except UserWarning as error:
+            wide, high = (25.4 * side for side in figure.get_size_inches())
+            raise NarrowsError(
+                f"{name_of(file)}: {len(figure.axes)} plots have no room in {wide:.0f}x{high:.0f}mm"
+                f"\n    write a larger size, such as --size {wide:.0f}x{2 * high:.0f}mm"
+            ) from error
     output.write(file, sink.getvalue())

@@ -47,6 +47,7 @@ def compare_report(
     *,
     names: Sequence[str] | None = None,
     title: str | None = None,
+    also: Sequence[str] = (),
 ) -> None:
     """Writes a page with runs side by side.
 
@@ -63,6 +64,7 @@ def compare_report(
         file: The file to write.
         names: Names of the runs; the titles of their scenarios by default.
         title: Title of the page; the names by default.
+        also: Further pictures, as for `Run.report`.
 
     Raises:
         NarrowsError: If a run took no samples.
@@ -70,7 +72,7 @@ def compare_report(
     """
     if not runs:
         raise NarrowsError("compare_report needs a run")
-    write(document(runs, names=names, title=title), file)
+    write(document(runs, names=names, title=title, also=also), file)
 
 
 def write(made: Json, file: str | PathLike[str]) -> None:

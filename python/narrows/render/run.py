@@ -99,6 +99,11 @@ def parts_of(figures: Figures) -> Iterator[Part]:
         yield f"\n{confession(figures['instruments'])}"
 
 
+def tables_of(figures: Figures) -> list[tables.Table]:
+    """The tables of a run."""
+    return [part for part in parts_of(figures) if isinstance(part, tables.Table)]
+
+
 def plain(parts: list[Part]) -> str | None:
     """The parts as text; None where a line has to be wrapped, or its width is not known.
 

@@ -26,7 +26,10 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 def sketch(run: Run, width: int, only: Sequence[str] = EVERY) -> list[Text]:
     """The pictures of a run as lines of text, at most `width` characters wide."""
     return [
-        line for picture in pictures(run) if picture.key in only for line in draw(picture, width)
+        line
+        for picture in pictures(run, only)
+        if picture.key.partition(".")[0] in only
+        for line in draw(picture, width)
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,23 +14,33 @@ from narrows.cli.options import (
     IN_TERMINAL,
     WIDEST_SKETCH,
     WRONG,
+    figure_options,
     files_option,
     json_option,
+    latex_option,
     plot_option,
     quiet_option,
     report_option,
     seed_option,
     seeds_option,
+    states_option,
 )
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
+from narrows.render.pictures import EVERY, STATE
+from narrows.render.plot import about, kernels_of
 from narrows.render.progress import ProgressBar
+from narrows.render.run import tables_of
 from narrows.render.terminal import console, echo
 from narrows.runs.run import ENGINES, Engine, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
 from narrows.storage import output, untrusted_input
 from narrows.storage.text import name_of
+
+if TYPE_CHECKING:
+    from narrows.render.style import Style
+    from narrows.render.tables import Table
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
@@ -44,7 +54,7 @@ _VERDICTS = 20_000
 
 @command(
     "narrows run scenarios/first/cubic.toml --out result --report result.html",
-    "narrows run scenarios/first/cubic.toml --seeds 20",
+    "narrows run scenarios/first/cubic.toml --seeds 20 --plot figure.pdf --size 84x120mm",
     "narrows run scenarios/first/cubic.toml --json | jq .flows",
     "narrows run scenarios/first/cubic.toml --engine live --record packets.pcapng",
 )
@@ -90,6 +100,9 @@ _VERDICTS = 20_000
 )
 @plot_option
 @report_option
+@states_option
+@latex_option
+@figure_options()
 @json_option()
 @quiet_option()
 @option(
@@ -109,6 +122,9 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     sample_interval: str | None,
     plot: str | None,
     page: str | None,
+    states: bool,
+    latex: str | None,
+    style: Style | None,
     quiet: bool,
     strict: bool,
 ) -> None:
@@ -123,10 +139,14 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     if seeds is not None:
         _replicate(
             file, seed=seed, seeds=seeds, engine=cast("Engine", engine), out=out,
-            sample_interval=sample_interval, plot=plot, as_json=as_json, quiet=quiet,
-            refused={"--record": record, "--report": page, "--strict": strict},
+            sample_interval=sample_interval, plot=plot, latex=latex, style=style,
+            as_json=as_json, quiet=quiet,
+            refused={"--record": record, "--report": page, "--strict": strict, "--states": states},
         )  # fmt: skip
         return
+    if states and plot is None and page is None:
+        raise click.BadParameter("requires --plot or --report", param_hint="--states")
+    only, also = (EVERY, ()) if not states else ((*EVERY, STATE), (STATE,))
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:
@@ -135,7 +155,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 seed=seed,
                 engine=cast("Engine", engine),
                 kernel=kernel,
-                **samples_for(sample_interval, plot, page, out),
+                **samples_for(sample_interval, plot, page, out, states=states),
                 record=record,
                 progress=bar,
             )
@@ -147,13 +167,16 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 done.save(out)
         if plot:
             with attempt():
-                done.plot(plot)
+                done.plot(plot, only=only, style=style)
         if page is not None:
             with attempt():
-                done.report(page)
+                done.report(page, also=also)
+        if latex is not None:
+            with attempt():
+                _write_latex(tables_of(done.json), latex, kernels_of([done]))
         report(done, as_json=as_json, quiet=quiet)
         if plot == IN_TERMINAL and not as_json and not quiet:
-            print_sketch(done)
+            print_sketch(done, only)
         if unrecorded is not None:
             with attempt():
                 raise unrecorded
@@ -172,6 +195,8 @@ def _replicate(
     out: str | None,
     sample_interval: str | None,
     plot: str | None,
+    latex: str | None,
+    style: Style | None,
     as_json: bool,
     quiet: bool,
     refused: dict[str, object],
@@ -204,7 +229,10 @@ def _replicate(
                 found.save(out)
         if plot is not None:
             with attempt():
-                found.plot(plot)
+                found.plot(plot, style=style)
+        if latex is not None:
+            with attempt():
+                _write_latex(found.tables(), latex, kernels_of(found.runs))
         if as_json:
             echo(json.dumps(found.json()))
         elif not quiet:
@@ -219,24 +247,36 @@ def _replicate(
 
 
 def samples_for(
-    interval: str | None, plot: str | None, page: str | None, out: str | None
+    interval: str | None,
+    plot: str | None,
+    page: str | None,
+    out: str | None,
+    *,
+    states: bool = False,
 ) -> dict[str, Any]:
     """The samples and packets that a run must keep for its outputs."""
     pictured = plot is not None or page is not None
     return {
         "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
         "verdicts": _VERDICTS if page is not None else 0,
-        "states": out is not None,
+        "states": states or out is not None,
     }
 
 
-def print_sketch(done: Run) -> None:
+def _write_latex(shown: Iterable[Table], file: str, kernels: Sequence[str]) -> None:
+    """Writes tables as LaTeX, with the command as a comment."""
+    from narrows.render.latex import document  # noqa: PLC0415
+
+    output.write(file, document(shown, about(kernels)))
+
+
+def print_sketch(done: Run, only: Sequence[str] = EVERY) -> None:
     """Draws a run's pictures in the terminal."""
     from narrows.render.sketch import sketch  # noqa: PLC0415
 
     out = console()
     out.print()
-    for line in sketch(done, min(out.width, WIDEST_SKETCH)):
+    for line in sketch(done, min(out.width, WIDEST_SKETCH), only):
         out.print(line, no_wrap=True, overflow="crop")
 
 

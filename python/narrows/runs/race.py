@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,8 @@ from narrows import _core, registry
 from narrows.errors import NarrowsError
 from narrows.inference import of_mean
 from narrows.render import tables
-from narrows.render.plot import COLOURS, check, matplotlib, write
+from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
+from narrows.render.style import Style
 from narrows.render.words import millis, with_half
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import start_jitter
@@ -34,7 +35,8 @@ from narrows.runs.scenario import Flow, Path, Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from narrows.render.figure import Figure
 
 RIVAL = "cubic"
 """Congestion control of the competing flow."""
@@ -393,7 +395,7 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
     return first, f"; within the intervals also {', '.join(others)}" if others else ""
 
 
-def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
+def _label(figure: Figure, points: Axes, laps: list[Lap], style: Style) -> None:
     """Writes names beside their points, each at the nearest place where no other name is."""
     laps = [lap for lap in laps if lap.delay_p95_ms is not None]
     if not laps:
@@ -407,7 +409,7 @@ def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
     right = points.bbox.x1 / scale
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
     for lap, (x, y) in sorted(zip(laps, dots, strict=True), key=lambda item: -item[1][1]):
-        wide, high = 4.2 * len(lap.cc), 8.0
+        wide, high = style.pt(4.2) * len(lap.cc), style.pt(8.0)
         ring = (
             (side, up) for up in sorted(range(-160, 168, 4), key=abs) for side in (4, -4 - wide)
         )
@@ -436,13 +438,17 @@ def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
         )
         points.annotate(
             lap.cc, (lap.delay_p95_ms or 0.0, lap.goodput_mbit), at, textcoords="offset points",
-            fontsize=7,
+            fontsize=style.pt(7),
             va="center", arrowprops=line,
         )  # fmt: skip
 
 
-def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
+def plot(
+    found: Race, file: str | PathLike[str] | None = None, *, style: Style | None = None
+) -> Figure:
     """Draws goodput over delay, and the share beside CUBIC.
+
+    Logarithmic axes are those of goodput and delay.
 
     Raises:
         NarrowsError: If Matplotlib is not installed, or if nothing could be simulated.
@@ -451,13 +457,15 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
     if not found.laps:
         raise NarrowsError("--plot: no congestion control could be simulated")
     mpl = matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415
-
+    style = style or Style()
     format_ = check(file) if file is not None else None
     families = sorted({lap.family for lap in found.laps})
-    colour = dict(zip(families, COLOURS, strict=False))
-    with mpl.rc_context({"font.size": 9}):
-        figure = New(figsize=(11, max(4.0, 0.28 * len(found.laps) + 1.5)), layout="constrained")
+    colours = GREYS if style.look == "print" else COLOURS
+    colour = {family: colours[nth % len(colours)] for nth, family in enumerate(families)}
+    marker = dict(zip(families, MARKERS if style.look == "print" else cycle("o"), strict=False))
+    with mpl.rc_context(style.rc()):
+        size = style.inches or (11, max(4.0, 0.28 * len(found.laps) + 1.5))
+        figure = new_figure(figsize=size, layout="constrained")
         points, bars = figure.subplots(1, 2)
         for family in families:
             own = [
@@ -468,13 +476,17 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
                 [lap.goodput_mbit for lap in own],
                 xerr=[lap.half("delay_p95_ms") or 0.0 for lap in own],
                 yerr=[lap.half("goodput_mbit") or 0.0 for lap in own],
-                fmt="o",
+                fmt=marker[family],
                 elinewidth=0.8,
                 color=colour[family],
                 label=family,
             )
         points.set_xlabel("queueing delay p95, ms")
         points.set_ylabel("goodput alone, Mbit/s")
+        if "x" in style.log:
+            points.set_xscale("log")
+        if "y" in style.log:
+            points.set_yscale("log")
         points.legend(frameon=False)
         known = [(lap, lap.share_pct) for lap in found.laps if lap.share_pct is not None]
         known.sort(key=lambda item: item[1])
@@ -493,7 +505,7 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         bars.axvline(50, color="#4d4d4d", linestyle=":")
         bars.set_xlim(0, 100)
         bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
-        _label(figure, points, found.laps)
+        _label(figure, points, found.laps, style)
         if file is not None:
-            write(figure, file, format_, kernels=[found.like] if found.like else [])
+            write(figure, file, format_, kernels=[found.like] if found.like else [], dpi=style.dpi)
     return figure

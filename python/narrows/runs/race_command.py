@@ -9,14 +9,25 @@ from typing import Any
 import click
 
 from narrows.cli.command import command, option
-from narrows.cli.options import SEED, json_option, path_option, seeds_option
+from narrows.cli.options import (
+    SEED,
+    figure_options,
+    json_option,
+    latex_option,
+    path_option,
+    seeds_option,
+)
 from narrows.cli.outputs import Picture, every
 from narrows.errors import named_by
+from narrows.render.latex import document
+from narrows.render.plot import about
 from narrows.render.progress import ProgressBar
+from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.runs import race as races
 from narrows.runs.scenario import Path as NetworkPath
+from narrows.storage import output
 
 _LEAST_S, _MOST_S = 4, 3600
 
@@ -48,7 +59,8 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 @command(
     "narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr",
     "narrows race --only cubic,bbr --buffer 0.5bdp --loss 0.1% --seeds 8",
-    "narrows race --only cubic,bbr --queue fq_codel --plot race.png",
+    "narrows race --only cubic,bbr --queue fq_codel --plot race.pdf --look print",
+    "narrows race --only cubic,bbr --latex race.tex",
 )
 @path_option("rate", "Rate of the bottleneck", default="20Mbit")
 @path_option("rtt", "Base RTT", default="40ms")
@@ -79,6 +91,8 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     type=Picture(),
     help="Write a plot as PNG, SVG or PDF",
 )
+@latex_option
+@figure_options()
 @json_option("Print one JSON object instead of a table")
 def race(  # noqa: PLR0917 - Click calls it by keyword
     rate: str,
@@ -92,6 +106,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     seeds: int,
     as_json: bool,
     plot: str | None,
+    latex: str | None,
+    style: Style | None,
 ) -> None:
     """Compare congestion controls on one path.
 
@@ -110,7 +126,11 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     with every() as attempt:
         if plot:
             with attempt():
-                races.plot(found, plot)
+                races.plot(found, plot, style=style)
+        if latex is not None:
+            with attempt():
+                text = document([races.table(found)], about([found.like]))
+                output.write(latex, text)
         _print_race(found, as_json=as_json)
 
 

@@ -29,9 +29,10 @@ from narrows.sweeps.rows import MOST, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
 
-    from narrows.render.plot import Look
+    from narrows.render.figure import Figure
+    from narrows.render.style import Look, Style
+    from narrows.render.tables import Table
     from narrows.runs.run import Progress
 
 JITTER_PART, JITTER_MOST_S = 8, 5.0
@@ -117,6 +118,13 @@ class Replications:
         schema = [("flow", pa.string()), ("metric", pa.string()), *numbers, ("runs", pa.int64())]
         return pa.Table.from_pylist(found, schema=pa.schema(schema))
 
+    def tables(self) -> list[Table]:
+        """The flows and the metrics of the run, as tables of means with their intervals."""
+        from narrows.render.replications import flows, metrics  # noqa: PLC0415
+
+        about = [(flow["id"], flow["cc"]) for flow in self.runs[0].flows]
+        return [*([flows(about, self.flows())] if about else []), metrics(self.whole())]
+
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""
         first = self.runs[0].json
@@ -141,6 +149,7 @@ class Replications:
         *,
         only: Sequence[str] | None = None,
         look: Look = "screen",
+        style: Style | None = None,
     ) -> Figure:
         """Draws the means over the runs, with bands of their 95 % confidence intervals.
 
@@ -148,6 +157,7 @@ class Replications:
             file: The file (PNG, SVG or PDF, by its name); without one, the figure is returned only.
             only: The pictures, as for `Run.plot`.
             look: `"screen"` in colour, `"print"` in black and white.
+            style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
         Raises:
             NarrowsError: If Matplotlib is not installed, or the runs took no samples.
@@ -159,7 +169,7 @@ class Replications:
         shown = [one for one in bands(self.runs) if only is None or one.key in only]
         title = f"{self.scenario['title'] or 'Scenario'}: means over {len(self.runs)} runs"
         return draw_columns(
-            [(f"{title}, 95 % confidence intervals", shown)], file, look=look,
+            [(f"{title}, 95 % confidence intervals", shown)], file, look=look, style=style,
             kernels=kernels_of(self.runs),
         )  # fmt: skip
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-    from matplotlib.figure import Figure
 
-    from narrows.render.plot import Look
+    from narrows.render.figure import Figure
+    from narrows.render.style import Look, Style
     from narrows.runs.scenario import Scenario
 
 Engine = Literal["sim", "live", "linux"]
@@ -228,6 +228,7 @@ class Run:
         *,
         only: Sequence[str] | None = None,
         look: Look = "screen",
+        style: Style | None = None,
     ) -> Figure:
         """Draws throughput, round-trip times, windows, the queue, losses and the distribution of
         delay.
@@ -239,6 +240,7 @@ class Run:
                 by default. `state` draws the internal state of congestion controls, for a run with
                 `states=True`.
             look: `"screen"` in colour, `"print"` in black and white.
+            style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
         Raises:
             NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no
@@ -248,13 +250,18 @@ class Run:
         from narrows.render.pictures import EVERY  # noqa: PLC0415
         from narrows.render.plot import plot  # noqa: PLC0415
 
-        return plot(self, file, only=EVERY if only is None else only, look=look)
+        return plot(self, file, only=EVERY if only is None else only, look=look, style=style)
 
-    def report(self, file: str | PathLike[str]) -> None:
+    def report(self, file: str | PathLike[str], *, also: Sequence[str] = ()) -> None:
         """Writes a self-contained page with the results, the pictures and their evidence.
 
         With `run(..., verdicts=20_000)`, it shows individual packets that were dropped, marked or
         lost. `sample_interval="pictures"` suits it.
+
+        Args:
+            file: The file to write.
+            also: Further pictures: `pacing`, and `state` for the internal state of congestion
+                controls of a run with `states=True`.
 
         Raises:
             NarrowsError: If the run took no samples.
@@ -262,7 +269,7 @@ class Run:
         """
         from narrows.render.report import compare_report  # noqa: PLC0415
 
-        compare_report([self], file)
+        compare_report([self], file, also=also)
 
     def _table(self, name: str) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415

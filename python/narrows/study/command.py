@@ -7,9 +7,10 @@ import json
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, seeds_option
+from narrows.cli.options import figure_options, json_option, latex_option, seeds_option
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError
+from narrows.render.style import Style
 from narrows.render.terminal import echo
 from narrows.storage import output
 from narrows.study import paths, queues, render, tools, tree
@@ -30,6 +31,7 @@ def _studies() -> dict[str, Study]:
 @command(
     "narrows study",
     "narrows study fairness --quick --plot fairness.png",
+    "narrows study fairness --quick --seeds 5 --latex fairness.tex",
     "narrows study fairness --quick --json | jq .verdict",
 )
 @argument("name", metavar="[NAME]", required=False, help="Study; without NAME, list the studies")
@@ -60,6 +62,8 @@ def _studies() -> dict[str, Study]:
     type=Picture(),
     help="Write a plot as PNG, SVG or PDF",
 )
+@latex_option
+@figure_options(log=False)
 @option(
     "--rules",
     "rules_file",
@@ -76,6 +80,8 @@ def study(  # noqa: PLR0917
     on: str,
     into: str,
     plot: str | None,
+    latex: str | None,
+    style: Style | None,
     rules_file: str | None,
     as_json: bool,
 ) -> None:
@@ -103,7 +109,10 @@ def study(  # noqa: PLR0917
     with every() as attempt:
         if plot is not None:
             with attempt():
-                render.draw(found, plot)
+                render.draw(found, plot, style=style)
+        if latex is not None:
+            with attempt():
+                output.write(latex, render.latex(found))
         if rules_file is not None:
             with attempt():
                 _write_rules(found.answer.rules, rules_file)

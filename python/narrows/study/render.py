@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from narrows import _core
 from narrows.render import tables
-from narrows.render.plot import check, matplotlib, write
+from narrows.render.latex import document
+from narrows.render.plot import about, check, matplotlib, new_figure, scale_texts, write
 from narrows.render.replications import cell
+from narrows.render.style import FONT_SIZE, Style
 from narrows.render.styled import table
 from narrows.render.terminal import console
 from narrows.render.words import number
@@ -51,9 +53,9 @@ def tell(found: Found) -> None:
     out.print(found.answer.verdict)
     for line in found.answer.words:
         out.print(line)
-    for nth, grid in enumerate(found.answer.grids):
+    for grid, one in zip(found.answer.grids, tables_of(found), strict=True):
         out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
-        table(out, shown(grid, found.intervals[nth] if found.intervals else None))
+        table(out, one)
     if any(found.intervals):
         out.print(
             f"\nMeans over {found.seeds} seeds; ± is half of the 95 % confidence interval of the "
@@ -64,35 +66,51 @@ def tell(found: Found) -> None:
         out.print(f"failed: {failure}")
 
 
-def draw(found: Found, file: str | PathLike[str]) -> None:
+def tables_of(found: Found) -> list[tables.Table]:
+    """The grids as tables."""
+    return [
+        shown(grid, found.intervals[nth] if found.intervals else None)
+        for nth, grid in enumerate(found.answer.grids)
+    ]
+
+
+def latex(found: Found) -> str:
+    """The tables as LaTeX."""
+    return document(tables_of(found), f"{found.answer.verdict}\n{about(_kernels(found))}")
+
+
+def draw(found: Found, file: str | PathLike[str], *, style: Style | None = None) -> None:
     """Draws each grid as a map, or the figure that the study defines.
+
+    The texts of such a figure have their own sizes, in proportion to the font size of the style.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
     mpl = matplotlib()
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
+    style = style or Style()
+    kernels = _kernels(found)
+    format_ = check(file)
     grids = found.answer.grids
     across = 2 if len(grids) % _ACROSS and not len(grids) % 2 else min(_ACROSS, len(grids))
     down = math.ceil(len(grids) / across)
-    with mpl.rc_context({"font.size": 8}):
+    with mpl.rc_context(style.rc() | {"font.size": style.pt(8)}):
+        figure = new_figure(layout="constrained")
         if found.answer.picture is not None:
-            figure = Figure(layout="constrained")
             found.answer.picture(figure)
-            write(figure, file, check(file), kernels=_kernels(found))
-            return
-        figure = Figure(
-            figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained"
-        )
-        figure.suptitle(found.study.question)
-        places = list(figure.subplots(down, across, squeeze=False).flat)
-        for place, grid in zip(places, grids, strict=False):
-            _map(place, grid)
-        for place in places[len(grids) :]:
-            place.set_visible(False)
-        write(figure, file, check(file), kernels=_kernels(found))
+            scale_texts(figure, style.font_size / FONT_SIZE)
+        else:
+            figure.set_size_inches(max(6.0, _WIDE * across), _TALL * down + 0.8)
+            figure.suptitle(found.study.question)
+            places = list(figure.subplots(down, across, squeeze=False).flat)
+            for place, grid in zip(places, grids, strict=False):
+                _map(place, grid, style)
+            for place in places[len(grids) :]:
+                place.set_visible(False)
+        if style.inches is not None:
+            figure.set_size_inches(*style.inches)
+        write(figure, file, format_, kernels=kernels, dpi=style.dpi)
 
 
 def _kernels(found: Found) -> list[str]:
@@ -102,7 +120,7 @@ def _kernels(found: Found) -> list[str]:
     return list(dict.fromkeys(map(str, likes)))
 
 
-def _map(place: Axes, grid: Grid) -> None:
+def _map(place: Axes, grid: Grid, style: Style) -> None:
     """Draws one grid with colours and numbers."""
     values = [[math.nan if value is None else value for value in line] for line in grid.cells]
     there = [value for line in values for value in line if not math.isnan(value)]
@@ -116,6 +134,8 @@ def _map(place: Axes, grid: Grid) -> None:
     else:
         reach = max(abs(value - grid.middle) for value in there) or 1.0
         colours, least, most = "PuOr_r", grid.middle - reach, grid.middle + reach
+    if style.look == "print":
+        colours = "Greys"
     image = place.imshow(values, cmap=colours, vmin=least, vmax=most, aspect="auto")
     for r, line in enumerate(values):
         for c, value in enumerate(line):
@@ -123,9 +143,11 @@ def _map(place: Axes, grid: Grid) -> None:
                 red, green, blue, _ = image.get_cmap()((value - least) / (most - least or 1.0))
                 dark = 0.3 * red + 0.6 * green + 0.1 * blue < _DARK
                 text = number(value, grid.digits)
-                place.text(c, r, text, ha="center", va="center", size=6, color="w" if dark else "k")
+                colour = "w" if dark else "k"
+                size = style.pt(6)
+                place.text(c, r, text, ha="center", va="center", size=size, color=colour)
     title = f"{grid.title}{f', {grid.unit}' if grid.unit else ''}"
-    place.set_title(fill(title, _TITLE), fontsize=8)
+    place.set_title(fill(title, _TITLE), fontsize=style.pt(8))
     place.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right")
     place.set_yticks(range(len(grid.rows)), grid.rows)
     place.set_xlabel(grid.column)

@@ -8,11 +8,10 @@ from typing import Any, cast
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.errors import NarrowsError
-from narrows.render.plot import FORMATS, Look, Style, about, check, size
+from narrows.cli.options import figure_options
+from narrows.render.plot import FORMATS, about, check
+from narrows.render.style import Style
 from narrows.storage import output
-
-_AXES = ("x", "y")
 
 
 def _format(file: str) -> None:
@@ -23,42 +22,6 @@ def _format(file: str) -> None:
                 param_hint="--out",
             )
         check(file)
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
-    """The type of `--size`."""
-
-    name = "size"
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401 - Click defines the signature
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[float, float]:
-        """Width and height in inches."""
-        try:
-            return size(value)
-        except NarrowsError as error:
-            raise click.BadParameter(str(error), ctx, param) from error
-
-
-class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
-    """The type of `--log`."""
-
-    name = "axes"
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401 - Click defines the signature
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> frozenset[str]:
-        """The axes, separated by commas."""
-        found = frozenset(value.split(","))
-        if not found <= set(_AXES):
-            raise click.BadParameter(f"{value}: no axes; write x, y or x,y", ctx, param)
-        return found
 
 
 @command(
@@ -100,43 +63,7 @@ class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2
     default="auto",
     help="How 95 % confidence intervals over the seeds are drawn",
 )
-@option("--log", group="Appearance", metavar="AXES", type=_Axes(), help="Logarithmic axes: x,y")
-@option(
-    "--size",
-    group="Appearance",
-    metavar="WxH",
-    type=_Size(),
-    help="Width and height: 84x60mm, 8.4x6cm, 3.3x2.4in",
-)
-@option(
-    "--font",
-    group="Appearance",
-    metavar="FONT",
-    help="serif, sans-serif, monospace or the name of a font",
-)
-@option(
-    "--font-size",
-    group="Appearance",
-    metavar="PT",
-    type=click.FloatRange(1, 100),
-    default=9.0,
-    help="Size of the texts in points",
-)
-@option(
-    "--dpi",
-    group="Appearance",
-    metavar="N",
-    type=click.IntRange(10, 2400),
-    default=120,
-    help="Resolution of PNG",
-)
-@option(
-    "--look",
-    group="Appearance",
-    type=click.Choice(("screen", "print")),
-    default="screen",
-    help="screen draws in colour, print in black and white",
-)
+@figure_options(file="out")
 @option("--title", group="Appearance", metavar="TEXT", default="", help="Title of the figure")
 @option(
     "--out",
@@ -155,14 +82,9 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     where: tuple[str, ...],
     kind: str,
     interval: str,
-    log: frozenset[str] | None,
-    size: tuple[float, float] | None,  # noqa: A002, RUF100
-    font: str | None,
-    font_size: float,
-    dpi: int,
-    look: str,
     title: str,
     out: str,
+    style: Style | None,
 ) -> None:
     """Draw a table of results, such as the rows of a sweep.
 
@@ -184,16 +106,8 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
         texts = [latex(chart.table(one), about(kernels)) for one in charts]
         output.write(out, "\n".join(texts))
         return
-    style = Style(
-        inches=size,
-        dpi=dpi,
-        font=font,
-        font_size=font_size,
-        log=log or frozenset(),
-        look=cast("Look", look),
-    )
     spread = cast("chart.Spread", interval)
-    chart.draw(charts, out, style=style, spread=spread, title=title, kernels=kernels)
+    chart.draw(charts, out, style=style or Style(), spread=spread, title=title, kernels=kernels)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from narrows.render.words import number
 if TYPE_CHECKING:
     from os import PathLike
 
-    from matplotlib.figure import Figure
+    from narrows.render.figure import Figure
 
 Figures = dict[str, Any]
 
@@ -175,12 +175,10 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
         OutputError: If the file cannot be written.
     """
     mpl = plot.matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415
-
     format_ = plot.check(file) if file is not None else None
     names = [f"{rung.name} ({rung.date[-4:]})" for rung in RUNGS]
     with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
-        figure = New(figsize=(8, 3.2), layout="constrained")
+        figure = plot.new_figure(figsize=(8, 3.2), layout="constrained")
         axes: Any = figure.subplots(1, 2, sharey=True)
         for at, title, values in (
             (axes[0], "queueing delay of the ping, p95, in ms", [of.ping_p95 - 20 for of in rows]),

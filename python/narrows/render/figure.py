@@ -1,0 +1,32 @@
+"""Figures that notebooks show: Matplotlib's own, with their pictures as PNG and as SVG.
+
+The module imports Matplotlib; `narrows.render.plot.new_figure` imports it when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Bare
+
+from narrows.render.style import FILES
+
+
+class Figure(Bare):
+    """A figure that a notebook shows when it is the result of a cell."""
+
+    def _repr_png_(self) -> bytes:
+        """The picture as PNG."""
+        return self._picture("png")
+
+    def _repr_svg_(self) -> str:
+        """The picture as SVG, with text as text."""
+        return self._picture("svg").decode()
+
+    def _picture(self, format_: str) -> bytes:
+        sink = io.BytesIO()
+        metadata = {"Date": None} if format_ == "svg" else None
+        with mpl.rc_context(FILES):
+            self.savefig(sink, format=format_, metadata=metadata)
+        return sink.getvalue()
