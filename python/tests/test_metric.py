@@ -80,6 +80,26 @@ def test_transfers_have_a_table_and_slowdowns_in_every_row(tmp_path: Path) -> No
     assert run.rows()[1]["slowdown_p99"] == found[1]["slowdown_p99"]
 
 
+def test_transfers_of_several_flows_have_percentiles_together(tmp_path: Path) -> None:
+    flows = [nw.Flow("cubic", size=f"{size}kB", start=f"{at}ms") for at, size in enumerate(
+        (100, 200, 300, 400, 2000))]  # fmt: skip
+    scenario = nw.Scenario(PATH, flows=[*flows, nw.Flow("reno")], duration="8s")
+    run = nw.run(scenario)
+    done = [row for row in run.transfers.to_pylist() if row["fct_s"] is not None]
+    assert len(done) == 5
+    times = sorted(row["fct_s"] for row in done)
+    slow = sorted(row["slowdown"] for row in done)
+    found = nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run().to_pylist()
+    for rows in (found, run.rows()):
+        assert {row["transfers_fct_p50_s"] for row in rows} == {times[2]}
+        assert {row["transfers_fct_p99_s"] for row in rows} == {times[4]}
+        assert {row["transfers_slowdown_p50"] for row in rows} == {slow[2]}
+        assert {row["transfers_slowdown_mean"] for row in rows} == {fmean(slow)}
+    many = nw.replicate(scenario, seeds=2).whole()["transfers_fct_p99_s"]
+    assert (many.runs, many.low is not None) == (2, True)
+    assert nw.run(ONE).rows()[0]["transfers_fct_p50_s"] is None
+
+
 def test_internal_states_have_a_table(tmp_path: Path) -> None:
     flows = [nw.Flow("bbr"), nw.Flow("cubic")]
     scenario = nw.Scenario(PATH, flows=flows, duration="3s")

@@ -46,16 +46,57 @@ for the next who asks this machine for a cluster
 """
 
 
-def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Path) -> None:
+OWN = """
+import json, sys
+import ray
+import narrows as nw
+
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("cubic"), nw.Flow("bbr")], duration="5s")
+over = {"path.rate": ["5Mbit", "10Mbit"], "flow[0].cc": ["cubic", "reno"]}
+factor = 100
+
+def share(run):
+    first, second = (flow["goodput_mbit"] for flow in run.flows)
+    return {"share_pct": factor * first / (first + second), "rows": run.samples.num_rows}
+
+def grid(name):
+    return nw.sweep(scenario, over, seeds=2, into=sys.argv[1] + name, metric=share,
+        sample_interval="1s")
+
+here = grid("/here").run()
+ray.init(num_cpus=2, log_to_driver=False)
+there = grid("/there")
+rows = there.run(on="ray")
+result = {"equal": rows.equals(here), "rows": rows["rows"].to_pylist() == [10.0] * 16,
+"shares": all(0 < one < 100 for one in rows["share_pct"].to_pylist()),
+"failed": len(there.failures)}
+open(sys.argv[1] + "/result.json", "w").write(json.dumps(result))
+ray.shutdown()
+"""
+
+
+def test_a_cluster_computes_the_metric_of_the_caller(tmp_path: Path) -> None:
+    result = executed(OWN, tmp_path)
+    assert result == {"equal": True, "rows": True, "shares": True, "failed": 0}
+
+
+def executed(text: str, tmp_path: Path) -> dict[str, object]:
+    """The result that a program wrote; Ray prints on stdout, too."""
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, str(program), str(tmp_path)]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads((tmp_path / "result.json").read_text()) == {
+    result: dict[str, object] = json.loads((tmp_path / "result.json").read_text())
+    return result
+
+
+def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Path) -> None:
+    assert executed(PROGRAM, tmp_path) == {
         "equal": True,
         "rows": 72,
         "killed": True,

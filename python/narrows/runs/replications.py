@@ -44,7 +44,7 @@ ABOUT = ("key", "version", "like", "rate_mbit", "rtt_ms", "buffer_bdp", "flow_nu
     "workload")  # fmt: skip
 """Columns of a row that describe it and are no metrics."""
 
-_WHOLE = ("queue_", "backlog_", "ping_", "jain")
+_WHOLE = ("queue_", "backlog_", "ping_", "jain", "transfers_")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 

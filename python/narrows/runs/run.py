@@ -189,14 +189,10 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """The metrics as rows of a sweep, one per flow."""
-        from narrows.sweeps.rows import has_transfers, rows  # noqa: PLC0415
+        from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
 
-        slowdowns: dict[str, list[float]] = {}
-        if has_transfers(self._figures):
-            for row in self.transfers.to_pylist():
-                if row["slowdown"] is not None:
-                    slowdowns.setdefault(row["flow"], []).append(row["slowdown"])
-        return rows("", self._figures, slowdowns)
+        done = self.transfers.to_pylist() if has_transfers(self._figures) else []
+        return rows("", self._figures, completed(done))
 
     @property
     def delays(self) -> pa.Table:

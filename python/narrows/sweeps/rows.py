@@ -5,7 +5,7 @@ whole run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Row = dict[str, Any]
@@ -34,6 +34,18 @@ and as a share.
 
 SLOWDOWNS = tuple(f"slowdown_{which}" for which in ("mean", "p50", "p95", "p99"))
 """Metrics of the completed transfers of a flow with a `size` or the workload `poisson`."""
+
+TRANSFERS = tuple(
+    f"transfers_{name}"
+    for of in ("fct_{}_s", "slowdown_{}")
+    for name in map(of.format, ("mean", "p50", "p95", "p99"))
+)
+"""Of the completed transfers of all flows of the run together, for example of many flows with a
+`size`.
+"""
+
+Transfers = Mapping[str, Sequence[tuple[float, float | None]]]
+"""Completion time, in s, and slowdown of each completed transfer, by flow."""
 
 DIRECTIONS = ("down", "up")
 """Directions; Jain's index is computed for the flows of each."""
@@ -90,6 +102,7 @@ _METRICS = {
     *(name.format(which) for _, name, of in SPREADS for which in of),
     *DATAGRAMS,
     *SLOWDOWNS,
+    *TRANSFERS,
     *APPLICATION,
     *(f"queue_delay_{which}_ms" for which in WAITS),
     *(f"ping_{which}_ms" for which in WAITS),
@@ -107,10 +120,9 @@ def limits(name: str) -> tuple[float, float | None]:
     return (0.0 if name in _METRICS else -math.inf), MOST.get(name)
 
 
-def rows(
-    key: str, figures: Mapping[str, Any], slowdowns: Mapping[str, Sequence[float]] | None = None
-) -> list[Row]:
-    """A run's rows, from its JSON and the slowdowns of the completed transfers by flow."""
+def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = None) -> list[Row]:
+    """A run's rows, from its JSON and its completed transfers."""
+    done = transfers or {}
     queue, path = figures["queue"], figures["path"]
     pings = next((probe["rtt_ms"] for probe in figures["probes"]), dict.fromkeys(WAITS))
     whole = {
@@ -128,6 +140,7 @@ def rows(
             f"jain_{direction}": _at(figures, ("fairness", "by_direction", direction, "jain"))
             for direction in DIRECTIONS
         },
+        **_together([one for of in done.values() for one in of]),
         "like": figures["scenario"]["host"]["like"],
         "version": figures["narrows"],
     }
@@ -138,7 +151,7 @@ def rows(
         }
         own |= {name: flow[name] for name in ("cc", *FLOW, "fct_s")}
         own |= _application(flow.get("workload", {}))
-        own |= _slowdown((slowdowns or {}).get(flow["id"], ()))
+        own |= _spread(SLOWDOWNS, _slowdowns(done.get(flow["id"], ())))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
     return found or [whole | {"flow_number": None}]
 
@@ -151,18 +164,42 @@ def has_transfers(figures: Mapping[str, Any]) -> bool:
     )
 
 
-def _slowdown(values: Sequence[float]) -> Row:
-    """Mean and percentiles of slowdowns; a percentile is a value, by its rank.
+def completed(rows: Iterable[Mapping[str, Any]]) -> Transfers:
+    """The completed transfers, from the rows of the table of transfers.
 
-    >>> list(_slowdown([4.0, 1.0]).values()), list(_slowdown([]).values())
+    >>> completed([{"flow": "a", "fct_s": 2.0, "slowdown": 4.0}, {"flow": "a", "fct_s": None}])
+    {'a': [(2.0, 4.0)]}
+    """
+    found: dict[str, list[tuple[float, float | None]]] = {}
+    for row in rows:
+        if row["fct_s"] is not None:
+            found.setdefault(row["flow"], []).append((row["fct_s"], row["slowdown"]))
+    return found
+
+
+def _together(transfers: Sequence[tuple[float, float | None]]) -> Row:
+    """The columns of the transfers of all flows."""
+    half = len(TRANSFERS) // 2
+    times = _spread(TRANSFERS[:half], [fct_s for fct_s, _ in transfers])
+    return times | _spread(TRANSFERS[half:], _slowdowns(transfers))
+
+
+def _slowdowns(transfers: Sequence[tuple[float, float | None]]) -> list[float]:
+    return [slowdown for _, slowdown in transfers if slowdown is not None]
+
+
+def _spread(names: Sequence[str], values: Sequence[float]) -> Row:
+    """Mean and percentiles of values; a percentile is a value, by its rank.
+
+    >>> list(_spread(SLOWDOWNS, [4.0, 1.0]).values()), list(_spread(SLOWDOWNS, []).values())
     ([2.5, 4.0, 4.0, 4.0], [None, None, None, None])
     """
     n, in_order = len(values), sorted(values)
     if not n:
-        return dict.fromkeys(SLOWDOWNS)
+        return dict.fromkeys(names)
     ranks = (min(n - 1, int(q * n)) for q in (0.5, 0.95, 0.99))
     found = (math.fsum(in_order) / n, *(in_order[rank] for rank in ranks))
-    return dict(zip(SLOWDOWNS, found, strict=True))
+    return dict(zip(names, found, strict=True))
 
 
 def _application(workload: Mapping[str, Any]) -> Row:

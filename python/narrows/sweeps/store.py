@@ -37,7 +37,16 @@ import pyarrow.parquet as pq
 from narrows.errors import OutputError, reason
 from narrows.storage.durable import replacing
 from narrows.sweeps.claims import Claims
-from narrows.sweeps.rows import APPLICATION, DATAGRAMS, DIRECTIONS, SLOWDOWNS, SPREADS, WAITS, Row
+from narrows.sweeps.rows import (
+    APPLICATION,
+    DATAGRAMS,
+    DIRECTIONS,
+    SLOWDOWNS,
+    SPREADS,
+    TRANSFERS,
+    WAITS,
+    Row,
+)
 
 SCHEMA = pa.schema(
     [
@@ -67,6 +76,7 @@ SCHEMA = pa.schema(
         ("workload", pa.string()),
         *((name, pa.float64()) for name in APPLICATION),
         *((name, pa.float64()) for name in SLOWDOWNS),
+        *((name, pa.float64()) for name in TRANSFERS),
         ("metrics", pa.string()),
         ("like", pa.string()),
         ("version", pa.string()),

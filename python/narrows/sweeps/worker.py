@@ -15,7 +15,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.runs.metric import Metric
-from narrows.sweeps.rows import has_transfers, rows
+from narrows.sweeps.rows import Transfers, completed, has_transfers, rows
 
 Case = tuple[str, dict[str, Any], int]
 """Key, scenario, seed."""
@@ -39,7 +39,7 @@ def _one(key: str, tree: dict[str, Any], seed: int, metric: Metric | None) -> Ou
             tree, seed=seed, sample_interval="off" if metric is None else metric.sample_interval
         )
         figures = json.loads(raw.json())
-        found = rows(key, figures, slowdowns(raw) if has_transfers(figures) else None)
+        found = rows(key, figures, transfers(raw) if has_transfers(figures) else None)
         if metric is not None:
             own = json.dumps(metric.of(raw, figures, tree))
             found = [row | {"metrics": own} for row in found]
@@ -50,15 +50,12 @@ def _one(key: str, tree: dict[str, Any], seed: int, metric: Metric | None) -> Ou
     return key, found, None
 
 
-def slowdowns(raw: _core.Run) -> dict[str, list[float]]:
-    """The slowdowns of the completed transfers of a run, by flow."""
+def transfers(raw: _core.Run) -> Transfers:
+    """The completed transfers of a run."""
     import pyarrow as pa  # noqa: PLC0415 - most cases have no transfers
 
-    found: dict[str, list[float]] = {}
-    for row in pa.table(raw.table("transfers")).select(["flow", "slowdown"]).to_pylist():
-        if row["slowdown"] is not None:
-            found.setdefault(row["flow"], []).append(row["slowdown"])
-    return found
+    table = pa.table(raw.table("transfers")).select(["flow", "fct_s", "slowdown"])
+    return completed(table.to_pylist())
 
 
 def main() -> None:
