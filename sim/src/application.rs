@@ -17,8 +17,8 @@ use crate::error::SimError;
 use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, slot_of};
 use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
-use narrows_core::cc::{self, CcKind};
-use narrows_core::metrics::WorkloadMetrics;
+use narrows_core::cc::{self, CcKind, CongestionControl};
+use narrows_core::metrics::{MOST_CONNECTIONS, WorkloadMetrics};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
@@ -270,6 +270,24 @@ impl Applications {
         info.bytes_retrans = totals.again;
         info.retransmits = totals.retransmits;
         info
+    }
+
+    /// The congestion controls of the established connections of an application, by the names of
+    /// the connections, at most [`MOST_CONNECTIONS`]. They are those of the senders of its data.
+    pub fn controls(&self, app: usize) -> impl Iterator<Item = (Conn, &dyn CongestionControl)> {
+        let of = &self.applications[app];
+        let connections = of.slots.iter().flatten();
+        connections
+            .filter_map(move |slot| {
+                let connection = self.slots[*slot].open.as_ref()?;
+                let mut halves = connection.halves.iter().flatten();
+                let half = halves.find(|half| half.port == of.server)?;
+                let sender = &half.sender;
+                sender
+                    .is_established()
+                    .then(|| (connection.name, sender.cc()))
+            })
+            .take(MOST_CONNECTIONS)
     }
 
     /// The metrics of an application.

@@ -1,7 +1,8 @@
 //! The internal state of congestion controls over time, and the phase of a flow.
 
 use crate::common::{flow, registry, scenario};
-use narrows_core::metrics::{NO_WORD, PHASES, Samples};
+use narrows_core::metrics::{NO_CONNECTION, NO_WORD, PHASES, Samples};
+use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
 use narrows_sim::{Options, run};
 use std::collections::BTreeSet;
@@ -82,6 +83,43 @@ fn the_phase_of_a_window_follows_its_threshold() {
             "{cc}: {seen:?}"
         );
     }
+}
+
+#[test]
+fn connections_of_a_workload_have_states_of_their_own() {
+    let mut s = scenario(Span::s(5));
+    let page = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\n\
+                [[flow]]\ncc = \"bbr\"\n\
+                workload = { kind = \"web\", objects = 30, hosts = 1, connections = 6 }\n";
+    let page = Scenario::from_toml(page, "page", &registry()).unwrap();
+    s.flows = vec![flow("long", "cubic"), page.flows[0].clone()];
+    let states = |states| {
+        let options = Options {
+            states,
+            sample_interval: Some(Span::ms(10)),
+            ..Options::default()
+        };
+        run(&s, &registry(), &options, &mut |_| true).unwrap()
+    };
+    let (with, without) = (states(true), states(false));
+    assert_eq!(with.samples.flows, without.samples.flows);
+    let rows = &with.samples.states;
+    let of = |number: u32| (0..rows.t_s.len()).filter(move |row| rows.flow[*row] == number);
+    assert!(of(0).all(|row| rows.connection[row] == NO_CONNECTION));
+    let seen: BTreeSet<u32> = of(1).map(|row| rows.connection[row]).collect();
+    // A page is loaded over six connections.
+    assert_eq!(seen, (0..6).collect());
+    let modes: BTreeSet<_> = of(1)
+        .filter(|row| rows.word[*row] != NO_WORD)
+        .map(|row| rows.names[rows.word[row] as usize])
+        .collect();
+    assert!(modes.contains("startup"), "{modes:?}");
+    // Each connection has one mode at an instant.
+    let words: Vec<_> = of(1)
+        .filter(|row| rows.word[*row] != NO_WORD)
+        .map(|row| (rows.t_s[row].to_bits(), rows.connection[row]))
+        .collect();
+    assert_eq!(words.len(), words.iter().collect::<BTreeSet<_>>().len());
 }
 
 #[test]

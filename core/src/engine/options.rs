@@ -1,7 +1,7 @@
 //! Options of a run beside its scenario, and the progress of a run.
 
-use crate::metrics::{metric_interval, picture_interval};
-use crate::scenario::Scenario;
+use crate::metrics::{MOST_CONNECTIONS, metric_interval, picture_interval};
+use crate::scenario::{FlowSpec, Scenario};
 use crate::units::{Span, Time, format_span};
 use core::fmt;
 
@@ -122,7 +122,12 @@ pub fn check_rows(
     };
     if let Some(interval) = options.sample_interval {
         let columns = if options.states { STATE_ROWS } else { 1 };
-        let rows = scenario.flows.len().saturating_mul(columns);
+        let senders = |flow: &FlowSpec| match flow.workload {
+            Some(_) if options.states => MOST_CONNECTIONS,
+            _ => 1,
+        };
+        let senders: usize = scenario.flows.iter().map(senders).sum();
+        let rows = senders.saturating_mul(columns);
         check("samples", interval, rows, least_samples)?;
     }
     let probes = &scenario.probes;

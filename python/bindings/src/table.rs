@@ -10,7 +10,9 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::metrics::{DELAYS_OF, DROP_REASONS, NO_WORD, PHASES, Samples, VERDICTS};
+use narrows_core::metrics::{
+    DELAYS_OF, DROP_REASONS, NO_CONNECTION, NO_WORD, PHASES, Samples, VERDICTS,
+};
 use narrows_core::units::{Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -226,6 +228,11 @@ pub fn of(
     let states = table([
         ("t_s", column(Float64Array::from(states.t_s)), GIVEN),
         ("flow", named(states.flow, flow_ids), GIVEN),
+        (
+            "connection",
+            without::<UInt32Type>(states.connection.into(), |x| x == NO_CONNECTION),
+            MAY_MISS,
+        ),
         ("name", named(states.name, &states.names), GIVEN),
         (
             "value",

@@ -171,13 +171,17 @@ def _states(run: Run) -> Iterator[Picture]:
     """A picture for each value of the internal states; a mode is drawn by its number."""
     values: dict[str, dict[str, tuple[list[float], list[float | None]]]] = {}
     modes: dict[str, int] = {}
+    flows = {flow["id"]: place for place, flow in enumerate(run.flows)}
+    places: dict[str, int] = {}
     for row in run.states.to_pylist():
         word = row["word"]
         value = row["value"] if word is None else float(modes.setdefault(word, len(modes)))
-        times, of = values.setdefault(row["name"], {}).setdefault(row["flow"], ([], []))
+        connection = row["connection"]
+        sender = row["flow"] if connection is None else f"{row['flow']} #{connection}"
+        places.setdefault(sender, flows[row["flow"]])
+        times, of = values.setdefault(row["name"], {}).setdefault(sender, ([], []))
         times.append(row["t_s"])
         of.append(value)
-    places = {flow["id"]: place for place, flow in enumerate(run.flows)}
     for name, by_flow in values.items():
         numbers = ", ".join(f"{number} {mode}" for mode, number in modes.items())
         yield Picture(
@@ -185,10 +189,11 @@ def _states(run: Run) -> Iterator[Picture]:
             name,
             TIME,
             f"{name}: {numbers}" if name == "mode" else name,
-            f"The value {name} of the congestion control of each flow.",
+            f"The value {name} of the congestion control of each flow, of a workload that of each "
+            "connection (#).",
             [
-                Line(flow, places[flow], "line", times, of)
-                for flow, (times, of) in list(by_flow.items())[:MOST_FLOWS]
+                Line(sender, places[sender], "line", times, of)
+                for sender, (times, of) in list(by_flow.items())[:MOST_FLOWS]
             ],
         )
 

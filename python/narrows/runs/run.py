@@ -155,12 +155,15 @@ class Run:
     def states(self) -> pa.Table:
         """The internal state of congestion controls, a row per flow, sample and value; empty unless
         `run` got `states=True`.
+
+        A flow with a workload has rows per connection, for at most six at a time; the column
+        `connection` is null for other flows.
         """
         return self._table("states")
 
     def state(self, flow: str) -> pa.Table:
         """The internal state of the congestion control of a flow, a column per value and a row per
-        sample.
+        sample; of a flow with a workload, a row per sample and `connection`.
 
         >>> from narrows import Flow, Path, Scenario, run
         >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -170,14 +173,18 @@ class Run:
         """
         import pyarrow as pa  # noqa: PLC0415
 
-        by_time: dict[float, dict[str, Any]] = {}
+        found: dict[tuple[float, int | None], dict[str, Any]] = {}
         columns: dict[str, None] = {"t_s": None}
         for row in self.states.to_pylist():
             if row["flow"] == flow:
+                at = {"t_s": row["t_s"]}
+                if row["connection"] is not None:
+                    at["connection"] = row["connection"]
                 value = row["value"] if row["word"] is None else row["word"]
-                by_time.setdefault(row["t_s"], {"t_s": row["t_s"]})[row["name"]] = value
-                columns[row["name"]] = None
-        rows = list(by_time.values())
+                one = found.setdefault((row["t_s"], row["connection"]), at)
+                one[row["name"]] = value
+                columns |= dict.fromkeys(one)
+        rows = list(found.values())
         return pa.table({name: [row.get(name) for row in rows] for name in columns})
 
     @property

@@ -27,8 +27,15 @@ impl World {
             }
             if rows {
                 self.samples.flows.push_info(now, id, &info);
-                if flow.application.is_none() {
-                    self.samples.states.push(now, id, flow.sender.cc());
+                let states = &mut self.samples.states;
+                match flow.application() {
+                    None => states.push(now, id, None, flow.sender.cc()),
+                    Some(number) if states.kept => {
+                        for (name, cc) in self.applications.controls(number) {
+                            states.push(now, id, Some(name), cc);
+                        }
+                    }
+                    Some(_) => {}
                 }
             }
         }
