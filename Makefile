@@ -143,7 +143,11 @@ lint-web: web/node_modules/.installed
 validate: setup ## Run the statistical tier: Linux, published maps, BBR's cliff; writes validation/REPORT.md
 	$(BIN)/python -m validation
 	$(BIN)/python -m validation.wifi
+	@$(MAKE) coverage
 	@$(MAKE) fuzz
+
+coverage: setup ## Count how often confidence intervals contain the mean, ten minutes; writes docs/reference/coverage.md
+	$(BIN)/python -m validation.coverage
 
 FUZZ_SECONDS ?= 10
 fuzz: ## Fuzz every parser of untrusted input, FUZZ_SECONDS each [default: 10]; needs nightly Rust and cargo-fuzz
@@ -228,4 +232,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo docs ray learn web test renew test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo docs ray learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

@@ -1,4 +1,5 @@
-"""Coverage of the confidence intervals over seeds: `python -m validation.coverage`.
+"""Coverage of the confidence intervals over seeds: `make coverage`, or `python -m
+validation.coverage`, which writes docs/reference/coverage.md.
 
 Three scenarios are run with 2,000 seeds each, and the mean of every metric over these runs is
 taken as its true value. Further runs with other seeds form 200 repetitions of 10 runs each. Their
@@ -17,7 +18,9 @@ import argparse
 import json
 import math
 import sys
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from textwrap import fill
 from typing import Any
 
 from narrows import _core
@@ -28,6 +31,9 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Scenario
 from narrows.sweeps.rows import MOST, rows
 from validation.asked import positive
+from validation.stored import HERE
+
+PAGE = HERE.parent / "docs/reference/coverage.md"
 
 REFERENCE = 2000
 REPETITIONS = 200
@@ -98,6 +104,76 @@ def covered(
     return inside / len(groups), math.fsum(one.half() or 0.0 for one in intervals) / len(groups)
 
 
+@dataclass(frozen=True)
+class Row:
+    """The coverage of one metric.
+
+    Attributes:
+        scenario: Name of the scenario.
+        metric: Name of the metric.
+        mean: Mean over the runs of the reference.
+        half: Mean half-width of the intervals.
+        share: Share of the intervals that contain the mean of the reference.
+    """
+
+    scenario: str
+    metric: str
+    mean: float
+    half: float
+    share: float
+
+    def right(self) -> bool:
+        """Whether the share is in the accepted range."""
+        return ACCEPTED[0] <= self.share <= ACCEPTED[1]
+
+
+def compare(
+    name: str, asked: argparse.Namespace, *, repetitions: int = REPETITIONS
+) -> Iterator[Row]:
+    """The coverage of the metrics of a scenario."""
+    scenario, compared = SCENARIOS[name]
+    wide, _ = with_jitter(scenario)
+    tried = wide if asked.jitter is None else replace(wide, start_jitter=asked.jitter)
+    reference = values(wide, range(1, asked.reference + 1))
+    first = 1_000_001
+    found = values(tried, range(first, first + repetitions * asked.runs))
+    for metric in compared:
+        truth = math.fsum(one[metric] for one in reference) / len(reference)
+        share, half = covered(found, truth, metric, asked.runs)
+        yield Row(name, metric, truth, half, share)
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The reference page."""
+    least, most = (f"{100 * end:.0f}" for end in ACCEPTED)
+    table = [
+        f"| {row.scenario} | `{row.metric}` | {row.mean:.4f} | {row.half:.4f} "
+        f"| {100 * row.share:.1f} % |"
+        for row in rows
+    ]
+    cases = sum(row.right() for row in rows)
+    scenarios = len({row.scenario for row in rows})
+    paragraphs = [
+        "This page is written by `make coverage`, which runs `python -m validation.coverage`. Each "
+        f"of {scenarios} scenarios runs with {REFERENCE} seeds, and the mean of a metric over "
+        f"these runs is taken as its true value. {REPETITIONS} repetitions with {RUNS} other seeds "
+        f"each give {REPETITIONS} intervals of `narrows run --seeds {RUNS}`. They must contain the "
+        f"true value in {least} to {most} % of the cases. {cases} of {len(rows)} metrics meet this "
+        "criterion.",
+        "By a binomial distribution, 200 repetitions of intervals that cover 95 % meet the "
+        "criterion with a probability of 98.5 %. Start times vary over an eighth of the duration, "
+        "at most 5 s and at most the warm-up. The scenarios are in `validation/coverage.py`. "
+        "[Compute confidence intervals](../how-to/confidence-intervals.md) describes the method.",
+    ]
+    first, last = (fill(text, 100, break_on_hyphens=False) for text in paragraphs)
+    head = [
+        "| scenario | metric | true mean | mean half-width | intervals with the true mean |",
+        "|---|---|---|---|---|",
+    ]
+    lines = ["# Coverage of confidence intervals", "", first, "", *head, *table, "", last]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Prints a table, and returns 1 if a share is outside of the accepted range."""
     ask = argparse.ArgumentParser(
@@ -109,26 +185,24 @@ def main() -> int:
     ask.add_argument("--jitter", help="start jitter of the repetitions instead of the default")
     ask.add_argument("--only", help="the scenario whose name begins with this text")
     asked = ask.parse_args()
-    right = True
+    rows: list[Row] = []
     print(f"{'scenario':38} {'metric':20} {'mean':>8} {'half-width':>10} {'covered':>8}")
-    for name, (scenario, compared) in SCENARIOS.items():
+    for name in SCENARIOS:
         if not name.startswith(asked.only or ""):
             continue
-        wide, _ = with_jitter(scenario)
-        tried = wide if asked.jitter is None else replace(wide, start_jitter=asked.jitter)
-        reference = values(wide, range(1, asked.reference + 1))
-        first = 1_000_001
-        found = values(tried, range(first, first + asked.repetitions * asked.runs))
-        for metric in compared:
-            truth = math.fsum(one[metric] for one in reference) / len(reference)
-            share, half = covered(found, truth, metric, asked.runs)
-            right &= ACCEPTED[0] <= share <= ACCEPTED[1]
+        for row in compare(name, asked, repetitions=asked.repetitions):
+            rows.append(row)
             print(
-                f"{name:38} {metric:20} {truth:8.4f} {half:10.4f} {100 * share:7.1f}%", flush=True
+                f"{name:38} {row.metric:20} {row.mean:8.4f} {row.half:10.4f} "
+                f"{100 * row.share:7.1f}%",
+                flush=True,
             )
     least, most = (f"{100 * end:.0f}" for end in ACCEPTED)
     print(f"{100 * LEVEL:.0f} % intervals; accepted: {least} to {most} %")
-    return 0 if right else 1
+    usual = (asked.runs, asked.repetitions, asked.reference) == (RUNS, REPETITIONS, REFERENCE)
+    if usual and asked.jitter is None and asked.only is None:
+        PAGE.write_text(page(rows), encoding="utf-8")
+    return 0 if all(row.right() for row in rows) else 1
 
 
 if __name__ == "__main__":
