@@ -293,3 +293,28 @@ fn a_tree_from_another_language_goes_through_the_same_parser() {
         good(LEAST)
     );
 }
+
+const SMALL: &str = "duration = \"1s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\n";
+
+#[test]
+fn a_scenario_names_its_format() {
+    let given = good(SMALL);
+    assert!(given.to_toml().starts_with("format = 1\n"));
+    assert_eq!(good(&given.to_toml()), given);
+    assert_eq!(good(&format!("format = 1\n{SMALL}")), given);
+}
+
+#[test]
+fn a_newer_format_is_the_only_error() {
+    assert_eq!(
+        bad(&format!("format = 7\nunknown = 1\n{SMALL}")).to_string(),
+        "x.toml:1: format = 7 is newer than format 1, which this version of narrows reads; \
+         install a newer version"
+    );
+    for wrong in ["0", "-1", "\"1\"", "1.5"] {
+        let told = bad(&format!("format = {wrong}\nunknown = 1\n{SMALL}")).to_string();
+        assert!(told.starts_with("x.toml:1: format = "), "{told}");
+        assert!(told.contains("write: format = 1"), "{told}");
+        assert!(told.contains("unknown"), "{told}");
+    }
+}

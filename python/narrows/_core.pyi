@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 __all__ = [
+    "SCENARIO_FORMAT",
     "Run",
     "Table",
     "__version__",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 __version__: str
+SCENARIO_FORMAT: int
 
 @final
 class Table:

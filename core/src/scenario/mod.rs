@@ -7,6 +7,7 @@
 //! | [`value`] | the tree of values that TOML and Python share, with positions in the source |
 //! | `parse` | from a tree to a scenario: sections, defaults, conditions between keys |
 //! | `dscp` | names of code points |
+//! | [`version`] | the version of the format, and the conversion of older texts |
 //! | `hop` | a hop of `[path]`, read and written |
 //! | `host` | the section `[host]`, read and written |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
@@ -48,6 +49,7 @@ mod read;
 mod schema;
 pub mod value;
 mod varying;
+pub mod version;
 mod wifi;
 mod write;
 
@@ -57,6 +59,7 @@ pub use host::{HostSpec, Nic};
 pub use likeness::Likeness;
 pub use value::Tree;
 pub use varying::{Files, no_files};
+pub use version::FORMAT;
 
 pub use crate::net::spec::{Buffer, HopSpec, Link, PathSpec, TraceFile, Varying};
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};

@@ -10,6 +10,7 @@ use super::read::{Field, Section};
 use super::schema::Values;
 use super::value::{Tree, Value};
 use super::varying::{Files, no_files};
+use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
@@ -75,7 +76,12 @@ impl Scenario {
                 .collect(),
         };
         let mut out = Collector::new(file_name, source_text, files);
-        let scenario = scenario(&mut out, tree, &known);
+        let mut tree = tree.clone();
+        match source_text {
+            Some(_) => tree.migrate(),
+            None => tree.migrate_values(),
+        }
+        let scenario = scenario(&mut out, &tree, &known);
         out.finish(scenario)
     }
 }
@@ -133,6 +139,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         table: &tree.root,
         at: None,
     };
+    if version::is_newer(out, &top) {
+        return None;
+    }
     out.known_keys(&top);
 
     let title = optional(top.field("title"), String::new(), |f| {

@@ -6,6 +6,7 @@ use super::hop::path_node;
 use super::nested;
 use super::schema::OfKey;
 use super::value::{Node, Table, Tree, Value};
+use super::version;
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario};
 use crate::param::{self, Params};
@@ -42,6 +43,11 @@ impl Scenario {
     /// their ids.
     pub fn to_tree(&self) -> Tree {
         let mut top = Entries::new();
+        put(
+            &mut top,
+            version::KEY,
+            Node::integer(version::FORMAT as i128),
+        );
         put(&mut top, "title", Node::string(self.title.clone()));
         write(&mut top, "duration", &self.duration);
         write(&mut top, "warmup", &self.warmup);

@@ -35,4 +35,6 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const SCENARIO_FORMAT: usize = narrows_core::scenario::FORMAT;
 }

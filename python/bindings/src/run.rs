@@ -196,7 +196,8 @@ pub fn toml_to_tree<'py>(
     file_name: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     parse(py, text, file_name, true)?;
-    let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    let mut tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
+    tree.migrate();
     tree::to_python(py, &tree.root)
 }
 

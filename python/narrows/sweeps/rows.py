@@ -143,6 +143,7 @@ def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = Non
         **_together([one for of in done.values() for one in of]),
         "like": figures["scenario"]["host"]["like"],
         "version": figures["narrows"],
+        "scenario_format": figures["scenario"]["format"],
     }
     found = []
     for number, flow in enumerate(figures["flows"]):

@@ -80,6 +80,7 @@ SCHEMA = pa.schema(
         ("metrics", pa.string()),
         ("like", pa.string()),
         ("version", pa.string()),
+        ("scenario_format", pa.int32()),
     ]
 )
 """The columns of `runs`: metrics of a flow, then of its whole run, then of its application.

@@ -9,6 +9,14 @@ use alloc::format;
 pub(super) const KEYS: &[Key] = &[
     text(
         "",
+        "format",
+        "count",
+        "1",
+        "version of the scenario format; texts in an older format are converted",
+    )
+    .within("1"),
+    custom(
+        "",
         "title",
         MOST_TITLE,
         "empty",
