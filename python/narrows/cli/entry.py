@@ -99,6 +99,10 @@ COMMANDS = {
             "narrows.sweeps.plot_command:plot",
             "Plot a table of results, such as the rows of a sweep",
         ),
+        "bundle": (
+            "narrows.bundle.command:bundle",
+            "Pack scenarios, commands and results for a review, or verify them",
+        ),
         "study": ("narrows.study.command:study", "Run a predefined study and report its verdict"),
         "reproduce": (
             "narrows.reproduce.command:reproduce",

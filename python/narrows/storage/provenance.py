@@ -136,13 +136,23 @@ def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[
 
     `watch` was constructed at the start of the run; `files` are the files that its scenario names.
     """
+    about = of_host(watch)
+    return {
+        "version": about["version"],
+        "seed": figures["seed"],
+        "scenario_sha256": scenario_sha256(figures["scenario"], files),
+        "files_sha256": files_sha256(files),
+        **{name: about[name] for name in ("host", "started", "wall_s", "cpu_s")},
+        "evidence": evidence(figures),
+    }
+
+
+def of_host(watch: Watch) -> dict[str, Any]:
+    """The provenance of a result that is no run: version, host and times."""
     wall, cpu = watch.read()
     machine = os.uname()
     return {
         "version": _core.__version__,
-        "seed": figures["seed"],
-        "scenario_sha256": scenario_sha256(figures["scenario"], files),
-        "files_sha256": files_sha256(files),
         "host": {
             "platform": f"{machine.sysname} {machine.release} {machine.machine}",
             "python": ".".join(map(str, sys.version_info[:3])),
@@ -151,5 +161,4 @@ def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[
         "started": watch.start.isoformat(timespec="seconds"),
         "wall_s": round(wall, 6),
         "cpu_s": round(cpu, 6),
-        "evidence": evidence(figures),
     }

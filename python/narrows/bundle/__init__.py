@@ -1,0 +1,1 @@
+"""Bundles for the review of artefacts: scenarios, commands, their results, and their repetition."""

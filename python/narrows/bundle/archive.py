@@ -1,0 +1,99 @@
+"""The file of a bundle: a ZIP archive, whose members are checked before anything is written.
+
+A bundle may come from a stranger. Its members have relative names of plain characters
+(`recipe.safe_name`), are regular files, and occur once. Their number and their sizes are limited,
+and sizes count what is really unpacked, because headers may lie. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from os import PathLike
+
+from narrows.bundle.recipe import safe_name
+from narrows.errors import NarrowsError, reason
+from narrows.storage import untrusted_input
+from narrows.storage.text import name_of
+
+MOST_MEMBERS = 20_000
+"""Maximum number of files in a bundle."""
+
+MOST_BYTES = 1 << 30
+"""Maximum size of all files of a bundle together, unpacked."""
+
+MANIFEST = "bundle.json"
+"""The member that describes the others."""
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_PIECE = 1 << 20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """The archive of these files; the same files give the same bytes."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            about = zipfile.ZipInfo(safe_name(name), _EPOCH)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            about.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(about, content)
+    return sink.getvalue()
+
+
+def unpacked(file: str | PathLike[str]) -> dict[str, bytes]:
+    """The files in an archive, by name.
+
+    Raises:
+        NarrowsError: If it cannot be read, is no archive, or breaks a limit.
+    """
+    name = name_of(file)
+    try:
+        content = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
+    except OSError as error:
+        raise NarrowsError(f"{name}: {reason(error)}") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _members(archive, name)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, ValueError, OSError,
+            NotImplementedError, RuntimeError, zlib.error) as error:  # fmt: skip
+        raise NarrowsError(f"{name}: is damaged or no bundle ({error})") from error
+
+
+def _members(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
+    members = archive.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise NarrowsError(f"{name}: has {len(members)} files; the most is {MOST_MEMBERS}")
+    found: dict[str, bytes] = {}
+    left = MOST_BYTES
+    for member in members:
+        try:
+            safe_name(member.filename)
+        except NarrowsError as error:
+            raise NarrowsError(f"{name}: {error}") from None
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        if member.filename in found or kind not in {0, stat.S_IFREG}:
+            raise NarrowsError(f"{name}: {member.filename}: is no regular file, or occurs twice")
+        if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
+            raise NarrowsError(f"{name}: {member.filename}: is encrypted, or not packed by deflate")
+        found[member.filename] = _content(archive, member, left, name)
+        left -= len(found[member.filename])
+    return found
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, name: str) -> bytes:
+    pieces, size = [], 0
+    with archive.open(member) as source:
+        while piece := source.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise NarrowsError(
+                    f"{name}: is larger than {MOST_BYTES >> 20} MiB, the most that is unpacked"
+                )
+            pieces.append(piece)
+    return b"".join(pieces)

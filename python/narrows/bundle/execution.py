@@ -1,0 +1,169 @@
+"""The execution of the commands of a bundle in a folder of its own.
+
+Each command is a process whose directory is this folder. It imports nothing from there (`-I`), has
+no settings of the user, and may write no file beyond `MOST_FILE_BYTES`. Its words (`recipe`)
+and the files in the folder (`inputs`) name no other files.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from narrows import _core
+from narrows.bundle.recipe import Command, safe_name
+from narrows.errors import NarrowsError, reason
+from narrows.storage import untrusted_input
+
+MOST_FILE_BYTES = 1 << 30
+"""Maximum size of a file that a command writes."""
+
+_NAMING = frozenset({"trace", "tree", "file"})
+"""Keys of a scenario that may name a file."""
+
+_LAST_LINES = 5
+
+
+def read(folder: Path, name: str) -> bytes:
+    """A file in a folder; a link that leads out of the folder is an error.
+
+    Raises:
+        NarrowsError: If it cannot be read, or is not below the folder.
+    """
+    file = folder / safe_name(name)
+    try:
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise NarrowsError(f"{name}: is a link out of the folder of the bundle; copy the file")
+        return untrusted_input.read(file, untrusted_input.MOST_TRACE_BYTES)
+    except OSError as error:
+        raise NarrowsError(f"{name}: {reason(error)}") from error
+
+
+def inputs(commands: Iterable[Command], folder: Path) -> dict[str, bytes]:
+    """The files that commands read, with the files that their scenarios name.
+
+    Outputs of earlier commands are no inputs.
+
+    Raises:
+        NarrowsError: If a file cannot be read, is not valid, or names files elsewhere.
+    """
+    found: dict[str, bytes] = {}
+    made: set[str] = set()
+    for command in commands:
+        for name in command.inputs:
+            if any(PurePosixPath(name).is_relative_to(output) for output in made):
+                continue
+            if command.kind == "table" and not name.endswith(".csv"):
+                raise NarrowsError(
+                    f"{command.line}: no earlier command writes {name}; add this command"
+                )
+            found[name] = read(folder, name)
+            if command.kind == "sweep":
+                found |= _of_sweep(found[name], name, folder)
+            elif command.kind == "scenario":
+                found |= _of_scenario(found[name], name, folder)
+        made |= set(command.outputs)
+    return found
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise NarrowsError(f"{name}: is no text in UTF-8") from error
+
+
+def _of_scenario(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
+    """The files that a scenario names."""
+    text = _text(content, name)
+    before = os.environ.pop("NARROWS_FILES_FROM", None)
+    try:
+        named = _core.scenario_files(text, str(folder / name))
+    finally:
+        if before is not None:
+            os.environ["NARROWS_FILES_FROM"] = before
+    place = PurePosixPath(name).parent
+    return {one: read(folder, one) for one in (str(place / each) for each in named)}
+
+
+def _of_sweep(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
+    """The scenario of a sweep, and the files that it names; the sweep itself names no other."""
+    tree = _core.toml_tables(_text(content, name), name)
+    if not isinstance(tree.get("scenario"), str):
+        raise NarrowsError(f'{name}: needs the file of its scenario: scenario = "base.toml"')
+    for key, value in (*_pairs(tree.get("over")), *_pairs(tree.get("case"))):
+        if key.rpartition(".")[2] in _NAMING:
+            raise NarrowsError(
+                f"{name}: {key} = {value!r}: a sweep of a bundle varies no file; write one "
+                "scenario for each file"
+            )
+    scenario = safe_name(str(PurePosixPath(name).parent / tree["scenario"]))
+    text = read(folder, scenario)
+    return {scenario: text} | _of_scenario(text, scenario, folder)
+
+
+def _pairs(value: object) -> Iterable[tuple[str, Any]]:
+    """Every key in nested tables and lists, with its value."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key), inner
+            yield from _pairs(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _pairs(inner)
+
+
+def execute(command: Command, folder: Path, timeout_s: float) -> str:
+    """Executes a command, and returns its standard output.
+
+    Raises:
+        NarrowsError: If its exit code is not 0, or if it takes longer than `timeout_s`.
+    """
+    home = folder.parent / "home"
+    home.mkdir(exist_ok=True)
+    own = {"HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("NARROWS_", "PYTHON", "MPL"))
+    }
+    environment = kept | dict.fromkeys(own, str(home)) | {"COLUMNS": "160", "NO_COLOR": "1"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "narrows", *command.words],
+            cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", check=False, timeout=timeout_s, preexec_fn=_limit,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise NarrowsError(
+            f"{command.line}: takes longer than {timeout_s:.0f} s; write a longer --timeout"
+        ) from None
+    if done.returncode != 0:
+        said = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
+        raise NarrowsError(f"{command.line}: exit code {done.returncode}\n{said}")
+    return done.stdout
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def results(folder: Path, commands: Iterable[Command]) -> dict[str, Path]:
+    """The files that the outputs of commands consist of, by name."""
+    found: dict[str, Path] = {}
+    for command in commands:
+        for output in command.outputs:
+            place = folder / output
+            files = sorted(place.rglob("*")) if place.is_dir() else [place]
+            found |= {
+                str(file.relative_to(folder)): file
+                for file in files
+                if file.is_file() and not file.is_symlink()
+            }
+    return found

@@ -1,0 +1,330 @@
+"""Bundles: made from a recipe, verified by repetition, and safe if a stranger made them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import narrows as nw
+from narrows.bundle import archive, execution, recipe
+from narrows.bundle.archive import packed, unpacked
+from narrows.cli import main
+from narrows.errors import NarrowsError
+from narrows.storage import output
+
+SCENARIO = """\
+title = "bundled"
+duration = "2s"
+[path]
+rtt = "20ms"
+buffer = "1bdp"
+trace = "rates.csv"
+[[flow]]
+cc = "cubic"
+[[flow]]
+cc = "bbr"
+"""
+RATES = "t_s,rate_mbit\n0,10\n1,5\n"
+SWEEP = """\
+scenario = "a.toml"
+seeds = 2
+[over]
+"flow[0].cc" = ["cubic", "reno"]
+"""
+RECIPE = """\
+# Figure 1
+narrows run scenarios/a.toml --out result --plot 'figure 1.png' --json
+narrows run scenarios/a.toml --seeds 2 --latex table.tex \\
+    --quiet
+narrows run scenarios/a.toml --quiet --report report.html
+narrows sweep scenarios/s.toml --table rows.parquet --jobs 1
+narrows plot rows.parquet --x flow[0].cc --y goodput_mbit --out b.pdf --size 84x60mm
+narrows race --only cubic --duration 4s --seeds 2
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a recipe and its scenarios, and the bundle that is made from them."""
+    pytest.importorskip("matplotlib")
+    place = tmp_path_factory.mktemp("artefact")
+    (place / "scenarios").mkdir()
+    (place / "scenarios/a.toml").write_text(SCENARIO)
+    (place / "scenarios/rates.csv").write_text(RATES)
+    (place / "scenarios/s.toml").write_text(SWEEP)
+    (place / "recipe.txt").write_text(RECIPE)
+    done = call("bundle", place / "recipe.txt", "--out", place / "a.zip")
+    assert done.exit_code == 0, done.output
+    assert "6 commands" in done.output
+    return place
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, words)))
+
+
+def changed(
+    place: Path, into: Path, change: Callable[[dict[str, bytes], dict[str, Any]], None]
+) -> Path:
+    """A copy of the bundle with other members; the manifest describes them."""
+    members = unpacked(place / "a.zip")
+    manifest = json.loads(members.pop("bundle.json"))
+    change(members, manifest)
+    manifest["files"] = {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in members.items()
+        if name != "README.md"
+    }
+    file = into / "changed.zip"
+    file.write_bytes(packed({"bundle.json": json.dumps(manifest).encode(), **members}))
+    return file
+
+
+def test_a_bundle_has_inputs_results_commands_and_versions(place: Path) -> None:
+    members = unpacked(place / "a.zip")
+    manifest = json.loads(members["bundle.json"])
+    assert manifest["narrows"] == nw.__version__
+    assert manifest["scenario_format"] == 1
+    assert manifest["commands"][0][:2] == ["run", "scenarios/a.toml"]
+    inputs = {"inputs/scenarios/a.toml", "inputs/scenarios/rates.csv", "inputs/scenarios/s.toml"}
+    assert inputs == {name for name in members if name.startswith("inputs/")}
+    assert {
+        "results/result/run.json",
+        "results/result/samples.parquet",
+        "results/figure 1.png",
+        "results/table.tex",
+        "results/report.html",
+        "results/rows.parquet",
+        "results/b.pdf",
+        "results/stdout/1.json",
+        "results/stdout/6.txt",
+    } <= set(members)
+    assert not any("sweep-results" in name for name in members)
+    assert json.loads(members["results/result/run.json"])["scenario"]["format"] == 1
+    assert b"narrows bundle --verify a.zip" in members["README.md"]
+    assert members["inputs/scenarios/rates.csv"].decode() == RATES
+
+
+def test_a_bundle_is_verified_by_repetition(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call("bundle", "--verify", place / "a.zip")
+    assert done.exit_code == 0, done.output
+    assert "same     result/run.json" in done.output
+    assert "same     rows.parquet" in done.output
+    assert "written  figure 1.png: figure, not compared" in done.output
+    assert "DIFFERS" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_differences_are_named_and_exit_with_one(place: Path, tmp_path: Path) -> None:
+    def change(members: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        run = json.loads(members["results/result/run.json"])
+        run["flows"][0]["goodput_mbit"] = 99.5
+        run["provenance"]["started"] = "another day"
+        members["results/result/run.json"] = json.dumps(run).encode()
+        members["results/table.tex"] = b"% Another comment\n\\begin{tabular}\n"
+        members["results/lost.json"] = b"{}"
+        manifest["contents"]["rows.parquet"] = "0" * 64
+
+    done = call("bundle", "--verify", changed(place, tmp_path, change), "--json")
+    assert done.exit_code == 1, done.output
+    told = json.loads(done.output)
+    states = {one["name"]: one for one in told["results"]}
+    assert not told["agrees"]
+    assert states["result/run.json"]["about"].startswith("flows.0.goodput_mbit: 99.5 before, ")
+    assert "started" not in states["result/run.json"]["about"]
+    assert states["table.tex"] == {"name": "table.tex", "state": "differs", "about": "line 1"}
+    assert states["rows.parquet"]["state"] == "differs"
+    assert states["lost.json"]["state"] == "missing"
+    assert states["stdout/1.json"]["state"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("narrows measure host.example", "narrows measure: is no command of bundles"),
+        ("narrows run a.toml --engine live", "--engine: no option of bundles"),
+        ("narrows run a.toml --record a.pcapng", "--record: no option of bundles"),
+        ("narrows run a.toml --files-from /etc", "--files-from: no option of bundles"),
+        ("narrows sweep a.toml --on ray", "--on: no option of bundles"),
+        ("narrows run ../a.toml", "only files below its own folder"),
+        ("narrows run /etc/passwd", "only files below its own folder"),
+        ("narrows run a.toml --out=../b", "only files below its own folder"),
+        ("narrows run a.toml --plot a.py", "no programs and no settings"),
+        ("narrows run a.toml --plot matplotlibrc", "no programs and no settings"),
+        ("narrows race --queue ../x", "only plain values"),
+        ("narrows race --only x:y", "only plain values"),
+        ("narrows run a.toml --seeds", "the value is missing"),
+        ("rm -rf .", "rm: no command of narrows"),
+        ("narrows run 'a.toml", "No closing quotation"),
+        ("# nothing", "has no command"),
+    ],
+)
+def test_a_recipe_has_only_simulations_and_figures(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.txt").write_text(line + "\n")
+    done = call("bundle", tmp_path / "recipe.txt", "--out", tmp_path / "a.zip")
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert not (tmp_path / "a.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.toml", SCENARIO.replace("rates.csv", "../rates.csv"), "../rates.csv"),
+        ("a.toml", SCENARIO.replace("rates.csv", "/etc/passwd"), "/etc/passwd"),
+        ("s.toml", SWEEP.replace("a.toml", "../../x.toml"), "only files below its own folder"),
+        ("s.toml", SWEEP + '"path.trace" = ["/etc/passwd"]\n', "varies no file"),
+        (
+            "s.toml",
+            SWEEP.replace('"reno"', '{ kind = "remy", tree = "/etc/passwd" }'),
+            "varies no file",
+        ),
+    ],
+)
+def test_inputs_name_no_other_files(
+    place: Path, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    def change(members: dict[str, bytes], _: dict[str, Any]) -> None:
+        members[f"inputs/scenarios/{name}"] = text.encode()
+
+    done = call("bundle", "--verify", changed(place, tmp_path, change))
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SCENARIO)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/a.toml").symlink_to(tmp_path / "secret")
+    (tmp_path / "own/recipe.txt").write_text("narrows run a.toml --out b\n")
+    done = call("bundle", tmp_path / "own/recipe.txt", "--out", tmp_path / "a.zip")
+    assert (done.exit_code, "is a link out of the folder" in done.output) == (2, True)
+
+
+def archived(*members: tuple[zipfile.ZipInfo | str, bytes]) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in members:
+            made.writestr(name, content)
+    return sink.getvalue()
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    about = zipfile.ZipInfo(name)
+    about.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return about
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no archive", "is damaged or no bundle"),
+        (archived(("../evil.toml", b"")), "only files below its own folder"),
+        (archived(("/etc/evil.toml", b"")), "only files below its own folder"),
+        (archived(("a/../../b", b"")), "only files below its own folder"),
+        (archived(("inputs\\..\\x", b"")), "only files below its own folder"),
+        (archived(("inputs/json.py", b"")), "no programs"),
+        (archived((link("inputs/a"), b"/etc/passwd")), "is no regular file"),
+        (archived(("a.toml", b"1")), "has no valid bundle.json"),
+        (archived(("bundle.json", b"[" * 100_000)), "has no valid bundle.json"),
+        (archived(("bundle.json", b'{"kind": "narrows bundle"}')), "has no valid bundle.json"),
+    ],
+)
+def test_a_bundle_of_a_stranger_is_checked_before_anything_is_written(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.zip").write_bytes(content)
+    done = call("bundle", "--verify", tmp_path / "a.zip")
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_bombs_and_devices_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
+    (tmp_path / "a.zip").write_bytes(archived(("a", b"\0" * (1 << 22))))
+    with pytest.raises(NarrowsError, match="is larger than 1 MiB"):
+        unpacked(tmp_path / "a.zip")
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 2)
+    (tmp_path / "a.zip").write_bytes(archived(*((f"a{n}", b"") for n in range(3))))
+    with pytest.raises(NarrowsError, match="has 3 files; the most is 2"):
+        unpacked(tmp_path / "a.zip")
+    with pytest.raises(NarrowsError, match="regular file"):
+        unpacked("/dev/zero")
+
+
+def test_a_changed_file_and_a_newer_format_are_named(place: Path, tmp_path: Path) -> None:
+    members = unpacked(place / "a.zip")
+    members["inputs/scenarios/rates.csv"] += b"2,1\n"
+    (tmp_path / "a.zip").write_bytes(packed(members))
+    done = call("bundle", "--verify", tmp_path / "a.zip")
+    assert (done.exit_code, "does not agree with its SHA-256" in done.output) == (2, True)
+
+    def newer(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        manifest["format"] = 2
+
+    done = call("bundle", "--verify", changed(place, tmp_path, newer))
+    assert (done.exit_code, "install a newer version" in done.output) == (2, True)
+
+    def foreign(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+        manifest["commands"][0] += ["--engine", "live"]
+
+    done = call("bundle", "--verify", changed(place, tmp_path, foreign))
+    assert (done.exit_code, "--engine: no option" in done.output) == (2, True)
+
+
+def test_a_command_is_stopped_after_its_time(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.toml").write_text(
+        SCENARIO.replace('"2s"', '"20h"').replace('trace = "rates.csv"', 'rate = "1Gbit"')
+    )
+    (tmp_path / "recipe.txt").write_text("narrows run long.toml\n")
+    done = call("bundle", tmp_path / "recipe.txt", "--out", tmp_path / "a.zip", "--timeout", "1")
+    assert (done.exit_code, "write a longer --timeout" in done.output) == (2, True), done.output
+
+
+def test_a_command_loads_no_code_of_its_folder_and_has_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("narrows", "json"):
+        (work / f"{name}.py").write_text("raise SystemExit('loaded')")
+    (work / "a.toml").write_text(SCENARIO)
+    (work / "rates.csv").write_text("t_s,rate_mbit\n0,10\n")
+    monkeypatch.setenv("PYTHONPATH", str(work))
+    monkeypatch.setenv("NARROWS_FILES_FROM", "/")
+    command = recipe.command(["run", "a.toml", "--json"])
+    told = json.loads(execution.execute(command, work, 60))
+    assert told["scenario"]["title"] == "bundled"
+
+
+def test_the_words_of_bundles_are_options_of_the_commands() -> None:
+    context = click.Context(main)
+    for name, grammar in recipe.COMMANDS.items():
+        command = main.get_command(context, name)
+        assert command is not None
+        options = {
+            option: param
+            for param in command.params
+            if isinstance(param, click.Option)
+            for option in param.opts
+        }
+        for option in grammar.flags:
+            assert options[option].is_flag, (name, option)
+        for option in grammar.values:
+            assert not options[option].is_flag, (name, option)
+            assert not isinstance(options[option].type, click.Path), (name, option)
+        for option in grammar.outputs:
+            assert isinstance(options[option].type, output.File | click.Path | output.Folder)
+        written = {o for o, p in options.items() if isinstance(p.type, output.File | output.Folder)}
+        assert written - {"--record"} <= set(grammar.outputs), name
