@@ -58,6 +58,11 @@ $(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
 	$(INSTALL) python/locked/requirements-learn.txt
 	touch $@
 
+# Optional, because it has 270 MB for two functions; `make test` installs it.
+$(VENV)/.frames: $(VENV)/.tools python/locked/requirements-frames.txt
+	$(INSTALL) python/locked/requirements-frames.txt
+	touch $@
+
 # MkDocs with Material; needs no build of narrows.
 $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	$(INSTALL) python/locked/requirements-docs.txt
@@ -65,6 +70,8 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 
 docs: $(VENV)/.docs ## Build the documentation site in target/site; fails if a link or an anchor has no target
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
+
+frames: $(VENV)/.frames ## Install pandas and Polars, for tests of data frames
 
 learn: $(VENV)/.learn ## Install scikit-learn, for the decision tree
 
@@ -106,7 +113,7 @@ web: web/node_modules/.installed ## Rebuild the report page; needs Node 20.19 or
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
+test: setup $(VENV)/.frames $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
@@ -232,4 +239,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo docs ray learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from narrows import cc, errors, queue
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
+    from narrows.frames import to_pandas, to_polars
     from narrows.render.plot import compare_plot
     from narrows.render.report import compare_report
+    from narrows.render.style import Style
     from narrows.runs.replications import Replications, replicate
     from narrows.runs.run import Run, run
     from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
@@ -39,6 +41,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Station",
+    "Style",
     "Sweep",
     "Wifi",
     "__version__",
@@ -51,13 +54,17 @@ __all__ = [
     "replicate",
     "run",
     "sweep",
+    "to_pandas",
+    "to_polars",
 ]
 
 _HOMES = {
     "narrows._core": ("__version__",),
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
+    "narrows.frames": ("to_pandas", "to_polars"),
     "narrows.render.plot": ("compare_plot",),
     "narrows.render.report": ("compare_report",),
+    "narrows.render.style": ("Style",),
     "narrows.runs.replications": ("Replications", "replicate"),
     "narrows.runs.run": ("Run", "run"),
     "narrows.runs.scenario": (

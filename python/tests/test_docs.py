@@ -21,7 +21,9 @@ from pages import LISTED, blocks, commands, compare, name, pages, with_output, w
 from narrows.cli import main
 
 PAGES = pages()
-PINNED = tuple(f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-ray", "-learn"))
+PINNED = tuple(
+    f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-frames", "-ray", "-learn")
+)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

@@ -39,7 +39,7 @@ TESTS = frozenset(
 )
 """And these."""
 
-DOCS = frozenset({"test_docs.py"})
+DOCS = frozenset({"test_docs.py", "test_notebook.py"})
 """Every test in these files runs what the pages show."""
 
 

@@ -100,9 +100,19 @@ class Difference:
         }
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+class Comparison(list[Difference]):
+    """The differences of all percentiles that two results have."""
+
+    def _repr_html_(self) -> str:
+        """The tables of `narrows compare`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        return fragment([table(of, ("before", "after")) for of in by_clock(self)])
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
     """Every percentile that both results have, in the order of `CLOCKS`."""
-    out = []
+    out = Comparison()
     for clock in CLOCKS:
         a_took, b_took = (one.get(clock) or {} for one in (before, after))
         for key in PERCENTILES:

@@ -149,11 +149,22 @@ class Difference:
         }
 
 
-def differences(before: Measurement, after: Measurement) -> list[Difference]:
+class Comparison(list[Difference]):
+    """The differences of all metrics that two measurements have."""
+
+    def _repr_html_(self) -> str:
+        """The sentences and the table of `narrows compare`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        names = ("before", "after")
+        return fragment([*sentences(self, *names), table(self, *names)])
+
+
+def differences(before: Measurement, after: Measurement) -> Comparison:
     """The differences of all metrics that both measurements have."""
     different = {m.direction: m for m in mismatches(before, after) if m.direction is not None}
     answers = answer(before), answer(after)
-    found: list[Difference] = []
+    found = Comparison()
     judged: list[tuple[int, _Test]] = []
     for figure in FIGURES:
         a, b = (figure.of(*one) for one in zip((before, after), answers, strict=True))

@@ -15,7 +15,7 @@ from typing import Any
 
 from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
 from narrows.render import tables
-from narrows.render.replications import cell
+from narrows.render.replications import NOTE, cell
 from narrows.render.words import with_half
 from narrows.runs.replications import Replications, whole_metrics
 from narrows.sweeps.rows import MOST
@@ -67,7 +67,17 @@ class Difference:
         return asdict(self)
 
 
-def differences(first: Replications, other: Replications) -> list[Difference]:
+class Comparison(list[Difference]):
+    """The metrics of two scenarios, compared over common seeds."""
+
+    def _repr_html_(self) -> str:
+        """The table of `narrows compare --seeds`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        return fragment([table(self, ("before", "after")), NOTE])
+
+
+def differences(first: Replications, other: Replications) -> Comparison:
     """The metrics that both have with at least two seeds."""
     values = [[whole_metrics(run.rows()) for run in one.runs] for one in (first, other)]
     found = []
@@ -82,7 +92,7 @@ def differences(first: Replications, other: Replications) -> list[Difference]:
     apart = [[after - before for before, after in pairs] for _, pairs in found]
     p_values = [_p(one) for one in apart]
     judged = holm(p_values, 1 - LEVEL)
-    return [
+    return Comparison(
         Difference(
             metric=name,
             before=of_mean([before for before, _ in pairs], MOST.get(name)),
@@ -92,7 +102,7 @@ def differences(first: Replications, other: Replications) -> list[Difference]:
             differs=differs,
         )
         for (name, pairs), one, p, (differs, _) in zip(found, apart, p_values, judged, strict=True)
-    ]
+    )
 
 
 def _p(differences: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from narrows.path_model import DirectionModel, Known, PathModel
+    from narrows.render.run import Part
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
 _MOST_FLOWS = 4
@@ -582,6 +583,15 @@ def _distributions(measured: Measurement) -> list[Line]:
                 )
             )
     return out
+
+
+def parts(measured: Measurement) -> Iterator[Part]:
+    """The sentences and tables of a measurement."""
+    for at, sentence in enumerate(sentences(measured)):
+        yield (sentence, "bold") if at == 0 else sentence
+    yield from (shown for shown in (latencies(measured), flows(measured)) if shown.rows)
+    yield own_error(measured)
+    yield from notes(measured)
 
 
 def show(measured: Measurement, out: Console, model: PathModel | None = None) -> None:

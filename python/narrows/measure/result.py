@@ -198,6 +198,13 @@ class Measurement:
         self.flows = flows
         self.pings = pings
 
+    def _repr_html_(self) -> str:
+        """The sentences and tables of `narrows measure`, for notebooks."""
+        from narrows.measure.render import parts  # noqa: PLC0415
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        return fragment(parts(self))
+
     @staticmethod
     def of(tree: object, name: str = "measurement") -> Measurement:
         """Checks a decoded JSON object.

@@ -32,6 +32,9 @@ _SAME = {"run_retransmit_rate"}
 _BOTH = {"jain_down", "jain_up"}
 """Metrics of the directions, which differ from `jain` only if both directions have flows."""
 
+NOTE = "± is half of the 95 % confidence interval of the mean."
+"""The last sentence below tables of means."""
+
 _FEW = 4
 """Decimal places of a mean without interval."""
 
@@ -109,6 +112,6 @@ def _parts(
         yield flows(about, by_flow)
     yield ""
     yield metrics(whole)
-    yield "\n± is half of the 95 % confidence interval of the mean."
+    yield f"\n{NOTE}"
     if jitter is not None:
         yield (f"Flows start within {jitter} at random, because the scenario sets no start_jitter.")

@@ -35,6 +35,12 @@ class Table:
     numbers: tuple[str, ...]
     rows: list[list[Cell]]
 
+    def _repr_html_(self) -> str:
+        """The table, for notebooks."""
+        from narrows.render.html import table  # noqa: PLC0415
+
+        return table(self)
+
 
 def flows(figures: Figures, most: int | None = None) -> Table:
     """A row per flow, of the first `most`."""

@@ -236,14 +236,9 @@ def _replicate(
         if as_json:
             echo(json.dumps(found.json()))
         elif not quiet:
-            last = found.seeds[-1]
             jitter = found.scenario["start_jitter"] if found.widened else None
             about = [(flow["id"], flow["cc"]) for flow in found.runs[0].flows]
-            title = (
-                f"{found.scenario['title'] or name_of(file)}: means over {seeds} runs "
-                f"(seeds {found.seed} to {last})."
-            )
-            show(title, about, found.flows(), found.whole(), jitter)
+            show(found.title(name_of(file)), about, found.flows(), found.whole(), jitter)
 
 
 def samples_for(

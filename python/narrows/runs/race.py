@@ -126,6 +126,12 @@ class Race:
     seeds: int = 1
     like: str = ""
 
+    def _repr_html_(self) -> str:
+        """The sentence and the table of `narrows race`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        return fragment([(sentence(self), "bold"), table(self), *notes(self)])
+
     def json(self) -> dict[str, Any]:
         """The results as JSON."""
         return {
@@ -373,6 +379,21 @@ def sentence(found: Race) -> str:
         )
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def notes(found: Race) -> list[str]:
+    """The sentences below the table."""
+    means = (
+        [
+            f"Means over {found.seeds} seeds; ± is half the 95 % confidence interval of the mean, "
+            "omitted if it rounds to 0."
+        ]
+        if found.seeds > 1
+        else []
+    )
+    return means + [
+        f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()
+    ]
 
 
 def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:

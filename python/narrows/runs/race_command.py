@@ -144,9 +144,6 @@ def _print_race(found: races.Race, *, as_json: bool) -> None:
     out.print()
     table(out, races.table(found))
     if found.seeds > 1:
-        out.print(
-            f"\nMeans over {found.seeds} seeds; ± is half the 95 % confidence interval of the "
-            "mean, omitted if it rounds to 0."
-        )
-    for left, needs in found.left_out.items():
-        out.print(f"Not simulated: {left}, which needs {needs}.")
+        out.print()
+    for note in races.notes(found):
+        out.print(note)

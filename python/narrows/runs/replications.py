@@ -40,8 +40,19 @@ JITTER_PART, JITTER_MOST_S = 8, 5.0
 
 LARGEST_SEED = 2**64 - 1
 
-ABOUT = ("key", "version", "like", "rate_mbit", "rtt_ms", "buffer_bdp", "flow_number", "flow", "cc",
-    "workload")  # fmt: skip
+ABOUT = (
+    "key",
+    "version",
+    "scenario_format",
+    "like",
+    "rate_mbit",
+    "rtt_ms",
+    "buffer_bdp",
+    "flow_number",
+    "flow",
+    "cc",
+    "workload",
+)
 """Columns of a row that describe it and are no metrics."""
 
 _WHOLE = ("queue_", "backlog_", "ping_", "jain", "transfers_")
@@ -124,6 +135,20 @@ class Replications:
 
         about = [(flow["id"], flow["cc"]) for flow in self.runs[0].flows]
         return [*([flows(about, self.flows())] if about else []), metrics(self.whole())]
+
+    def title(self, name: str = "Scenario") -> str:
+        """The title of the scenario, or `name`, and the seeds."""
+        return (
+            f"{self.scenario['title'] or name}: means over {len(self.runs)} runs (seeds "
+            f"{self.seed} to {self.seeds[-1]})."
+        )
+
+    def _repr_html_(self) -> str:
+        """The sentences and tables of `narrows run --seeds`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+        from narrows.render.replications import NOTE  # noqa: PLC0415
+
+        return fragment([(self.title(), "bold"), *self.tables(), NOTE])
 
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""

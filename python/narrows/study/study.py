@@ -136,6 +136,14 @@ class Found:
     seeds: int | None = None
     intervals: list[Intervals | None] = field(default_factory=list)
 
+    def _repr_html_(self) -> str:
+        """The question, the verdict and the tables of `narrows study`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+        from narrows.study.render import tables_of  # noqa: PLC0415
+
+        question = (self.study.question, "bold")
+        return fragment([question, self.answer.verdict, *self.answer.words, *tables_of(self)])
+
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""
         return {

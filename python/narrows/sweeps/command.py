@@ -13,48 +13,22 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import files_option, json_option, quiet_option
 from narrows.cli.outputs import every
 from narrows.errors import OutputError, reason
-from narrows.render import tables
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
-from narrows.render.words import fine, number, percent, waited
 from narrows.storage import output
 from narrows.storage.durable import replacing
 from narrows.sweeps.file import load
+from narrows.sweeps.summary import SHOWN, summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from narrows.render.tables import Table
     from narrows.sweeps.store import Medians
     from narrows.sweeps.sweeping import Sweep
 
 _FEW = 5
 """Number of failures that are shown; the directory has all."""
-
-_FIGURES = (
-    ("goodput_mbit", "goodput Mbit/s"),
-    ("queue_delay_p95_ms", "bottleneck queueing delay p95 ms"),
-)
-
-_APPLICATION = (
-    ("page_load_p95_s", "page load p95 s", 2),
-    ("completion_p99_ms", "completion p99 ms", 0),
-    ("fct_s", "completion s", 2),
-    ("response_p95_ms", "response p95 ms", 1),
-    ("mos", "MOS", 2),
-    ("stalled_s", "stalled s", 2),
-    ("udp_loss", "datagrams lost", None),
-)
-"""Metrics of applications, for sweeps whose flows have one: column, heading, decimal places. None:
-the value is a share.
-"""
-
-_SHOWN = [
-    *(name for name, _ in _FIGURES),
-    "summary_retransmit_rate",
-    *(name for name, _, _ in _APPLICATION),
-]
 
 
 class Count:
@@ -169,9 +143,9 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
             with attempt():
                 _write(asked.frame(), table_file)
         if as_json:
-            echo(json.dumps(_json(asked, *asked.medians(_SHOWN), time.monotonic() - begin)))
+            echo(json.dumps(_json(asked, *asked.medians(SHOWN), time.monotonic() - begin)))
         elif not quiet:
-            _show(asked, *asked.medians(_SHOWN))
+            _show(asked, *asked.medians(SHOWN))
     if asked.failures:
         click.get_current_context().exit(1)
 
@@ -212,27 +186,6 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
         "failed": failed,
         "by_cc": [{"cc": cc, **of} for cc, of in medians.items()],
     }
-
-
-def summary(medians: Medians) -> Table:
-    """A row for each congestion control: medians over all its cases."""
-    seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
-    lines = []
-    for cc, of in medians.items():
-        figures = [number(of["goodput_mbit"], 2), waited(of["queue_delay_p95_ms"])]
-        also = [
-            percent(of[name]) if digits is None else fine(of[name], digits)
-            for name, _, digits in seen
-        ]
-        cells = [cc, str(of["rows"]), *figures, percent(of["summary_retransmit_rate"]), *also]
-        lines.append([tables.Cell(cell) for cell in cells])
-    heads = (
-        "rows",
-        *(head for _, head in _FIGURES),
-        "retransmission rate",
-        *(head for _, head, _ in seen),
-    )
-    return tables.Table("Medians", ("cc",), heads, lines)
 
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:

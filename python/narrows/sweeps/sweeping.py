@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core
-from narrows.errors import NarrowsError, Problem, ScenarioError
+from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
 from narrows.runs.metric import Function, Metric
 from narrows.runs.scenario import Scenario, load
 from narrows.sweeps import keys as scenario_keys
@@ -280,6 +280,19 @@ class Sweep:
         assert isinstance(joined, pa.Table)
         found = joined.select(order).combine_chunks()
         return _with_metrics(found) if "metrics" in order else found
+
+    def _repr_html_(self) -> str:
+        """The medians of the finished runs by congestion control, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+        from narrows.sweeps.summary import SHOWN, summary  # noqa: PLC0415
+
+        keys = ", ".join(self.design.keys)
+        title = f"{self.title}: {len(self)} runs over {keys}"
+        try:
+            rows, medians = self.medians(SHOWN)
+        except OutputError:
+            return fragment([(title, "bold"), "No run is finished; call run()."])
+        return fragment([(f"{title}; {rows} rows", "bold"), summary(medians)])
 
     def medians(self, columns: Sequence[str]) -> tuple[int, Medians]:
         """The number of rows of finished runs, and medians of these columns by congestion control.

@@ -1,0 +1,39 @@
+"""Arrow tables as data frames of pandas and Polars, which are not installed with narrows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import NarrowsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def to_pandas(table: pa.Table) -> Any:  # noqa: ANN401 - a DataFrame of an optional package
+    """A table, such as `run.samples`, as a data frame of pandas.
+
+    Raises:
+        NarrowsError: If pandas is not installed.
+    """
+    try:
+        return table.to_pandas()
+    except ModuleNotFoundError as error:
+        raise _missing("pandas") from error
+
+
+def to_polars(table: pa.Table) -> Any:  # noqa: ANN401 - a DataFrame of an optional package
+    """A table, such as `run.samples`, as a data frame of Polars.
+
+    Raises:
+        NarrowsError: If Polars is not installed.
+    """
+    try:
+        import polars  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise _missing("polars") from error
+    return polars.from_arrow(table)
+
+
+def _missing(package: str) -> NarrowsError:
+    return NarrowsError(f"{package}: is not installed\n    write: pip install {package}")
