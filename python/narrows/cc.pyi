@@ -67,8 +67,8 @@ class Cubic(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr(Choice):
-    """Version 1: paced at the largest delivery rate, with at most two bandwidth-delay products in
-    flight.
+    """Version 1: paced at the largest delivery rate of the last ten RTTs, with about two
+    bandwidth-delay products in flight at most.
 
     Source: Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016.
 
@@ -120,7 +120,8 @@ class Bbr(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr2(Choice):
-    """Version 2: like version 3, but probes until a queue builds up, and reduces more.
+    """Version 2: like version 3, but a probe for bandwidth lasts until 1.25 bandwidth-delay
+    products are in flight, and the reduction after it is larger.
 
     Source: draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019).
 
@@ -324,7 +325,8 @@ class Bic(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Cdg(Choice):
-    """Backs off at random when RTTs grow (CAIA delay gradient).
+    """Delay gradient of CAIA (Swinburne University): when RTTs grow, reduces the window with a
+    probability that depends on the growth.
 
     Source: Hayes, Armitage, Networking 2011; Linux 6.12.
 
@@ -391,8 +393,8 @@ class Compound(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Copa(Choice):
-    """Moves towards a target rate computed from the queueing delay: a few packets of queue per
-    flow.
+    """Moves its rate towards a target that decreases with the queueing delay, so that each flow
+    keeps a few packets in the queue.
 
     Source: Arun, Balakrishnan, NSDI 2018.
 
@@ -411,7 +413,8 @@ class Copa(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Dctcp(Choice):
-    """For data centres: the reduction depends on the share of packets that switches marked.
+    """For data centres: the reduction depends on the share of packets that network switches marked
+    (ECN).
 
     Source: RFC 8257; Linux 6.12.
 
@@ -507,7 +510,7 @@ class Ledbat(Choice):
 @dataclass(frozen=True, kw_only=True)
 class Lp(Choice):
     """Low priority: halves its window when one-way delays grow; with Linux's default timestamps,
-    one of eight flows does.
+    seven of eight flows do not detect this and behave as Reno.
 
     Source: Kuzmanovic, Knightly, ToN 2006; Linux 6.12.
 
@@ -528,7 +531,8 @@ class NewReno(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Nv(Choice):
-    """New Vegas: ten packets in the queue; decides only after enough RTT samples.
+    """New Vegas: keeps ten packets in the queue; changes its window only after a minimum number of
+    RTT samples.
 
     Source: Brakmo, Linux Plumbers Conference 2010; Linux 6.12.
 
@@ -585,7 +589,8 @@ class Nv(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Prague(Choice):
-    """DCTCP for the Internet (L4S): two marks per RTT at every rate.
+    """DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, at
+    every rate.
 
     Source: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331.
 
@@ -606,7 +611,8 @@ class Prague(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Remy(Choice):
-    """A tree of rules, found by a computer, over packet gaps and RTTs.
+    """A tree of rules, found by a computer search, that maps packet gaps and RTTs to changes of
+    the window.
 
     Source: Winstein, Balakrishnan 2013.
 

@@ -42,7 +42,8 @@ pub const PARAMS: &[Param] = &params(&V2);
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr2",
-    help: "version 2: like version 3, but probes until a queue builds up, and reduces more",
+    help: "version 2: like version 3, but a probe for bandwidth lasts until 1.25 bandwidth-delay \
+        products are in flight, and the reduction after it is larger",
     source: "draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019)",
     family: Family::Model,
     year: 2019,

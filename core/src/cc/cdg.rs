@@ -426,7 +426,8 @@ impl Memory {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cdg",
-    help: "backs off at random when RTTs grow (CAIA delay gradient)",
+    help: "delay gradient of CAIA (Swinburne University): when RTTs grow, reduces the window with \
+        a probability that depends on the growth",
     source: "Hayes, Armitage, Networking 2011; Linux 6.12",
     family: Family::Delay,
     year: 2011,

@@ -305,8 +305,8 @@ impl CongestionControl for Copa {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "copa",
-    help: "moves towards a target rate computed from the queueing delay: a few packets of queue \
-        per flow",
+    help: "moves its rate towards a target that decreases with the queueing delay, so that each \
+        flow keeps a few packets in the queue",
     source: "Arun, Balakrishnan, NSDI 2018",
     family: Family::Delay,
     year: 2018,

@@ -153,7 +153,8 @@ impl CongestionControl for Dctcp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "dctcp",
-    help: "for data centres: the reduction depends on the share of packets that switches marked",
+    help: "for data centres: the reduction depends on the share of packets that network switches \
+        marked (ECN)",
     source: "RFC 8257; Linux 6.12",
     family: Family::Switch,
     year: 2010,

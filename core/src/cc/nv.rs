@@ -1,4 +1,5 @@
-//! TCP-NV, New Vegas, as in Linux: Vegas that decides only after enough measurements.
+//! TCP-NV, New Vegas, as in Linux: Vegas that changes its window only after a minimum number of RTT
+//! samples.
 //!
 //! Algorithm, per round-trip sample: `rate` = packets in flight when the packet left / its smoothed
 //! round trip. Once per round trip, from the maximum `rate` since the last decision:
@@ -446,7 +447,8 @@ impl CongestionControl for Nv {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "nv",
-    help: "New Vegas: ten packets in the queue; decides only after enough RTT samples",
+    help: "New Vegas: keeps ten packets in the queue; changes its window only after a minimum \
+        number of RTT samples",
     source: "Brakmo, Linux Plumbers Conference 2010; Linux 6.12",
     family: Family::Delay,
     year: 2010,

@@ -509,8 +509,8 @@ impl CongestionControl for Bbr {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr",
-    help: "version 1: paced at the largest delivery rate, with at most two bandwidth-delay \
-        products in flight",
+    help: "version 1: paced at the largest delivery rate of the last ten RTTs, with about two \
+        bandwidth-delay products in flight at most",
     source: "Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016",
     family: Family::Model,
     year: 2016,
