@@ -305,12 +305,12 @@ def case(**more: object) -> dict[str, object]:
         ([], "these results have not been compared with Linux"),
         (
             [case()],
-            "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)",
+            "has the same rate, RTT, buffer and queue: X (10 Mbit/s, 20 ms, 1 BDP of buffer)",
         ),
         ([case(distance=0.69, agreement=0.75)], "differs by a factor of 2 "),
         ([case(distance=0.69, agreement=0.75)], "75 % of the compared metrics"),
         ([case(distance=2.3)], "rely on the direction of the results"),
-        ([case(policer="police", buffer_bdp=25.0)], "in X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
+        ([case(policer="police", buffer_bdp=25.0)], ": X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
         (
             [case(buffer_bdp=None, loss=0.01)],
             "20 ms, default buffer of the discipline, 1.0 % of loss)",
@@ -386,7 +386,7 @@ def test_a_lesson_that_is_unknown(cli: Cli) -> None:
 def test_lessons_are_the_topics_of_the_command() -> None:
     from narrows.teach.command import _TOPICS  # noqa: PLC0415
 
-    assert tuple(LESSONS) == _TOPICS
+    assert [*LESSONS] == [*_TOPICS]
 
 
 def test_a_sketch_in_colour_for_a_terminal(tiny: Path) -> None:

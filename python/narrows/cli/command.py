@@ -24,6 +24,7 @@ NOTATIONS = {
     "TIME": "200us, 40ms, 10s, 1min",
     "SIZE": "bytes: 64B, 100kB, 2GB",
     "BUFFER": "bytes, packets or bandwidth-delay products: 64kB, 100p, 1.5bdp",
+    "QDISC": "queue discipline: fq, codel, fq_codel, cake; narrows list queues prints all names",
     "PERCENT": "1%, 0.05%",
     "ADDRESS": "IP address and port: 127.0.0.1:9201",
 }
@@ -157,6 +158,7 @@ class Command(click.Command):
 
     Args:
         examples: Command lines; the help shows them as they are.
+        lists: Names and their descriptions, by heading; the help shows them after the arguments.
     """
 
     allow_extra_args = True
@@ -166,11 +168,13 @@ class Command(click.Command):
         self,
         *args: Any,  # noqa: ANN401 - click's own
         examples: Sequence[str] = (),
+        lists: Mapping[str, Mapping[str, str]] | None = None,
         **attributes: Any,  # noqa: ANN401 - click's own
     ) -> None:
         """See the class."""
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
+        self.lists = {heading: [*rows.items()] for heading, rows in (lists or {}).items()}
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The option `--help`."""
@@ -193,7 +197,9 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options by group, and the notations that their values have."""
-        _write(formatter, _by_group(self, ctx), _WIDEST_OPTION)
+        groups = _by_group(self, ctx)
+        arguments = {head: groups.pop(head) for head in (Argument.group,) if head in groups}
+        _write(formatter, arguments | self.lists | groups, _WIDEST_OPTION)
         used = {param.metavar for param in self.params}
         if rows := [(name, text) for name, text in NOTATIONS.items() if name in used]:
             _write(formatter, {"Values": rows}, _WIDEST_OPTION)

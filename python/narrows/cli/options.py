@@ -225,7 +225,8 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files from DIR in addition to their own directory; may be repeated",
+    help="Let scenarios read files, such as delivery traces, from DIR in addition to their own "
+    "directory; may be repeated",
 )
 
 

@@ -63,7 +63,7 @@ def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: b
 @command("narrows doctor", "narrows doctor --json | jq .verdict")
 @json_option("Print one JSON object instead of text")
 def doctor(as_json: bool) -> None:
-    """Check whether this host supports live runs.
+    """Check whether this host supports runs with real packets.
 
     The check takes some seconds: it measures the delay of wake-ups and the cost of a packet. It
     reports privileges, congestion controls and timing, and how to improve them. The exit code is 1

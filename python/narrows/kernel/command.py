@@ -27,7 +27,7 @@ from narrows.render.terminal import console, echo
     ),
 )
 def kernel() -> None:
-    """Build and list the kernels of --engine linux.
+    """Build and list Linux kernels for narrows run --engine linux.
 
     Each kernel is Linux as a program (user-mode Linux), which runs in virtual time.
     """

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import Any
 
+from narrows.storage.provenance import LIKE
+
 Figures = dict[str, Any]
 
 _FEW = 4
@@ -383,36 +385,41 @@ def _evidence(figures: Figures) -> str:
         return f"No reference runs are stored with this copy of narrows: {word}."
     if not cases:
         like = figures["scenario"]["host"]["like"]
+        if like != LIKE:
+            return (
+                f"The hosts follow the rules of {like}, but all stored runs are of Linux 6.12: "
+                f"{word}."
+            )
         return (
-            "No stored run of Linux 6.12 has these congestion controls on a similar path with "
-            f"hosts like {like}: {word}."
+            "No stored run of Linux 6.12 has these congestion controls and a path with the same "
+            f"elements (queue discipline, policer and others), so {word}."
         )
     near = cases[0]
     path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
     if near["loss"]:
         path += f", {percent(near['loss'])} of loss"
     case = f"{near['case']} ({path})"
-    agreed = (
-        "every compared metric is within its tolerance"
+    agreed = "The simulator agrees with that run" + (
+        ": every compared metric is within its tolerance"
         if near["agreement"] == 1
-        else f"{percent(near['agreement'])} of the compared metrics are within their tolerance"
+        else f" in {percent(near['agreement'])} of the compared metrics"
     )
     factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
         return (
-            f"A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: in {case}, "
-            f"{agreed}."
+            "A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: "
+            f"{case}. {agreed}."
         )
     if near["distance"] <= _NEAR:
         return (
             f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
             "(product of the "
-            f"ratios of rate, RTT, buffer and loss). In it, {agreed}."
+            f"ratios of rate, RTT, buffer and loss). {agreed}."
         )
     return (
         f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
         "(product of the ratios of "
-        f"rate, RTT and buffer). In it, {agreed}. On this path, rely on the direction of the "
+        f"rate, RTT and buffer). {agreed}. On this path, rely on the direction of the "
         "results rather than on "
         "the numbers."
     )

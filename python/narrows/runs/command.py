@@ -65,8 +65,8 @@ _VERDICTS = 20_000
     group="Simulation",
     type=click.Choice(ENGINES),
     default="sim",
-    help="sim simulates in virtual time; live sends real packets with this host's TCP; linux runs "
-    "a built kernel in virtual time",
+    help="sim is the simulator; live sends real packets with this host's TCP; linux runs a real "
+    "Linux kernel, built by narrows kernel build, on a simulated clock",
 )
 @option(
     "--kernel",
@@ -108,7 +108,8 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails",
+    help="Exit with code 1 if the self-check of a live run fails (lateness, rate and unintended "
+    "drops of packets)",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
@@ -130,7 +131,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Run a scenario and report its metrics.
 
-    `narrows list` prints the models that a scenario can name.
+    `narrows list` prints the names that a scenario accepts: congestion controls, queue disciplines,
+    workloads, links, policers and impairments of the path.
     """
     if kernel is not None and engine != "linux":
         raise click.BadParameter("this option requires --engine linux", param_hint="--kernel")
@@ -359,7 +361,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 )
 @json_option("Print one JSON object instead of text")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """List the congestion controls and other models of scenarios."""
+    """List congestion controls, queues and other scenario models."""
     listed = json.loads(_core.list_json())
     if what == "rules":
         _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
@@ -376,11 +378,18 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
     for which, found in kinds.items():
         if what is None:
             echo(f"{which}:")
+        if name is None:
+            echo(_row("name", "family", "year", "description", wide="family" in found[0]))
         for kind in found:
-            about = f"{kind['family']:15}  {kind['year']}  " if "family" in kind else ""
-            echo(f"{kind['name']:12} {about}{kind['help']}")
+            family, year = kind.get("family", ""), kind.get("year", "")
+            echo(_row(kind["name"], family, year, kind["help"], wide="family" in kind))
             if verbose or name is not None:
                 _describe(kind)
+
+
+def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str:
+    """A line of `narrows list`; only congestion controls have a family and a year."""
+    return f"{name:12} {f'{family:18}  {year}  ' if wide else ''}{about}"
 
 
 def _list_rules(
@@ -440,7 +449,7 @@ def _describe(kind: dict[str, Any]) -> None:
     help="Write the rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Convert a trained Remy tree for use in scenarios."""
+    """Convert a congestion control trained by Remy for scenarios."""
     try:
         dna = untrusted_input.read(file)
     except OSError as error:

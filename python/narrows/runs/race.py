@@ -300,7 +300,7 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("queueing delay p95 ms", "delay_p95_ms", 1),
     ("retransmitted %", "sent_again_pct", 2),
     ("share beside CUBIC %", "share_pct", 0),
-    ("Jain, two own flows", "jain", 2),
+    ("Jain index, two flows of the same cc", "jain", 2),
     ("time to fair share s", "fair_after_s", 0),
 )
 """Heading of each column, its metric, and the maximum number of decimal places."""

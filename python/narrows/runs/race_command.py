@@ -64,7 +64,11 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 )
 @path_option("rate", "Rate of the bottleneck", default="20Mbit")
 @path_option("rtt", "Base RTT", default="40ms")
-@path_option("buffer", "Size of the bottleneck buffer", show_default="1bdp with fifo")
+@path_option(
+    "buffer",
+    "Size of the bottleneck buffer",
+    show_default="1bdp for fifo, otherwise the limit of the queue discipline",
+)
 @path_option("queue", "Queue discipline of the bottleneck", show_default="fifo")
 @path_option("loss", "Random loss before the queue")
 @option(
@@ -83,7 +87,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     help="Duration of each simulation, in whole seconds",
 )
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
-@seeds_option("Number of seeds for each simulation", default=5)
+@seeds_option("Number of seeds, with which each simulation is repeated", default=5)
 @option(
     "--plot",
     group="Output",
@@ -111,8 +115,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare congestion controls on one path.
 
-    Each congestion control runs alone, beside one CUBIC flow, and with a second flow of its own
-    that starts later.
+    Each congestion control is simulated in three ways: one flow alone, one flow beside a CUBIC
+    flow, and two flows of which the second starts later.
     """
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
     if buffer is None and queue in {None, "fifo"}:

@@ -192,12 +192,12 @@ def _show(asked: Sweep, rows: int, medians: Medians) -> None:
     out = console()
     keys = ", ".join(asked.design.keys)
     runs = (
-        f"{len(asked.design)} cases × {len(asked.seeds)} seeds"
+        f"{len(asked.design)} cases × {len(asked.seeds)} seeds = {len(asked)} runs"
         if len(asked.seeds) > 1
         else f"{len(asked)} cases"
     )
     out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
-    out.print("\nMedians over all cases:")
+    out.print("\nMedians over all rows (one row per flow of a run):")
     table(out, summary(medians))
     if asked.failures:
         out.print(f"\n{len(asked.failures)} runs failed:")

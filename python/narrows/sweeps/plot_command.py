@@ -86,7 +86,7 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     out: str,
     style: Style | None,
 ) -> None:
-    """Draw a table of results, such as the rows of a sweep.
+    """Plot a table of results, such as the rows of a sweep.
 
     A line has the mean over the seeds for each value of the x axis, with its 95 % confidence
     interval. Rows of one seed, such as the flows of a run, are averaged first.

@@ -11,7 +11,16 @@ from narrows.teach import explain as lessons
 from narrows.teach.demo import demo as show_demo
 from narrows.teach.story import command as tell_story
 
-_TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi", "ladder")
+_TOPICS = {
+    "bufferbloat": "excessive queueing delay in large buffers",
+    "bbr": "the states of BBR: Startup, Drain, ProbeBW and ProbeRTT",
+    "cubic": "growth of the window of CUBIC with the time since the last loss",
+    "codel": "control of the queueing delay by CoDel",
+    "fairness": "shares of BBR and CUBIC by buffer size",
+    "policer": "rate limits without a queue",
+    "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
+    "ladder": "the queue in the sending host, shortened step by step from Linux 3.2 to 4.13",
+}
 """Topics of the lessons."""
 
 
@@ -19,14 +28,15 @@ _TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi"
     "narrows explain bufferbloat",
     "narrows explain bufferbloat --report bufferbloat.html",
     "narrows explain fairness --seed 7",
+    lists={"Topics": _TOPICS},
 )
-@argument("topic", metavar="TOPIC", type=click.Choice(_TOPICS), help=", ".join(_TOPICS))
+@argument("topic", metavar="TOPIC", type=click.Choice([*_TOPICS]), help="Topic from the list below")
 @option(
     "--seed",
     group="Simulation",
     metavar="N",
     type=SEED,
-    show_default="the seeds of the lesson",
+    show_default="the seeds of the topic",
     help="Seed of all random numbers",
 )
 @report_option

@@ -30,8 +30,9 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
 def exercise() -> None:
     """Work through exercises, and check the answers.
 
-    Ten exercises lead from slow start to the fairness of BBR. Each requires numbers or a changed
-    scenario.
+    Ten exercises lead from slow start to the fairness of BBR. The answer to each
+    is a few numbers, or a scenario that you change. `narrows exercise show NAME` prints the
+    exercise and names its numbers, such as `fct`.
     """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Sequence
 from os import PathLike
@@ -48,7 +49,8 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
     # Runs with the same sentence share it.
     every = len(names) == 1 and len(runs) > 1
     sure = [
-        f"{'All runs' if every else '; '.join(of)}: {sentence}" for sentence, of in names.items()
+        f"{'All runs' if every else words.listed([json.dumps(n) for n in of])}: {sentence}"
+        for sentence, of in names.items()
     ]
     blocks = [*lesson.blocks([one.json for one in runs]), Block("Validation", tuple(sure))]
     return lesson, runs, blocks

@@ -193,8 +193,7 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Comparison with CUBIC",
             (
-                "The buffer holds four bandwidth-delay products. BBR alone has a goodput of "
-                f"{_goodput(bbr)} and a "
+                f"BBR alone has a goodput of {_goodput(bbr)} and a "
                 f"mean queueing delay of {_wait(bbr)}. CUBIC alone has {_goodput(cubic)} and "
                 f"{_wait(cubic)}, because "
                 "it fills the buffer before it reduces its window. `narrows explain fairness` "
@@ -235,7 +234,6 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Results",
             (
-                "The path has 100 Mbit/s, 80 ms and a buffer of half a bandwidth-delay product. "
                 "The goodput is "
                 f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped "
                 f"{drops[0]} packets of "
@@ -286,13 +284,12 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
             (
                 f"If {len(many['flows'])} flows start together, one drop reaches only one of "
                 "them. CoDel therefore "
-                "reduces the time between drops: it is the interval divided by the square root of "
-                "the number of drops. "
-                "The curve of the drops becomes steeper while the sojourn time exceeds the "
-                "target, and is flat "
-                "otherwise. The throughput of TCP is inversely proportional to the square root of "
-                "its loss rate. The "
-                "control law therefore reduces the throughput linearly.",
+                "drops more and more often while the sojourn time exceeds the target: after the "
+                "n-th drop of this dropping phase, the next one follows after interval/√n. The "
+                "drop rate then rises steadily, and the curve of the drops becomes steeper. Once "
+                "the sojourn time is below the target, the curve is flat. The throughput of TCP "
+                "is inversely proportional to the square root of its loss rate. The rising drop "
+                "rate therefore slows the flows down until the queue is short.",
             ),
             (Show(2, "losses", 0, 4), Show(2, "queue", 0, 4)),
         ),
@@ -304,9 +301,9 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 f"RTT of the ping is {_ping(codel)} instead of {_ping(fifo)}. The queue dropped "
                 f"{codel['queue']['drops']} packets instead of {fifo['queue']['drops']}. The "
                 "difference in goodput is "
-                "idle time of the link: after each drop, a single CUBIC flow sends less than the "
-                "path holds, and no "
-                "queue fills the gap.",
+                "idle time of the link: after each drop, a single CUBIC flow has "
+                "fewer packets in flight than the path holds, and the queue is too short to keep "
+                "the link busy meanwhile.",
                 f"{len(many['flows'])} flows: the total goodput is {_goodputs(many)}, and the "
                 "median RTT of the ping "
                 f"is {_ping(many)}.",
@@ -577,7 +574,8 @@ LESSONS: dict[str, Lesson] = {
         (
             "A buffer absorbs bursts. A buffer that is larger than needed also stores a permanent "
             "queue, which delays "
-            "all traffic on the path.",
+            "all traffic on the path. The path of both runs has 20 Mbit/s and a base RTT of 40 "
+            "ms.",
         ),
         {
             "1000 packets": _scenario('cc    = "cubic"\nstart = "5s"', buffer="1000p"),
@@ -590,7 +588,9 @@ LESSONS: dict[str, Lesson] = {
         (
             "Most congestion controls increase their window until a packet is lost. BBR measures "
             "bandwidth and RTT of "
-            "the path, and limits its rate and its data in flight accordingly.",
+            "the path, and limits its rate and its data in flight accordingly. The path of both "
+            "runs has 50 Mbit/s, a base RTT of 40 ms and a buffer of four bandwidth-delay "
+            "products.",
         ),
         {
             "BBR": _scenario('cc = "bbr"', rate="50Mbit", buffer="4bdp", duration="14s"),
@@ -604,7 +604,8 @@ LESSONS: dict[str, Lesson] = {
     "cubic": Lesson(
         "CUBIC: window growth as a function of time",
         ("CUBIC is the default congestion control of Linux. Its window grows as a cubic function "
-         "of time.",),
+         "of time. The path of both runs has 100 Mbit/s, a base RTT of 80 ms and a buffer of half "
+         "a bandwidth-delay product.",),
         {
             "CUBIC": _scenario('cc = "cubic"', rate="100Mbit", rtt="80ms", buffer="0.5bdp",
             duration="60s"),
@@ -616,7 +617,8 @@ LESSONS: dict[str, Lesson] = {
     "codel": Lesson(
         "CoDel: control of the queueing delay",
         ("CoDel is a queue discipline that accepts bursts and drops packets only if a queue "
-         "persists.",),
+         "persists. The path of all runs has 20 Mbit/s, a base RTT of 40 ms and a buffer of 1000 "
+         "packets.",),
         {
             "fifo": _scenario('cc = "cubic"', buffer="1000p"),
             "CoDel": _scenario('cc = "cubic"', buffer="1000p", more='queue  = "codel"\n'),
@@ -629,7 +631,7 @@ LESSONS: dict[str, Lesson] = {
     "fairness": Lesson(
         "Fairness: shares of BBR and CUBIC by buffer size",
         (
-            "A BBR flow and a CUBIC flow share a bottleneck. "
+            "A BBR flow and a CUBIC flow share a bottleneck of 40 Mbit/s with a base RTT of 40 ms. "
             "The buffer size determines their shares.",
         ),
         {
