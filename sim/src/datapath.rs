@@ -7,7 +7,7 @@
 //! | 3. An interface with a rate or pacing queues them. | [`Device::push`], [`Datapath::leave_device`] |
 //! | 4. The packet enters the network, which is in `core/src/net/`. | [`SimNetwork::push`] |
 //! | 5. The packet leaves the network. | [`Datapath::deliver`], [`Datapath::arrive`] |
-//! | 6. The access link of a receiver farther away delays it. | [`Datapath::leave_access_link`] |
+//! | 6. The access link of a receiver with its own `rtt` delays it. | [`Datapath::leave_access_link`] |
 //! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::at_receiver`] |
 //! | 8. Its ACK enters the network: steps 4 and 5 again. | [`AckNic::send`] |
 //! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
