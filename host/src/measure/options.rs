@@ -30,7 +30,7 @@ Load:
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]
   --ecn                 no effect; ECN is always reported
   --pacing RATE         largest rate of each flow (SO_MAX_PACING_RATE); rate of udp_flood
-  --max-data BYTES      stop after this much payload, of both directions and all load phases
+  --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
   --parts N             share --max-data among N measurements [default: 1]
   --ping-interval SPAN  time between two pings [default: 20ms]

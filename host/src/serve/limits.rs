@@ -104,7 +104,7 @@ pub struct Row {
     pub of: &'static str,
     /// The default value.
     pub default: String,
-    /// The quantity that it limits.
+    /// The limited quantity, complete without `of`.
     pub text: String,
 }
 
@@ -201,175 +201,194 @@ impl Limits {
                 "RATE",
                 "session",
                 &"none",
-                "rate of all its streams, objects and datagrams together, in each direction",
+                "rate of all streams, objects and datagrams of a session together, in each \
+                 direction",
             ),
             row(
                 "--udp-rate",
                 "RATE",
                 "session",
                 &"1Gbit",
-                "rate of the datagrams that this host sends (iperf3 -u -R)",
+                "rate of the datagrams that this host sends in a session (iperf3 -u -R)",
             ),
             row(
                 "--udp-packets",
                 "N",
                 "session",
                 &limits.udp_packets,
-                "datagrams per second that this host sends (iperf3 -u -R)",
+                "datagrams per second that this host sends in a session (iperf3 -u -R)",
             ),
             row(
                 "--duration",
                 "SPAN",
                 "session",
                 &"10min",
-                "maximum duration",
+                "maximum duration of a session",
             ),
             row(
                 "--bytes",
                 "BYTES",
                 "session",
                 &"100GB",
-                "payload that it may transfer",
+                "maximum payload of a session, in both directions together",
             ),
             row(
                 "--clients",
                 "N",
                 "host",
                 &limits.clients,
-                "concurrent sessions; an IPv4 /24 or IPv6 /48 gets at most half, an IPv4 /16 or \
-                 IPv6 /32 three quarters, but not fewer than --clients-per-address",
+                "concurrent sessions; an IPv4 /24 or IPv6 /48 may hold half of them, an IPv4 /16 \
+                 or IPv6 /32 three quarters (or --clients-per-address, if that is larger)",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "concurrent sessions",
+                "concurrent sessions of one address",
             ),
             row(
                 "--packets",
                 "N",
                 "session, source",
                 &limits.packets,
-                "datagrams answered per second",
+                "datagrams answered per second, for each session and for each source address",
             ),
             row(
                 "--memory",
                 "BYTES",
                 "host",
                 &"512MB",
-                "socket memory of all sessions; one address may use half of it",
+                "socket memory of all sessions together; one address may use half of it",
             ),
             row(
                 "--new-connections",
                 "N",
                 "address",
                 &new,
-                "new TCP connections per second, in bursts of up to four times this number",
+                "new TCP connections from one address per second; a burst may have four times \
+                 this number",
             ),
-            row("", "", "session", &STREAMS, "concurrent streams"),
+            row(
+                "",
+                "",
+                "session",
+                &STREAMS,
+                "concurrent streams of a session",
+            ),
             row(
                 "",
                 "",
                 "session",
                 &OBJECTS,
-                "concurrent connections for objects of pages",
+                "concurrent connections of a session for objects of pages",
             ),
             row(
                 "",
                 "",
                 "session",
                 &seconds(SILENCE),
-                &format!("silence of the client after which nothing more is sent ({senders})"),
+                &format!(
+                    "time without a packet from the client after which this host sends it nothing \
+                     more ({senders})"
+                ),
             ),
             row(
                 "",
                 "",
                 "session",
                 &seconds(GONE),
-                "silence of the client, or load without progress, after which it ends",
+                "time without a packet from the client, or without progress of a load, after \
+                 which the session ends",
             ),
             row(
                 "",
                 "",
                 "session",
                 &seconds(IDLE),
-                "time without load and without a request after which it ends",
+                "time without load and without a request after which the session ends",
             ),
             row(
                 "",
                 "",
                 "host",
                 &PENDING,
-                "TCP connections that do not belong to a session yet, or --clients if more; the \
-                 oldest one of the prefix with the most is closed",
+                "TCP connections that do not belong to a session yet (--clients, if that is \
+                 larger); above this limit, the network prefix with the most of them loses its \
+                 oldest one",
             ),
             row(
                 "",
                 "",
                 "address",
                 &PENDING_OF_ADDRESS,
-                "of these, or --clients-per-address if more; the oldest one is closed",
+                "TCP connections of one address that do not belong to a session yet \
+                 (--clients-per-address, if that is larger); above this limit, the oldest one is \
+                 closed",
             ),
             row(
                 "",
                 "",
                 "address",
                 &"a quarter",
-                "TCP connections, load included, as a share of the descriptors that the process \
-                 may have; one /24 or IPv6 /48 has at most half, one /16 or /32 three quarters",
+                "TCP connections of one address, including load, as a share of the file \
+                 descriptors of the process; an IPv4 /24 or IPv6 /48 may have half, an IPv4 /16 \
+                 or IPv6 /32 three quarters",
             ),
             row(
                 "",
                 "",
                 "connection",
                 &seconds(UNKNOWN),
-                "time to name its protocol",
+                "time within which a connection must identify its protocol",
             ),
             row(
                 "",
                 "",
                 "connection",
                 &PENDING_BYTES,
-                "bytes sent to it before it belongs to a session",
+                "bytes that this host sends to a connection before it belongs to a session",
             ),
             row(
                 "",
                 "",
                 "address",
                 &FREE_GUESSES,
-                "wrong tokens before a wait of 1 s, which doubles with each further one, up to \
-                 60 s",
+                "wrong tokens after which an address must wait 1 s; each further wrong token \
+                 doubles the wait, up to 60 s",
             ),
             row(
                 "",
                 "",
                 "source",
                 &UNRECOGNISED,
-                "datagrams per second echoed to programs other than `narrows latency`, or to \
-                 ports up to that of the echo",
+                "datagrams per second that --echo returns to one source, except to `narrows \
+                 latency` at a port above that of --echo",
             ),
             row(
                 "",
                 "",
                 "service",
                 &REMEMBERED,
-                "clients that --stamp, --irtt or --board remembers; of the prefix with the \
-                 most, the one with the longest silence is forgotten",
+                "clients for which --stamp, --irtt or --board stores a state; above this limit, \
+                 the network prefix with the most clients loses the state of its longest silent \
+                 one",
             ),
             row(
                 "",
                 "",
                 "source",
                 &REMEMBERED_OF_SOURCE,
-                "of these; the one with the longest silence is forgotten",
+                "clients of one source for which --stamp, --irtt or --board stores a state; above \
+                 this limit, the state of the longest silent one is deleted",
             ),
             row(
                 "",
                 "",
                 "source",
                 &at_once,
-                "new TCP connections at once, with the default of --new-connections",
+                "new TCP connections from one address at once, with the default of \
+                 --new-connections",
             ),
         ]
     }
@@ -378,11 +397,8 @@ impl Limits {
         let rows = Limits::table();
         let lines = rows.iter().filter(|row| !row.option.is_empty()).map(|row| {
             let name = format!("{} {}", row.option, row.metavar);
-            let text = format!("{}; per {} [default: {}]", row.text, row.of, row.default);
-            format!(
-                "  {name:<24} {}\n",
-                wrapped(&text.replace("; per host", ""), 27)
-            )
+            let text = format!("{} [default: {}]", row.text, row.default);
+            format!("  {name:<24} {}\n", wrapped(&text, 27))
         });
         lines.collect()
     }

@@ -30,10 +30,11 @@ Access:
   --token TOKEN            refuse clients without TOKEN (iperf3: --extra-data TOKEN) [default:
                            $NARROWS_TOKEN, or accept every client]
   --token-file FILE        read the token from the first line of FILE
-  --user USER              user (name or number) to become once the sockets are open; root only
-                           [default: 65520]
-  --net-admin              keep CAP_NET_ADMIN: clients may select every loaded congestion control
-                           and delete their cached TCP metrics; root only
+  --user USER              run as this user (name or number) after the sockets are open, instead of
+                           as root; root only [default: 65520]
+  --net-admin              keep CAP_NET_ADMIN: clients may select every loaded congestion control,
+                           and delete the TCP metrics that this kernel stores about their address;
+                           root only
 
 Responders of `narrows latency`:
   --xdp DEVICE             answer datagrams from DEVICE inside the kernel, at one more port; root

@@ -513,7 +513,7 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     metavar="N",
     type=click.IntRange(1, 1000),
     default=1,
-    help="Flows of each congestion control",
+    help="Number of flows of each congestion control in a simulation",
 )
 @option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
 @option(
@@ -538,7 +538,8 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     """Convert a tc or router configuration to a scenario.
 
     CONFIG is in the syntax of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm. The
-    command also simulates CUBIC and BBR with this configuration and reports the results.
+    command also simulates three cases on this path and reports the results: CUBIC flows, BBR flows,
+    and both together.
     """
     from dataclasses import replace  # noqa: PLC0415
 

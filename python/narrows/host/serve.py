@@ -25,8 +25,7 @@ _METAVARS = {"SPAN": "TIME", "BYTES": "SIZE"}
 def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that set limits, in the order of their table."""
     for row in reversed([row for row in LIMITS if row["option"]]):
-        of = "" if row["of"] == "host" else f"for each {row['of'].replace(', ', ' and ')}, "
-        text = f"{of}{row['text']}"
+        text = row["text"]
         server = option(
             row["option"],
             group="Limits",
@@ -77,14 +76,14 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Access",
     metavar="USER",
     show_default="uid 65520",
-    help="User to change to when the sockets are open; for root only",
+    help="Run as this user after the sockets are open, instead of as root; for root only",
 )
 @option(
     "--net-admin",
     group="Access",
     is_flag=True,
-    help="Let clients use all loaded congestion controls and delete the kernel's TCP metrics "
-    "about them; for root only",
+    help="Let clients use all loaded congestion controls and delete the TCP metrics that this "
+    "kernel stores about their address; for root only",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")

@@ -69,14 +69,14 @@ class _Shell(Behind):
     group="Programs",
     metavar="COMMAND",
     multiple=True,
-    help="Start COMMAND on the host far first; may be repeated",
+    help="Run COMMAND in the background on the host far, before PROGRAM starts; may be repeated",
 )
 @option(
     "--near",
     group="Programs",
     metavar="COMMAND",
     multiple=True,
-    help="Start COMMAND on the host near first; may be repeated",
+    help="Run COMMAND in the background on the host near, before PROGRAM starts; may be repeated",
 )
 @option(
     "--record",

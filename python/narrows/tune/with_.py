@@ -1,7 +1,7 @@
-"""`narrows with`: one program with another congestion control.
+"""`narrows with`: runs one program with another congestion control.
 
-This process becomes `narrows-host with`: terminal, signals and the exit code are the program's own
-business.
+This process becomes `narrows-host with` (exec), which starts the program. The program uses the same
+terminal; `narrows-host` passes it the signals and ends with its exit code.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from narrows.host.live import become
 def with_(cc: str) -> None:
     """Run a program with another congestion control.
 
-    It applies to the data that PROGRAM and its child processes send. The settings of the host do
-    not change. The command requires Linux 5.9. It requires root only for a congestion control
-    that is not in net.ipv4.tcp_allowed_congestion_control.
+    The congestion control applies to the data that PROGRAM and its child processes send. The
+    settings of the host do not change. The command requires Linux 5.9. It requires root only for a
+    congestion control that is not in net.ipv4.tcp_allowed_congestion_control.
     """
     words = program()
     if not words:
         raise NarrowsError(
-            f"PROGRAM: this argument is missing; write narrows with --cc {cc} -- PROGRAM"
+            f"PROGRAM: this argument is missing; write `narrows with --cc {cc} -- PROGRAM`"
         )
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,14}", cc):
         raise NarrowsError(
