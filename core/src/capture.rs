@@ -5,7 +5,7 @@
 //! ([`ENDS`] for a run). Packets that enter the path there are outbound, packets that leave it are
 //! inbound, as tcpdump would show them on that host. The interface `path` shows events inside the
 //! path: every packet that was dropped or marked, with a comment that names the hop and the reason.
-//! Packets are truncated after their headers; their full length is recorded.
+//! Of each packet, the file contains the headers and the full length, but no payload.
 //!
 //! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
 //! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in

@@ -9,8 +9,9 @@ cosines of lowest frequency, B = 0.4 n^(2/3). The mean square of these projectio
 spectrum at frequency zero. The mean divided by the standard error has Student's t distribution with
 B degrees of freedom. A short or slowly varying series therefore has a wide interval.
 
-Deviation: B is at least three, because with two the tails of Student's t are too long for any
-verdict on ten seconds. In exchange, the larger of the estimates with two and with three counts.
+Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
+verdict on ten seconds. For a shorter series, whose B would be less than three, two estimates are
+computed, with B = 2 and with B = 3. The larger one is used.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
 probability of any false verdict among them is at most the given level.

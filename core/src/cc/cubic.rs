@@ -1,24 +1,28 @@
-//! CUBIC as in Linux: after a loss, the window grows along a cubic function of time, not of round
-//! trips.
+//! CUBIC as in Linux: after a loss, the window is a cubic function of time. The growth does not
+//! depend on the RTT.
 //!
-//! Algorithm: an epoch begins with the first ACK in congestion avoidance after a reduction. With
-//! `t` the time since then plus the minimum round trip, and `cwnd` the window at the start of the
-//! epoch: `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`. On loss
-//! `ssthresh = 0.7 cwnd` and `W_max = cwnd`. If `cwnd` was already below the last `W_max`,
-//! `W_max = 0.85 cwnd` (fast convergence). The window is never smaller than Reno's with the same
-//! reduction, which grows by `0.53` packets per round trip.
+//! Algorithm: an epoch begins with the first ACK in congestion avoidance after a reduction.
+//! `W(t) = C (t − K)³ + W_max` is the window at the time `t`, and `C = 0.4 packets/s³`. `t` is the
+//! time since the epoch began, plus the minimum RTT. `K = cbrt((W_max − cwnd)/C)`, where `cwnd` is
+//! the window at the start of the epoch. On loss `ssthresh = 0.7 cwnd` and `W_max = cwnd`. If
+//! `cwnd` was already below the last `W_max`, `W_max = 0.85 cwnd` (fast convergence). A second
+//! window, the friendly window, grows as that of a Reno sender that also reduces to 0.7: by `0.53`
+//! packets per RTT. The larger of both windows is used.
 //!
-//! Sources: RFC 9438; Linux 6.12 where it differs. Recordings of Linux show each difference
-//! (`sim/tests/reference.rs`, `core/tests/replay.rs`):
-//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick; the cube root is a guess
-//!   and one Newton step;
-//! - the curve is evaluated one *minimum* round trip ahead, not one smoothed one;
-//! - growth is "one packet per `cnt` acknowledged": at most 50 % per round trip, at least 5 %
-//!   before the first loss;
-//! - `cnt` is computed once per tick, and at most every 1/32 s while the window is constant;
-//! - the reduction is computed from `cwnd`, not from the flight size; the friendly window always
-//!   grows by 8/15, never by 1;
-//! - the epoch begins with the first ACK in avoidance after a reduction; idleness shifts it;
+//! Sources: RFC 9438, and Linux 6.12 where Linux differs from it. Recordings of Linux show each
+//! difference (`sim/tests/reference.rs`, `core/tests/replay.rs`):
+//! - β is 717/1024 and C is 410/1024. Times are in units of 1/1024 s, read on the kernel's tick.
+//!   The cube root is an initial guess, refined by one Newton step;
+//! - the curve is evaluated one *minimum* RTT ahead, not one smoothed RTT;
+//! - the window grows by one packet per `cnt` acknowledged packets. This is at most 50 % per RTT,
+//!   and before the first loss at least 5 % per RTT;
+//! - `cnt` is computed at most once per tick. While the window is constant, it is computed at most
+//!   every 1/32 s;
+//! - the reduction is computed from `cwnd`, not from the flight size;
+//! - the friendly window always grows by 8/15 packets per RTT. In RFC 9438 it grows by one packet
+//!   per RTT once it has reached the window before the last reduction;
+//! - the epoch begins with the first ACK in congestion avoidance after a reduction. Idle time does
+//!   not count as time of the epoch;
 //! - a timeout resets all state.
 
 use super::hystart::{self, HyStart, Mode};

@@ -1,13 +1,16 @@
 //! A link that follows a mahimahi packet-delivery trace.
 //!
 //! Each line of a trace is an opportunity for 1504 bytes to leave: a packet of 1500 bytes with 4
-//! bytes of a TUN device. They go to the head of the queue. A small packet leaves room for the
-//! next. A large packet continues at the next opportunity and has left with its last byte. An
-//! opportunity at which the link is idle is lost: an arriving packet waits for a later instant. The
-//! trace repeats; a repetition lasts until the time of the last line.
+//! bytes of a TUN device. The bytes are taken from the head of the queue. If a packet is smaller
+//! than the opportunity, the next packet uses the rest. If it is larger, its remaining bytes wait
+//! for the next opportunity; the packet has left when its last byte has. An opportunity at which
+//! the link is idle is lost: a packet that arrives later waits for a later opportunity. The trace
+//! repeats; a repetition lasts until the time of the last line.
 //!
-//! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). A full
-//! frame of 1514 bytes is 1504 there (without Ethernet header, with TUN's): one opportunity.
+//! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). Sizes
+//! are converted: a full frame of narrows has 1514 bytes with its Ethernet header of 14 bytes. The
+//! same packet has 1504 bytes in mahimahi, with the 4 bytes of the TUN device, and uses one
+//! opportunity.
 //!
 //! Deviations:
 //! - Time is exact, where mahimahi's clock has whole milliseconds.

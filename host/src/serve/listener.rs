@@ -9,16 +9,17 @@
 //!
 //! Other connections are closed and counted, as are those that send nothing for [`UNKNOWN`].
 //!
-//! A connection is *pending* until it belongs to a session. It does when its token was right, its
-//! iperf3 test has a seat, or its request names the cookie of a session. Pending connections are
-//! limited for each address and in total. When a new one exceeds a limit, an older one of the
-//! prefix that has the most is closed ([`super::pending`]). So many connections of one network
-//! exclude no other clients. An address that opens connections too fast gets resets, each of which
-//! costs this thread two system calls.
+//! A connection is *pending* until it belongs to a session. A client joins a session with the right
+//! token, with an admitted iperf3 test, or with a request that contains the cookie of a session.
+//! The number of pending connections is limited for each address and in total. When a new
+//! connection exceeds a limit, the network prefix with the most pending connections loses its
+//! oldest one ([`super::pending`]). A network with many pending connections therefore does not
+//! exclude the clients of other networks. If an address opens connections too fast, this thread
+//! resets the new ones; each reset costs two system calls.
 //!
-//! Accepted connections never use up the descriptors of the process: [`SPARE`] remain for other
-//! uses. If the kernel has no descriptor left, a reserved one accepts the next connection in order
-//! to close it.
+//! Accepted connections never use all file descriptors of the process: [`SPARE`] descriptors remain
+//! for other uses. If the kernel has no descriptor left, the listener accepts the next connection
+//! with a reserved descriptor and closes it.
 
 use super::counters::Counters;
 use super::iperf::Test;

@@ -1,11 +1,11 @@
 //! `narrows-host with`: runs one program with another congestion control; the rest of the host is
 //! unchanged.
 //!
-//! The TCP sockets of the program and its children are requested from this process by
-//! [`seccomp_notify`]. It creates each socket, sets the congestion
-//! control, and returns it to the caller. Accepted connections inherit that of their listening
-//! socket. The command needs no privilege beyond that for the congestion control, changes no
-//! setting, and ends with the last of these processes.
+//! When the program or one of its children creates a TCP socket, [`seccomp_notify`] passes the
+//! system call to this process. This process creates the socket, sets the congestion control, and
+//! returns the socket to the caller. An accepted connection inherits the congestion control of its
+//! listening socket. The command needs no privilege except the one that the congestion control may
+//! require. It changes no setting, and ends with the last of the program's processes.
 
 use crate::HostError;
 use crate::arguments::{Argument, Arguments};

@@ -51,7 +51,8 @@ UNEQUAL = 0.5
 """
 
 BEHIND = ("fifo", "codel", "fq_codel")
-"""Queue disciplines whose delay keeps the link of the other direction from being full."""
+"""Queue disciplines to try for a full link. Its queueing delay slows down the flows of the other
+direction, so that the link of that direction may not be full."""
 
 Guesses = dict[Direction, Guess]
 Shown = dict[Direction, Features]

@@ -1,4 +1,4 @@
-"""The inference of a path model from a measurement. The package describes the method."""
+"""Infers a path model from a measurement; the docstring of the package describes the method."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ FIGURES = ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain"
 """The metrics of a congestion control that differ from seed to seed."""
 
 LIMITS: dict[str, float] = {"sent_again_pct": 100.0, "share_pct": 100.0, "jain": 1.0}
-"""The maximum of metrics that have one; the minimum is 0."""
+"""Maximum of each bounded metric, at which its confidence interval ends; the minimum is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

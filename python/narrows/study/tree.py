@@ -460,8 +460,8 @@ def _answer(rows: dict[str, Rows]) -> Answer:
         spread = [quantile(gains, 0.1), median(gains), quantile(gains, 0.9)]
         cells.append([float(round(value)) for value in (len(gains), *shares, *spread)])
     grid = Grid(
-        title="Rules, with the results of their paths", unit="paths, then %", row="when", column="",
-        rows=labels, columns=columns, cells=cells, digits=0,
+        title="For each rule, the results on the paths that match it", unit="paths, then %",
+        row="when", column="", rows=labels, columns=columns, cells=cells, digits=0,
     )  # fmt: skip
     counts = Counter(one.outcome for one in every)
     verdict = (

@@ -32,7 +32,7 @@ class Rung:
         source: Subject of the commit.
         host: Keys of `[host]` that change with this step.
         cc: Congestion control from this step on.
-        beyond: True if the step is also run on the path with a bottleneck behind the interface.
+        beyond: True if the step is also run on a path whose bottleneck is outside the host.
     """
 
     since: str
@@ -89,14 +89,14 @@ RUNGS = (
 """The steps, oldest first."""
 
 BEYOND = "20 Mbit/s bottleneck, "
-"""Prefix of the names of scenarios with a bottleneck behind the interface."""
+"""Prefix of the names of scenarios whose bottleneck is a link outside the host."""
 
 _PATH = 'rate   = "1Gbit"\nrtt    = "20ms"\nbuffer = "1000p"\n'
 _BEYOND = 'rate   = "20Mbit"\nrtt    = "20ms"\nbuffer = "4bdp"\n'
 
 
 def scenario(rung: int, *, beyond: bool = False) -> str:
-    """Scenario of a step, without a title; `beyond`: with a bottleneck behind the interface."""
+    """Scenario of a step, without a title; `beyond`: its bottleneck is a link outside the host."""
     host: dict[str, str] = {}
     cc = ""
     for below in RUNGS[: rung + 1]:
@@ -128,7 +128,7 @@ def file(rung: int) -> tuple[str, str]:
 
 
 def scenarios() -> dict[str, str]:
-    """Scenarios of all steps; then those with a bottleneck behind the interface."""
+    """Scenarios of all steps; then those whose bottleneck is a link outside the host."""
     return {rung.name: scenario(i) for i, rung in enumerate(RUNGS)} | {
         f"{BEYOND}{rung.name}": scenario(i, beyond=True)
         for i, rung in enumerate(RUNGS)
@@ -336,11 +336,11 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
             ((4, "rtt"), (6, "rtt")),
         ),
         (
-            "A bottleneck behind the interface",
+            "A bottleneck outside the host",
             (
-                "The same host uses a path with a bottleneck of 20 Mbit/s behind its interface, "
-                "and a buffer of four "
-                "bandwidth-delay products. The queues of the host do not affect this bottleneck:",
+                "The same host sends over a second path. The bottleneck of this path is a link of "
+                "20 Mbit/s outside the host, with a buffer of four bandwidth-delay products. The "
+                "queue disciplines of the host do not shorten the queue of this link:",
                 *(sentence(rung.name, of) for rung, of in zip(tried, beyond, strict=True)),
                 "Only a congestion control that does not fill the buffer reduces the delay. With "
                 "BBR, the median of "

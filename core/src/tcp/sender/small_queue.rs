@@ -4,9 +4,9 @@
 //! Algorithm: a super-packet waits while more than
 //! `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory is below TCP. The
 //! exponent is `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates.
-//! Unless the connection is paced, the limit is at most 1 MiB. A retransmission waits for twice the
-//! limit. A connection with nothing else in flight always sends. When a super-packet has left the
-//! device, a waiting connection continues.
+//! Unless the connection is paced, the limit is at most 1 MiB. For a retransmission, the limit is
+//! twice as high. A connection with nothing else in flight always sends. When a super-packet has
+//! left the device, a waiting connection continues.
 //!
 //! Without an interface of its own rate, nothing is ever below TCP, and nothing is counted.
 //!
