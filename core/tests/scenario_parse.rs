@@ -294,7 +294,8 @@ fn a_tree_from_another_language_goes_through_the_same_parser() {
     );
 }
 
-const SMALL: &str = "duration = \"1s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\n";
+const SMALL: &str =
+    "duration = \"1s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\ncc = \"reno\"\n";
 
 #[test]
 fn a_scenario_names_its_format() {
