@@ -111,7 +111,7 @@ def read(file: str) -> Json:
             text = opened.read(_LONGEST)
     try:
         plan = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NarrowsError(f"{file}: not a plan: {error}") from error
     if not isinstance(plan, dict) or not isinstance(plan.get("changes"), list):
         raise NarrowsError(f"{file}: not a plan; `narrows tune plan --json` writes one")
