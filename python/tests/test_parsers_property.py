@@ -33,6 +33,7 @@ from narrows.measure.summary import answer
 from narrows.storage.durable import Chain
 from narrows.sweeps import file as sweep
 from narrows.tune import apply, collect
+from narrows.tune.diff import lines
 
 HOSTS = Path(__file__).parent / "data/hosts"
 
@@ -127,7 +128,7 @@ def of_sweep(text: str) -> None:
 
 
 def of_plan(text: str) -> None:
-    apply.read(str(written(text, "plan.json")))
+    lines(apply.read(str(written(text, "plan.json"))))
 
 
 def of_facts(text: str) -> None:
@@ -138,7 +139,9 @@ def of_facts(text: str) -> None:
 def valid() -> dict[str, tuple[str, Callable[[str], None]]]:
     """A valid text of each kind, and its reader."""
     path = nw.Path(rate="2Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="2Mbit"))
-    measured = measure(path, Plan(load_s=2.0, idle_s=1.0, ways=("up",), streams=1, ping_ms=200))
+    measured = measure(
+        path, Plan(load_s=2.0, idle_s=1.0, directions=("up",), streams=1, ping_ms=200)
+    )
     flent = folder() / "a.flent"
     files.write(measured, flent)
     stream = [

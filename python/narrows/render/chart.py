@@ -31,6 +31,7 @@ from narrows.render.plot import (
     write,
 )
 from narrows.render.style import Look, Style
+from narrows.render.terminal import within_line
 from narrows.render.words import with_half
 from narrows.storage import untrusted_input
 from narrows.storage.text import name_of
@@ -245,7 +246,7 @@ def _require(table: pa.Table, columns: Sequence[str], name: str) -> None:
         if column not in table.column_names:
             near = difflib.get_close_matches(column, table.column_names, 1)
             hint = f"did you mean {near[0]}?" if near else ", ".join(table.column_names)
-            raise NarrowsError(f"{name}: no column {column}; {hint}")
+            raise NarrowsError(f"{name}: no column {column}; {within_line(hint)}")
 
 
 def _is_number(value: object) -> bool:

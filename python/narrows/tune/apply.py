@@ -18,6 +18,7 @@ from typing import Any
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST, STOPPED
+from narrows.tune.diff import lines
 
 Json = dict[str, Any]
 
@@ -126,7 +127,14 @@ def read(file: str) -> Json:
             "why",
         } <= set(change):
             raise NarrowsError(f"{file}: a change lacks kind, phase, target, from, to or why")
-    return {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
+    plan = {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
+    try:
+        "\n".join(lines(plan))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise NarrowsError(
+            f"{file}: a part of the plan has another form than `narrows tune plan --json` writes"
+        ) from error
+    return plan
 
 
 def live_only(plan: Json) -> Json:
