@@ -191,8 +191,15 @@ additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a co
 	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed NARROWS_GOLDEN=write $(CURDIR)/$(BIN)/pytest -q tests/test_schema.py tests/test_layers.py
 	cd $(ADDED)/python && $(CURDIR)/$(BIN)/ruff check --quiet narrows tests && $(CURDIR)/$(BIN)/ruff format --quiet --check narrows tests
 
+deny: ## Check advisories and bans of all Rust dependencies; needs cargo-deny and its database
+	@if ! command -v cargo-deny > /dev/null; then \
+	  echo 'deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)'; \
+	elif ! cargo deny fetch db > /dev/null 2>&1; then \
+	  echo 'deny: skipped: the advisory database cannot be fetched'; \
+	else cargo deny --locked check --disable-fetch advisories bans; fi
+
 NIGHTLY_FUZZ_SECONDS ?= 3600
-nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers; writes validation/nightly.txt
+nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers, advisories; writes validation/nightly.txt
 	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
 lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/requirements*.txt name; needs uv
@@ -239,4 +246,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

@@ -18,8 +18,10 @@ use crate::tune::journal::Journal;
 use crate::tune::plan::Plan;
 use narrows_core::cc::remy;
 use narrows_core::net::NEAR;
+use narrows_core::net::trace::Trace;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
+use narrows_core::units::Span;
 use serde_json::{Value, json};
 
 /// A parser and its purpose.
@@ -46,6 +48,8 @@ const JSON: u64 = 64;
 /// A scenario keeps the position of each word for its error messages, and may have many flows in
 /// one line.
 const TOML: u64 = 1 << 16;
+/// A delivery trace keeps a time for each line, which has two bytes or more.
+const TRACE: u64 = 64;
 /// A plan or a journal keeps each change both parsed and as JSON.
 const CHANGES: u64 = 512;
 /// A rule tree keeps a region of four intervals for each node.
@@ -312,6 +316,27 @@ pub const PARSERS: &[Parser] = &[
                         queue = { kind = \"fq_codel\", target = \"5ms\" }\n[[flow]]\ncc = \
                         \"bbr\"\ncount = 2\n";
             vec![text.as_bytes().to_vec()]
+        },
+    },
+    Parser {
+        name: "trace",
+        dear: TRACE,
+        read: |bytes| {
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                return;
+            };
+            for repeats in [false, true] {
+                match Trace::read(text, repeats) {
+                    Ok(trace) => drop(trace.mean(Span::s(60))),
+                    Err(error) => drop(error.to_string()),
+                }
+            }
+        },
+        right: || {
+            vec![
+                b"t_s,rate_mbit\n0,10\n1.5,2.25\n3,10\n".to_vec(),
+                b"# milliseconds\n1\n2\n2\n40\n".to_vec(),
+            ]
         },
     },
     Parser {

@@ -29,6 +29,7 @@ from narrows.path_model import PathModel, infer
 from narrows.storage import output
 
 FULL = "no space left on device"
+HOSTS = Path(__file__).parent / "data/hosts"
 
 
 def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -177,6 +178,12 @@ def prepared(
     (tmp_path / "sweep.toml").write_text(
         'base = "a.toml"\n[vary]\n"path.rate" = ["5Mbit"]\n', encoding="utf-8"
     )
+    (tmp_path / "good-sweep.toml").write_text(
+        'scenario = "a.toml"\n[over]\n"path.rate" = ["5Mbit"]\n', encoding="utf-8"
+    )
+    (tmp_path / "rows.csv").write_text("rate,seed,goodput_mbit\n1,1,2\n2,1,3\n", encoding="utf-8")
+    if history.installed():
+        history.keep(Measurement.of(json.loads(measured.text()) | {"id": "kept"}))
     return tmp_path
 
 
@@ -206,6 +213,23 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")],
     "CUBIC"),
     "twin": (["twin", "a.json"], [("--path", ".toml")], "Base RTT"),
+    "advise": (
+        ["advise", "--rate", "4Mbit", "--rtt", "20ms", "--buffer", "1bdp", "--kernel",
+        "cubic,reno"], [("--report", ".html")], "Path (stated)",
+    ),
+    "plot": (
+        ["plot", "rows.csv", "--x", "rate", "--y", "goodput_mbit"], [("--out", ".svg")], "",
+    ),
+    "sweep": (["sweep", "good-sweep.toml"], [("--table", ".csv")], "Medians over all cases"),
+    "tune plan": (
+        ["tune", "plan", "--cc", "bbr", "--facts", str(HOSTS / "debian-12.txt")],
+        [("--sh", ".sh")], "bbr",
+    ),
+    "reproduce": (
+        ["reproduce", "share-model", "--quick"], [("--html", ".html"), ("--markdown", ".md")],
+        "share-model",
+    ),
+    "history": (["history", "--get", "kept"], [("--out", ".csv")], ""),
 }  # fmt: skip
 """Of each command: its words, its options for files with their suffixes, and what it prints."""
 

@@ -175,3 +175,34 @@ def test_a_sanitizer_without_its_toolchain_says_what_is_missing(
         f"{target} needs the nightly toolchain of Rust: install it with rustup toolchain install "
         "nightly."
     ]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("installed", "database", "code", "said"),
+    [
+        (False, 0, 0, "deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)"),
+        (True, 1, 0, "deny: skipped: the advisory database cannot be fetched"),
+        (True, 0, 2, "deny --locked check --disable-fetch advisories bans"),
+    ],
+)
+def test_the_dependencies_are_checked_where_cargo_deny_is_installed(
+    tmp_path: Path, installed: bool, database: int, code: int, said: str
+) -> None:
+    cargo = f'if [ "$2" = fetch ]; then exit {database}; fi; echo "$@"; exit 1'
+    if not installed and shutil.which("cargo-deny"):
+        pytest.skip("cargo-deny is installed")
+    scripts = {"cargo": cargo, "cargo-deny": "exit 0"} if installed else {"cargo": cargo}
+    environment = tools(tmp_path / "bin", **scripts)
+    environment.pop("MAKEFLAGS", None)
+    done = subprocess.run(
+        ["make", "-C", str(ROOT), "deny"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("make")]
+    assert (done.returncode, lines) == (code, [said])
+    assert "part deny" in (ROOT / ".ci/nightly").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ is printed.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -13,14 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from conftest import NARROWS, TINY
 from test_compare_latency import result
+from test_files import IPERF2, IPERF3_J
 from test_terminal import HOSTILE, is_shown
 
 import narrows as nw
-from narrows import cli
+from narrows import cli, files
+from narrows.measure import history
+from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.storage.durable import Chain
 
@@ -162,3 +168,80 @@ def test_refusals_of_a_far_end() -> None:
     assert is_shown(done.stderr.decode())
     assert is_shown(done.stdout.decode())
     assert b"\nFORGED" not in done.stderr + done.stdout
+
+
+def test_files_of_other_programs(tmp_path: Path) -> None:
+    path = nw.Path(rate="2Mbit", rtt="20ms", reverse=nw.Hop(rate="2Mbit"))
+    flent = tmp_path / "whole.flent"
+    files.write(measure(path, Plan(load_s=2.0, directions=("up",), streams=1)), flent)
+    trees = {".json": IPERF3_J, ".flent": json.loads(flent.read_text(encoding="utf-8"))}
+    for suffix, tree in trees.items():
+        for name, changed in with_hostile_texts(tree):
+            file = tmp_path / f"changed{suffix}"
+            file.write_text(json.dumps(changed), encoding="utf-8")
+            assert is_shown(printed("compare", file, file)), name
+            assert is_shown(printed("convert", file, tmp_path / "out.csv")), name
+
+
+def test_iperf2s_words(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    for match in re.finditer(r"[\w.]+", IPERF2):
+        hostile = HOSTILE.replace("\ud800", "")
+        file.write_text(f"{IPERF2[: match.start()]}{hostile}{IPERF2[match.start() :]}")
+        assert is_shown(printed("compare", file, file)), match[0]
+
+
+def test_path_models(tmp_path: Path) -> None:
+    model = {
+        "path": {"rate": "2Mbit", "rtt": "20ms", "buffer": "50kB"},
+        "up": {
+            "loss": {"value": None, "low": 0.0, "high": 0.01, "why": "unknown"},
+            "buffer_bytes": {"value": 50_000, "low": 49_000, "high": 51_000, "why": "unknown"},
+            "sure": "likely", "why": "unknown", "family": "drop-tail",
+        },
+    }  # fmt: skip
+    file = tmp_path / "model.json"
+    for name, changed in with_hostile_texts(model):
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        words = ("--for", "retransmissions", "--kernel", "cubic", "--no-seal")
+        assert is_shown(printed("advise", file, *words)), name
+
+
+def test_plans(tmp_path: Path) -> None:
+    change = {
+        "id": "sysctl:x", "kind": "sysctl", "phase": "live", "from": "cubic", "to": "bbr",
+        "target": "net.ipv4.tcp_congestion_control", "why": "because",
+    }  # fmt: skip
+    plan = {
+        "plan": 1, "title": "t", "netns": "n", "effects": ["e"], "changes": [change],
+        "needs": [{"why": "w", "command": ["c"]}], "left": [{"what": "w", "why": "y", "fix": "f"}],
+    }  # fmt: skip
+    file = tmp_path / "plan.json"
+    for name, changed in with_hostile_texts(plan):
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        # Nobody confirms, so that nothing is changed.
+        words = ("tune", "apply", file, "--state", tmp_path, "--root", tmp_path)
+        assert is_shown(printed(*words)), name
+
+
+def test_tables_of_plots(tmp_path: Path) -> None:
+    hostile = HOSTILE.replace("\ud800", "").replace("\r", "")
+    columns = ["x", "y", "by"]
+    for at in range(3):
+        named = [hostile + FORGED if n == at else name for n, name in enumerate(columns)]
+        table = pa.table({name: [1, 2] for name in named})
+        pq.write_table(table, tmp_path / "a.parquet")
+        words = ("--x", "absent", "--y", "y", "--out", tmp_path / "a.svg")
+        assert is_shown(printed("plot", tmp_path / "a.parquet", *words))
+
+
+@pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")
+def test_rows_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = nw.Path(rate="2Mbit", rtt="20ms", reverse=nw.Hop(rate="2Mbit"))
+    measured = measure(path, Plan(load_s=2.0, directions=("up",), streams=1)).json
+    monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
+    for field in ("id", "started"):
+        for hostile in (HOSTILE.replace("\ud800", ""), FORGED):
+            history.keep(Measurement.of(json.loads(json.dumps(measured)) | {field: hostile}))
+    assert is_shown(printed("history"))
+    assert is_shown(printed("history", "--get", "x", "--out", tmp_path / "a.csv"))

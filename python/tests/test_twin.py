@@ -329,6 +329,18 @@ def test_losses_of_a_queue_are_not_random_ones() -> None:
         assert loss.value == 0
 
 
+def test_random_loss_has_no_value_if_another_queue_would_show_the_same() -> None:
+    """An uncertain queue discipline explains the losses of PIE, and none that a fair queue has."""
+    pie = twin_shared.one(7534)
+    assert pie["truth"]["up"]["loss"] == 0
+    told = pie["twin"]["up"]["loss"]
+    assert (told["value"], told["low"]) == (None, 0.0)
+    assert told["why"] == "another queue discipline would show nearly the same"
+    fair = twin_shared.one(7500)
+    assert fair["truth"]["up"]["loss"] > 0
+    assert fair["twin"]["up"]["loss"]["value"] > 0
+
+
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
 def test_paths_that_are_hard_to_tell(seed: int) -> None:
     row = twin_shared.one(seed)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
+import threading
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from narrows import cli, files
-from narrows.errors import NarrowsError
+from narrows.errors import EngineError, NarrowsError
+from narrows.kernel import build, machine
 from narrows.latency.result import read as read_latency
+from narrows.measure.simulated import Plan, measure
+from narrows.render import chart
+from narrows.runs.scenario import Path as NetworkPath
 from narrows.runs.scenario import load
-from narrows.storage import untrusted_input
+from narrows.storage import output, untrusted_input
 from narrows.sweeps.file import load as load_sweep
 from narrows.tune.collect import facts
 
@@ -26,6 +34,16 @@ COMMANDS = (
     ["from", "FILE"],
     ["advise", "FILE"],
     ["remy", "FILE", "-o", "b.remy"],
+    ["shell", "FILE"],
+    ["agree", "FILE"],
+    ["record", "--score", "FILE"],
+    ["tune", "audit", "--facts", "FILE"],
+    ["tune", "plan", "--cc", "bbr", "--facts", "FILE"],
+    ["tune", "apply", "FILE"],
+    ["tune", "prove", "::1", "FILE"],
+    ["history", "--add", "FILE"],
+    ["advise", "MEASURED", "--single-flow", "FILE"],
+    ["kernel", "build", "--patch", "FILE"],
 )
 
 
@@ -37,16 +55,109 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "pipe"
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_no_command_reads_a_pipe_or_a_device(endless: Path, words: list[str]) -> None:
-    done = CliRunner().invoke(
-        cli.main, [str(endless) if word == "FILE" else word for word in words]
-    )
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with a measurement."""
+    file = tmp_path_factory.mktemp("measured") / "a.json"
+    path = NetworkPath(rate="4Mbit", rtt="10ms")
+    output.write(file, measure(path, Plan(load_s=2.0, directions=("down",))).text())
+    return str(file)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_reads_a_pipe_or_a_device(
+    endless: Path, words: list[str], measured: str
+) -> None:
+    named = {"FILE": str(endless), "MEASURED": measured}
+    done = CliRunner().invoke(cli.main, [named.get(word, word) for word in words])
     assert done.exit_code == 2, done.output
-    assert (
-        f"{endless}: not a regular file but a {'device' if 'zero' in endless.name else 'pipe'}"
-        in done.output
-    )
+    assert f"{endless}: not a regular file" in done.output
+
+
+@pytest.mark.parametrize("to", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["measure", "a.toml"],
+        ["plot", "a.parquet", "--x", "seed", "--y", "goodput_mbit", "--out", "a.svg"],
+        ["plot", "a.csv", "--x", "seed", "--y", "goodput_mbit", "--out", "a.svg"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_reads_what_only_has_the_suffix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], to: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if to == "pipe":
+        os.mkfifo(words[1])
+    else:
+        Path(words[1]).symlink_to("/dev/zero")
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2, done.output
+    assert f"{words[1]}: not a regular file but a {to}" in done.output
+
+
+def test_a_table_is_unpacked_up_to_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.parquet"
+    # A text of a kilobyte, ten thousand times: a few kilobytes in a file.
+    table = pa.table({"seed": [1] * 10_000, "text": ["x" * 1000] * 10_000, "list": [[1]] * 10_000})
+    pq.write_table(table, file, write_page_checksum=True)
+    assert file.stat().st_size < 100_000
+    assert chart.read(file).equals(table.drop_columns(["list"]))
+    for name, most in (("MOST_TABLE_BYTES", 1 << 20), ("MOST_VALUES", 10_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(chart, name, most)
+            with pytest.raises(NarrowsError, match=r"a\.parquet: larger than [0-9]+ MiB or "):
+                chart.read(file)
+    with (tmp_path / "b.csv").open("wb") as large:
+        large.truncate(untrusted_input.MOST_DATA_BYTES + 1)
+    with pytest.raises(NarrowsError, match=r"b\.csv: larger than 512 MiB"):
+        chart.read(tmp_path / "b.csv")
+
+
+def test_a_damaged_page_of_a_table_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    table = pa.table({"seed": list(range(1000))})
+    pq.write_table(table, file, write_page_checksum=True, use_dictionary=False, compression="none")
+    content = bytearray(file.read_bytes())
+    content[2000] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(NarrowsError, match=r"a\.parquet: could not verify page integrity"):
+        chart.read(file)
+
+
+def test_a_large_patch_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "a.patch").open("wb") as file:
+        file.truncate(build.MOST_PATCH_BYTES + 1)
+    with pytest.raises(EngineError, match=r"a\.patch: larger than 64 MiB"):
+        build._hashes([tmp_path / "a.patch"])
+
+
+def test_a_guest_s_files_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "code").write_text("0")
+    (tmp_path / "stderr").write_bytes(b"x" * 1_000_000)
+    os.mkfifo(tmp_path / "stdout")
+    with pytest.raises(OSError, match="Not a regular file but a pipe"):
+        machine._result(tmp_path, [], None)
+    (tmp_path / "stdout").unlink()
+    with (tmp_path / "stdout").open("wb") as file:
+        file.truncate(untrusted_input.MOST_DATA_BYTES + 1)
+    with pytest.raises(OSError, match="Larger than 512 MiB"):
+        machine._result(tmp_path, [], None)
+    (tmp_path / "stdout").write_bytes(b"")
+    with pytest.raises(EngineError) as refused:
+        machine._result(tmp_path, [], None)
+    assert len(str(refused.value)) < 100_000
+
+
+def test_an_endless_line_of_a_guest_s_console_is_cut() -> None:
+    lines: list[str] = []
+    watch = machine.Watchdog(os.getpid(), threading.Event())
+    machine._listen(io.BytesIO(b"x" * 1_000_000 + b"\nend\n"), lines, None, watch)
+    assert lines[-1] == "end"
+    assert max(map(len, lines)) <= 1 << 16
 
 
 @pytest.mark.parametrize(

@@ -230,9 +230,8 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     let names = |list: Vec<&str>| wrong(&format!("unknown; write one of {}", list.join(" ")));
     match option {
         "--port" => {
-            asked.port = value
-                .parse()
-                .map_err(|_| wrong("not a port; write a number up to 65535"))?
+            let port = value.parse().ok().filter(|port| *port > 0);
+            asked.port = port.ok_or_else(|| wrong("not a port; write a number from 1 to 65535"))?;
         }
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, _)| *name == value);
@@ -312,6 +311,11 @@ mod tests {
             (options.streams, options.dscp, options.cc.len()),
             (12, 46, 2)
         );
+        for port in ["0", "65536", "-1", "x"] {
+            let refused = asked(&format!("h --test tcp_up --port {port}")).unwrap_err();
+            let said = "not a port; write a number from 1 to 65535";
+            assert_eq!(refused, format!("--port {port}: {said}"));
+        }
         assert!(
             asked("h --test tcp")
                 .unwrap_err()

@@ -239,8 +239,6 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         return
 
     def first(found: Found) -> None:
-        if quick:
-            raise KeyboardInterrupt
         # A pipe or file gets one result: whether the search lasts ten seconds depends on the load.
         if not as_json and not quiet and out.is_terminal:
             show(library.advise(found, has, thorough=False), out)
@@ -250,8 +248,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         found = library.search(
             asked,
             library.candidates(asked, has),
-            within_s=_WITHIN_S,
+            within_s=None if quick else _WITHIN_S,
             first=first,
+            limit_s=_WITHIN_S if quick else None,
             tell=lambda _round, done, whole: bar(done, whole),
             jobs=jobs,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.advise.asked import Asked
 from narrows.advise.render import GOALS, path_line
-from narrows.advise.trial import run
+from narrows.advise.trial import Trial, affordable, packets, run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
 from narrows.render import tables
@@ -55,6 +55,9 @@ LEAST_BDP_BYTES = 15_140
 
 MIXES = {"cubic": ("cubic",), "bbr": ("bbr",), "both": ("cubic", "bbr")}
 EACH, SECONDS, SEEDS = 2, 30, 2
+
+PACKETS = 300_000_000
+"""Packet budget of all simulations, which shortens those of fast paths."""
 
 Json = dict[str, Any]
 
@@ -107,6 +110,7 @@ class Offers:
     asked: Asked
     offers: list[Offer]
     runs: int
+    seconds: int
 
     def json(self) -> Json:
         """For programs."""
@@ -117,6 +121,11 @@ class Offers:
             "asked": {"as": "operator", "for": list(self.asked.cares), "seed": self.asked.seed},
             "path": self.asked.place.json(),
             "runs": self.runs,
+            "budget": {
+                "reached": self.seconds < SECONDS,
+                "durations_s": [self.seconds],
+                "intended_s": [SECONDS],
+            },
             "offers": [
                 {
                     "says": o.says,
@@ -197,11 +206,21 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     ]
     seen: dict[tuple[int, str, int], Json] = {}
 
+    def cost(seconds: int) -> float:
+        return len(todo) * packets(asked, Trial("", "rivals", 0, asked.seed, seconds))
+
+    seconds = affordable(asked, SECONDS, cost, PACKETS)
+    if cost(seconds) > 2 * PACKETS:
+        raise NarrowsError(
+            f"{asked.place.rate_mbit:g} Mbit/s: the products on this path exceed the budget of "
+            f"{PACKETS / 1e6:g} million packets; write a lower --rate"
+        )
+
     def one(item: tuple[int, str, int], keep_on: Progress) -> None:
         n, mix, seed = item
         flows = [Flow(cc, count=EACH) for cc in MIXES[mix]]
         scenario = Scenario(
-            tried[n].path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{SECONDS}s"
+            tried[n].path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s"
         )
         seen[item] = run(scenario.tree(), seed, keep_on)
 
@@ -241,7 +260,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
             )
         )
     order = sorted(found, key=lambda offer: -offer.utility(asked.cares, asked.place.rtt_ms))
-    return Offers(asked=asked, offers=order, runs=len(seen))
+    return Offers(asked=asked, offers=order, runs=len(seen), seconds=seconds)
 
 
 def table(found: Offers) -> tables.Table:
@@ -281,5 +300,10 @@ def show(found: Offers, out: Console) -> None:
     out.print()
     draw(out, table(found))
     goals = listed([GOALS[care] for care in found.asked.cares])
+    if found.seconds < SECONDS:
+        out.print(
+            f"\nThe packet budget was reached: simulations last {found.seconds} s instead of "
+            f"{SECONDS} s."
+        )
     out.print(f"\nRole: operator. Goal: {goals}. Based on {found.runs} simulations.")
     out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Place
 from narrows.advise.candidates import UNCHANGED
-from narrows.advise.trial import Trial, scenario, side
+from narrows.advise.trial import PACKETS, Trial, affordable, packets, scenario, side
 from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
 from narrows.render import tables
 from narrows.render.report import document, write
@@ -162,6 +163,7 @@ def sentences(advice: Advice) -> list[str]:
         f"{count} A run in the table is a variant of the path with one seed, simulated alone and "
         "beside other flows." + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
     )
+    said += _limits(advice)
     if advice.inside:
         near = advice.cases[0]
         said.append(
@@ -174,6 +176,28 @@ def sentences(advice: Advice) -> list[str]:
             "Extrapolated: no stored run of Linux has a similar path. Measure before and after the "
             "change."
         )
+    return said
+
+
+_ROUNDS = ("first", "second", "last")
+
+
+def _limits(advice: Advice) -> list[str]:
+    """The effects of the packet budget and of the time limit, if they were reached."""
+    found = advice.found
+    said = []
+    if found.late:
+        tried = f"{len(found.ranking())} of {len(found.candidates)} candidates"
+        said.append(f"The time limit was reached; {tried} are compared.")
+    if found.limited or advice.unbounded:
+        changes = [
+            f"simulations of the {name} round last {lasts} s instead of {planned} s"
+            for name, (planned, lasts) in zip(_ROUNDS, found.durations, strict=False)
+            if lasts < planned
+        ]
+        changes += [f"the {name} round is omitted" for name in _ROUNDS[3 - found.omitted :]]
+        changes += ["the boundaries of the recommendation are unknown"] * advice.unbounded
+        said.append(f"The packet budget was reached: {listed(changes)}.")
     return said
 
 
@@ -327,9 +351,13 @@ def report(advice: Advice, file: str | PathLike[str]) -> None:
     asked = found.asked
     setting = "alone" if side(asked) == "sender" else "mix"
     several = [found.candidates[found.present], *([] if advice.best.present else [advice.best])]
+    trial = Trial(asked.now, setting, 0, asked.seed, 30)
+    seconds = affordable(
+        asked, 30, lambda s: packets(asked, replace(trial, seconds=s)), PACKETS / 100
+    )
     runs = [
         run(
-            scenario(asked, one, Trial(one.key, setting, 0, asked.seed, 30)),
+            scenario(asked, one, replace(trial, key=one.key, seconds=seconds)),
             sample_interval="pictures",
             verdicts=2000,
         )

@@ -7,6 +7,8 @@ Trials of one variant and seed are compared with each other, so that common rand
 out.
 
 Trials run on all cores. After Ctrl-C or the end of the time, the results so far are returned.
+A packet budget limits the cost. It shortens the trials of fast paths. A round that the rest of the
+budget does not allow is omitted.
 """
 
 from __future__ import annotations
@@ -20,8 +22,19 @@ from statistics import fmean
 from narrows import registry
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
-from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, page_seconds, play, side
+from narrows.advise.trial import (
+    OF_CARE,
+    PACKETS,
+    RIVAL,
+    Trial,
+    affordable,
+    packets,
+    page_seconds,
+    play,
+    side,
+)
 from narrows.advise.utility import utility
+from narrows.errors import NarrowsError
 from narrows.inference import student
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
@@ -40,6 +53,13 @@ addition to the current state.
 
 ROUNDS = ((15, 1), (30, 2), (60, 4))
 """Duration of a trial in s, and number of seeds, by round."""
+
+SHARES = (0.15, 0.35, 0.5)
+"""Share of the packet budget by round. A round also gets what earlier ones left."""
+
+QUICK_PER_S = 2e6
+"""Packet budget of the first round per second of the time limit: half of what one core simulates.
+"""
 
 GUARDED = 2.0
 """A candidate with more than this multiple of its fair share among CUBIC flows is not recommended,
@@ -66,6 +86,9 @@ class Found:
         finalists: Keys of the candidates of the last complete round, the best first.
         stopped: Whether Ctrl-C stopped the search.
         seconds: Duration of the search.
+        durations: Intended and simulated duration of the trials of each round, in s.
+        omitted: Number of rounds that the packet budget did not allow.
+        late: Whether the time limit stopped the search.
     """
 
     asked: Asked
@@ -75,6 +98,14 @@ class Found:
     finalists: list[str] = field(default_factory=list)
     stopped: bool = False
     seconds: float = 0.0
+    durations: list[tuple[int, int]] = field(default_factory=list)
+    omitted: int = 0
+    late: bool = False
+
+    @property
+    def limited(self) -> bool:
+        """Whether the packet budget shortened trials or omitted rounds."""
+        return self.omitted > 0 or any(lasts < planned for planned, lasts in self.durations)
 
     @property
     def present(self) -> str:
@@ -224,6 +255,8 @@ def search(
     jobs: int | None = None,
     rounds: Sequence[tuple[int, int]] = ROUNDS,
     known: Mapping[Trial, Values] | None = None,
+    limit_s: float | None = None,
+    budget: float = PACKETS,
 ) -> Found:
     """Runs the rounds. After Ctrl-C, returns the results so far, if a round is complete.
 
@@ -236,6 +269,12 @@ def search(
         jobs: Number of concurrent simulations [default: number of cores].
         rounds: Duration and seeds of each round.
         known: Results of trials of another search of the same place and seed, which are reused.
+        limit_s: Time after which the search ends with the results so far, also in a round.
+        budget: Maximum number of packets of all trials.
+
+    Raises:
+        NarrowsError: If the budget does not allow the first round, or if the time limit ends before
+            two candidates were simulated.
     """
     found = Found(asked, {candidate.key: candidate for candidate in candidates})
     begin = time.monotonic()
@@ -251,17 +290,28 @@ def search(
                 first(found)
 
     keys = list(found.candidates)
+    player = _player(asked, found, known or {}, None if limit_s is None else begin + limit_s)
+    left = budget
     try:
-        for number, (seconds, seeds) in enumerate(rounds):
+        for number in range(len(rounds)):
             last = number == len(rounds) - 1
-            variants = range(len(asked.place.variants)) if number else range(1)
             if number:
                 keys = _kept(found, keys, last=last)
-            todo = [
-                t
-                for t in _trials(asked, keys, variants, seeds, seconds, last=last)
-                if t not in found.trials
-            ]
+            shares = [SHARES[min(n, len(SHARES) - 1)] for n in range(number, len(rounds))]
+            allotted = left * shares[0] / math.fsum(shares)
+            if limit_s is not None and not number:
+                allotted = min(allotted, limit_s * QUICK_PER_S)
+            todo = _affordable(found, keys, rounds, number, allotted)
+            left -= _cost(asked, todo)
+            if left < 0:
+                if not number:
+                    raise NarrowsError(
+                        f"{asked.place.rate_mbit:g} Mbit/s: the candidates on this path exceed the "
+                        f"budget of {budget / 1e6:g} million packets; write a lower --rate"
+                    )
+                found.omitted = len(rounds) - number
+                found.durations.pop()
+                break
             done = _Done(
                 todo,
                 asked,
@@ -269,20 +319,50 @@ def search(
                 ("first round", "second round", "last round")[min(number, 2)],
                 finished,
             )
-            everywhere(
-                todo,
-                _player(asked, found, known or {}),
-                cost=lambda t: packets(asked, t),
-                done=done,
-                jobs=jobs,
-            )
+            everywhere(todo, player, cost=lambda t: packets(asked, t), done=done, jobs=jobs)
             found.rounds, found.finalists = number + 1, found.ranking(keys)
+    except _TimeLimit:
+        found.stopped = found.late = True
+        compared = found.ranking()
+        if found.present not in compared or len(compared) < min(2, len(candidates)):
+            raise NarrowsError(
+                f"--quick: the candidates could not be compared in {limit_s:g} s; omit --quick"
+            ) from None
     except KeyboardInterrupt:
         found.stopped = True
         if not found.rounds:
             raise
     found.seconds = time.monotonic() - begin
     return found
+
+
+class _TimeLimit(Exception):  # noqa: N818 - the end of a search, not an error
+    """The time limit of a search has passed."""
+
+
+def _affordable(
+    found: Found,
+    keys: Sequence[str],
+    rounds: Sequence[tuple[int, int]],
+    number: int,
+    most: float,
+) -> list[Trial]:
+    """The new trials of a round, with the longest duration that costs at most `most` packets."""
+    asked, (planned, seeds) = found.asked, rounds[number]
+    variants = range(len(asked.place.variants)) if number else range(1)
+
+    def trials(seconds: int) -> list[Trial]:
+        last = number == len(rounds) - 1
+        every = _trials(asked, keys, variants, seeds, seconds, last=last)
+        return [trial for trial in every if trial not in found.trials]
+
+    seconds = affordable(asked, planned, lambda s: _cost(asked, trials(s)), most)
+    found.durations.append((planned, seconds))
+    return trials(seconds)
+
+
+def _cost(asked: Asked, trials: Sequence[Trial]) -> float:
+    return math.fsum(packets(asked, trial) for trial in trials)
 
 
 def _known(value: float | None) -> float:
@@ -311,14 +391,21 @@ class _Done:
 
 
 def _player(
-    asked: Asked, found: Found, known: Mapping[Trial, Values]
+    asked: Asked, found: Found, known: Mapping[Trial, Values], end: float | None
 ) -> Callable[[Trial, Progress], None]:
     reference = Candidate(key=RIVAL, says=RIVAL, cc=RIVAL)
 
     def one(trial: Trial, keep_on: Progress) -> None:
+        def progress(now_s: float, end_s: float) -> None:
+            keep_on(now_s, end_s)
+            if end is not None and time.monotonic() >= end:
+                raise _TimeLimit
+
+        # A short simulation never calls it.
+        progress(0, trial.seconds)
         candidate = found.candidates.get(trial.key, reference)
         found.trials[trial] = (
-            known[trial] if trial in known else play(asked, candidate, trial, keep_on)
+            known[trial] if trial in known else play(asked, candidate, trial, progress)
         )
 
     return one

@@ -9,6 +9,7 @@ only goodput.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from typing import Any
 from narrows.advise.asked import Asked, place
 from narrows.advise.candidates import Candidate
 from narrows.advise.search import Found, surely
-from narrows.advise.trial import OF_CARE, RIVAL, Trial, play, side
+from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, play, side
 from narrows.errors import NarrowsError
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
@@ -41,6 +42,11 @@ SECONDS = 30
 
 MOST_MBIT = 200.0
 """Rate in Mbit/s above which trials are shorter in proportion."""
+
+PACKETS = 300_000_000
+"""Packet budget of the paths around this one. If the shortest trials exceed it, no boundary is
+searched.
+"""
 
 BUFFERS = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 RTTS = (0.25, 0.5, 2.0, 4.0)
@@ -95,7 +101,7 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
     A boundary is reported only if the other candidate is better there and on every path tested
     beyond it, each time beyond random variation. A single path is not sufficient.
     """
-    if choice.key == other.key:
+    if choice.key == other.key or exceeds(asked):
         return []
     tried, flipped = _flips(asked, choice, other)
     here = {
@@ -118,6 +124,24 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
                 )
                 out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")
     return out
+
+
+def exceeds(asked: Asked) -> bool:
+    """Whether the search for boundaries exceeds the packet budget."""
+    settings, seconds = _settings(asked), _seconds(asked)
+    cost = math.fsum(packets(asked, Trial(RIVAL, name, 0, 1, seconds)) for name in settings)
+    # At most two candidates and the reference, with all seeds on every path.
+    return 3 * SEEDS * len(_steps(asked)) * cost > PACKETS
+
+
+def _settings(asked: Asked) -> list[str]:
+    of = side(asked)
+    return sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
+
+
+def _seconds(asked: Asked) -> int:
+    """Duration of a trial, in s."""
+    return max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
 
 
 def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
@@ -177,9 +201,7 @@ def _flips(
     asked: Asked, choice: Candidate, other: Candidate
 ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
     """The tested values, and those at which the other candidate is clearly better."""
-    of = side(asked)
-    settings = sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
-    seconds = max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
+    of, settings, seconds = side(asked), _settings(asked), _seconds(asked)
     worlds: dict[int, Found] = {}
     plans: list[_Step] = []
     for step in _steps(asked):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,14 @@ from narrows.advise.candidates import Candidate
 from narrows.advise.utility import PAGE_BYTES, PAGE_ROUNDS
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
+
+PACKETS = 600_000_000
+"""Packet budget of a search: about 150 s of one core. It shortens the simulations of fast
+paths.
+"""
+
+LEAST_S, LEAST_RTTS = 3.0, 40
+"""Minimum duration of a simulation that the budget shortens: in s, and in RTTs."""
 
 RIVAL = "cubic"
 """The congestion control of the competing flows."""
@@ -32,6 +41,9 @@ PAGES, THINK_S, PATIENCE = 3, 0.5, 6
 """Number of pages, pause between two pages, and maximum load time as a multiple of that on an empty
 path.
 """
+
+FRAME = 1514
+"""Size of a full packet, bytes."""
 
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
 """The settings, by whether flows or queues are changed."""
@@ -98,7 +110,29 @@ def page_seconds(rate_mbit: float, rtt_ms: float) -> int:
 
 def packets(asked: Asked, trial: Trial) -> float:
     """Approximate number of packets of a trial, which determines its cost."""
-    return asked.place.rate_mbit * trial.seconds * 1e6 / 8 / 1514 + 50 * trial.seconds
+    full = asked.place.rate_mbit * trial.seconds * 1e6 / 8 / FRAME
+    if trial.setting == "page" and asked.role == "sender":
+        # The path is idle between the pages.
+        full = min(full, PAGES * PAGE_BYTES / FRAME)
+    return full + 50 * trial.seconds
+
+
+def affordable(asked: Asked, seconds: int, cost: Callable[[int], float], most: float) -> int:
+    """The duration of each simulation, in s, such that all of them cost at most `most` packets.
+
+    The result is at least the minimum duration, even if that costs more.
+
+    Args:
+        asked: The request.
+        seconds: The intended duration, in s.
+        cost: The number of packets of all simulations, by their duration in s.
+        most: The maximum number of packets.
+    """
+    least = math.ceil(max(LEAST_S, LEAST_RTTS * asked.place.rtt_ms / 1000))
+    while seconds > least and (packets := cost(seconds)) > most:
+        # Pages have their own duration, so that one step may not suffice.
+        seconds = max(least, min(seconds - 1, math.floor(seconds * most / packets)))
+    return seconds
 
 
 def play(

@@ -203,6 +203,7 @@ class Advice:
         lacking: Candidates that the kernel cannot load, with the missing modules.
         wakeups_per_s: Timer wakeups of pacing per flow and second.
         preliminary: Whether the last round is missing.
+        unbounded: Whether the packet budget did not allow the search for `wrong`.
         commands: The commands that apply the change.
     """
 
@@ -223,6 +224,7 @@ class Advice:
     lacking: dict[str, list[str]] = field(default_factory=dict)
     wakeups_per_s: float | None = None
     preliminary: bool = False
+    unbounded: bool = False
     commands: list[str] = field(default_factory=list)
 
     @property
@@ -268,6 +270,14 @@ class Advice:
             "runs": len(found.trials),
             "rounds": found.rounds,
             "preliminary": self.preliminary,
+            "budget": {
+                "reached": found.limited or self.unbounded,
+                "time_limit_reached": found.late,
+                "durations_s": [lasts for _, lasts in found.durations],
+                "intended_s": [planned for planned, _ in found.durations],
+                "rounds_omitted": found.omitted,
+                "boundaries_omitted": self.unbounded,
+            },
             "commands": self.commands,
         }
 
@@ -348,6 +358,7 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
         cases=cases,
         wakeups_per_s=_wakeups(found, best),
         preliminary=found.rounds < len(_ALL_ROUNDS),
+        unbounded=thorough and choice.key != rival.key and sensitivity.exceeds(asked),
         commands=[] if choice.present else commands(asked, choice, has),
     )
 

@@ -139,11 +139,11 @@ def _flent_gz(measured: Measurement) -> bytes:
 
 
 def _csv(measured: Measurement) -> bytes:
-    return rows.csv_text(measured).encode()
+    return rows.csv_text(measured).encode(errors="backslashreplace")
 
 
 def _jsonl(measured: Measurement) -> bytes:
-    return rows.json_lines(measured).encode()
+    return rows.json_lines(measured).encode(errors="backslashreplace")
 
 
 def _hlog(measured: Measurement) -> bytes:

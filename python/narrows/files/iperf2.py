@@ -19,16 +19,25 @@ from typing import Any
 
 from narrows.measure.result import Direction, Json, Measurement, MeasurementError, Spread, short
 
+_NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
+"""A number that is finite as a float, whatever text follows."""
+
 _LINE = re.compile(
-    r"^\[ *(?P<id>\d+|SUM)\] +(?P<from>\d+\.\d+) *- *(?P<to>\d+\.\d+) sec +"
-    r"(?P<amount>[\d.]+) (?P<amount_unit>[KMGT]?)(?P<of>Bytes|bits|bytes) +"
-    r"(?P<rate>[\d.]+) (?P<rate_unit>[KMGT]?)(?P<rate_of>Bytes|bits|bytes)/sec(?P<more>.*)$",
+    rf"^\[ *(?P<id>\d{{1,15}}|SUM)\] +(?P<from>{_NUMBER}) *- *(?P<to>{_NUMBER}) sec +"
+    rf"(?P<amount>{_NUMBER}) (?P<amount_unit>[KMGT]?)(?P<of>Bytes|bits|bytes) +"
+    rf"(?P<rate>{_NUMBER}) (?P<rate_unit>[KMGT]?)(?P<rate_of>Bytes|bits|bytes)/sec(?P<more>.*)$",
     re.MULTILINE,
 )
-_MORE = re.compile(r"(?:\d+/\d+ +)?(?P<again>\d+) +(?P<window>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us")
-_DATAGRAMS = re.compile(r"(?P<jitter>[\d.]+) ms +(?P<lost>\d+)/ *(?P<sent>\d+)")
+_MORE = re.compile(
+    r"(?:\d+/\d+ +)?(?<!\d)(?P<again>\d{1,15}) +"
+    r"(?P<window>\d{1,15})K/(?P<rtt>\d{1,15})(?:\(\d+\))? us"
+)
+_DATAGRAMS = re.compile(
+    rf"(?<![\d.])(?P<jitter>{_NUMBER}) ms +(?P<lost>\d{{1,15}})/ *(?P<sent>\d{{1,15}})"
+)
 _PEER = re.compile(
-    r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?port (?P<port>\d+)",
+    r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?"
+    r"port (?P<port>\d{1,5})",
     re.MULTILINE,
 )
 _UDP = re.compile(r"^.*\bUDP port\b", re.MULTILINE)

@@ -82,13 +82,23 @@ def parquet(measured: Measurement) -> bytes:
 
     words = ("kind", "id", "direction", "cc")
     schema = pa.schema([(name, pa.string() if name in words else pa.float64()) for name in COLUMNS])
-    about = json_lines(measured).split("\n", 1)[0]
-    table = pa.Table.from_pylist(
-        list(rows(measured)), schema=schema.with_metadata({"narrows": about})
-    )
+    about = json_lines(measured).split("\n", 1)[0].encode(errors="backslashreplace")
+    values = [{name: _unicode(value) for name, value in row.items()} for row in rows(measured)]
+    table = pa.Table.from_pylist(values, schema=schema.with_metadata({"narrows": about}))
     out = io.BytesIO()
     pq.write_table(table, out)
     return out.getvalue()
+
+
+def _unicode(value: object) -> object:
+    r"""A text with `\ud800` for half of a surrogate pair, which a stranger's JSON may have.
+
+    >>> _unicode("a\ud800")
+    'a\\ud800'
+    """
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    return value
 
 
 def _plain(value: object) -> object:

@@ -7,6 +7,7 @@ error and after Ctrl-C; a tree that a killed process left is removed by the next
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from narrows.errors import EngineError, reason
 from narrows.kernel import options, source, store
+from narrows.storage import untrusted_input
 
 TOOLS = {
     "make": "make",
@@ -45,6 +47,9 @@ OBJECTS = 1190
 
 LEAST_FREE = 2 << 30
 """Required free space, bytes: the tree and its objects take 1.3 GB."""
+
+MOST_PATCH_BYTES = 64 * 1024 * 1024
+"""Size limit of a patch."""
 
 Progress = Callable[[float, float, str], object]
 """Receives the amount of work done, the whole amount, and a description."""
@@ -88,13 +93,13 @@ def build(
         raise EngineError(
             f"narrows kernel build: user-mode Linux supports x86_64, and this is {machine}"
         )
+    hashes = _hashes(patches)
     packages = missing_tools(patched=bool(patches))
     if packages:
         raise EngineError(
             "narrows kernel build: programs are missing; write sudo apt-get install "
             + " ".join(packages)
         )
-    hashes = _hashes(patches)
     found = source.of(name, lambda text: progress(0, 1, text))
     progress(0, 1, "reading the source archive")
     digest = store.file_hash(found.archive)
@@ -138,10 +143,11 @@ def _hashes(patches: Sequence[Path]) -> dict[str, str]:
     """Names and hashes of patches."""
     hashes: dict[str, str] = {}
     for patch in patches:
-        if not patch.is_file():
-            raise EngineError(f"--patch {patch}: no such file")
         try:
-            hashes[patch.name] = store.file_hash(patch)
+            content = untrusted_input.read(patch, MOST_PATCH_BYTES)
+            hashes[patch.name] = hashlib.sha256(content).hexdigest()
+        except FileNotFoundError as error:
+            raise EngineError(f"--patch {patch}: no such file") from error
         except OSError as error:
             raise EngineError(f"--patch {patch}: {reason(error)}") from error
     if len(hashes) < len(patches):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from narrows import _core
 from narrows.errors import EngineError, reason
 from narrows.host.live import HOST
 from narrows.kernel import store
+from narrows.storage import untrusted_input
 
 MEMORY = 1 << 30
 """Memory of the machine, bytes. Only pages in use take memory of the host."""
@@ -37,6 +39,14 @@ START_NS = 1_704_067_200_000_000_000
 
 STALLED_S = 60.0
 """Processor time without progress of virtual time after which a run ends, in s."""
+
+MOST_RECORD_BYTES = 64 << 30
+"""Size limit of a capture."""
+
+_MOST_LINE_BYTES = 1 << 16
+"""Maximum length of a line of the console, and of the message of an error."""
+
+_MOST_CODE_BYTES = 16
 
 _LOOK_S = 0.5
 _SECCOMP = (6, 16)
@@ -262,7 +272,7 @@ def _listen(
     console: IO[bytes], lines: list[str], progress: Progress | None, watch: Watchdog
 ) -> None:
     """Reports progress; keeps the other lines."""
-    for raw in console:
+    for raw in iter(lambda: console.readline(_MOST_LINE_BYTES), b""):
         line = raw.decode(errors="replace").rstrip()
         match line.split():
             case ["progress", now, end]:
@@ -280,11 +290,13 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
         EngineError: If there is none, with the reason.
     """
     try:
-        code = int((folder / "code").read_text(encoding="ascii"))
+        code = int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
     except (OSError, ValueError) as error:
         raise EngineError(ended(console)) from error
-    said = (folder / "stderr").read_text(encoding="utf-8", errors="replace").strip()
-    head, _, rest = (folder / "stdout").read_bytes().partition(b"\n")
+    words = untrusted_input.head(folder / "stderr", _MOST_LINE_BYTES)
+    said = words.decode(errors="replace").strip()
+    result = untrusted_input.read(folder / "stdout", untrusted_input.MOST_DATA_BYTES)
+    head, _, rest = result.partition(b"\n")
     match head.split():
         case [b"run", json_size, size] if len(rest) == int(json_size) + int(size):
             document, samples = rest[: int(json_size)], rest[int(json_size) :]
@@ -297,9 +309,11 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
         wrong = said.removeprefix(f"--record {folder / 'record'}: ")
     elif record is not None:
         try:
-            with (folder / "record").open("rb") as captured, Path(record).open("wb") as to:
-                while chunk := captured.read(1 << 20):
-                    to.write(chunk)
+            with (
+                untrusted_input.opened(folder / "record", MOST_RECORD_BYTES) as captured,
+                Path(record).open("wb") as to,
+            ):
+                shutil.copyfileobj(captured, to, 1 << 20)
         except OSError as error:
             wrong = reason(error)
     return _core.run_elsewhere(document.decode(), samples, wrong)

@@ -334,7 +334,8 @@ def _direction(
     seen: Features, found: list[Fitted], grain: Grain, setting: Setting
 ) -> DirectionModel:
     """One way that was loaded alone."""
-    loss, chosen = _loss(seen, _judged(seen, found, setting))
+    judged = _judged(seen, found, setting)
+    loss, chosen = _loss(seen, judged)
     alike: dict[str, float] = {}
     for one in found:
         alike.setdefault(one.guess.kind, one.distance)
@@ -359,6 +360,10 @@ def _direction(
     )
     if setting.budget.reached:
         sure, why = "likely", _ceiling(setting.budget)
+    # A queue discipline that is not certain may be an unknown one, which drops at random as well.
+    alone = any(not of.guess.loss and not doubted.misfit for of, doubted in judged)
+    if loss.value and alone and sure == "likely":
+        loss, guess = Known(None, 0.0, loss.high, why), replace(guess, loss=0.0)
     filled = guess.kind == "policer" or best.shown.rate_mbit > FILLED * guess.rate_mbit
     if filled and seen.busy_mbit is None and guess.kind != "policer":
         filled = _fills(seen, guess, sure_of, setting)

@@ -31,7 +31,9 @@ from narrows.render.plot import (
     write,
 )
 from narrows.render.style import Look, Style
+from narrows.render.terminal import within_line
 from narrows.render.words import with_half
+from narrows.storage import untrusted_input
 from narrows.storage.text import name_of
 from narrows.sweeps.rows import limits
 
@@ -103,26 +105,75 @@ class Chart:
     series: list[Series] = field(default_factory=list)
 
 
+MOST_TABLE_BYTES = 1 << 30
+"""Maximum size of an unpacked table, bytes: a Parquet file can contain a thousandth of it."""
+
+MOST_VALUES = 200_000_000
+"""Maximum number of values of a table."""
+
+_BATCH_ROWS = 65_536
+
+
 def read(file: str | PathLike[str]) -> pa.Table:
-    """The table in a Parquet or CSV file.
+    """The table in a Parquet or CSV file. Nested columns of Parquet are omitted.
 
     Raises:
-        NarrowsError: If it cannot be read.
+        NarrowsError: If it cannot be read, or is too large.
     """
     import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
     from pyarrow import csv  # noqa: PLC0415
 
     name = name_of(file)
     if not name.endswith((".parquet", ".csv")):
         raise NarrowsError(f"{name}: no table; write a file that ends in .parquet or .csv")
     try:
-        return (pq.read_table if name.endswith(".parquet") else csv.read_csv)(str(file))
+        source = pa.BufferReader(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
+        return _parquet(source, name) if name.endswith(".parquet") else csv.read_csv(source)
     except OSError as error:
         raise NarrowsError(f"{name}: {reason(error)}") from error
-    except pa.ArrowInvalid as error:
-        said = str(error).splitlines()[0].rstrip(".")
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        said = (str(error).splitlines() or ["unknown"])[0].rstrip(".")
         raise NarrowsError(f"{name}: is damaged or no table ({said})") from error
+
+
+def _parquet(source: pa.BufferReader, name: str) -> pa.Table:
+    """A Parquet file in batches, so that it is not unpacked beyond the limits."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    large = NarrowsError(
+        f"{name}: larger than {MOST_TABLE_BYTES >> 20} MiB or {MOST_VALUES // 10**6} million "
+        "values when unpacked, the most that is read"
+    )
+    plain = pq.ParquetFile(source)
+    fields = [field for field in plain.schema_arrow if not pa.types.is_nested(field.type)]
+    # A text that is repeated stays in a dictionary, until its size is known.
+    texts = [f.name for f in fields if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    about = plain.metadata
+    groups = [about.row_group(n) for n in range(about.num_row_groups)]
+    if (
+        about.num_rows * max(1, about.num_columns) > MOST_VALUES
+        or sum(group.total_byte_size for group in groups) > MOST_TABLE_BYTES
+    ):
+        raise large
+    source.seek(0)
+    opened = pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True)
+    columns = [field.name for field in fields]
+    batches, taken = [], 0
+    for batch in opened.iter_batches(_BATCH_ROWS, columns=columns):
+        taken += batch.nbytes
+        for column in batch.columns:
+            if pa.types.is_dictionary(column.type):
+                lengths = pc.binary_length(column.dictionary).take(column.indices)
+                taken += pc.sum(lengths).as_py() or 0
+        if taken > MOST_TABLE_BYTES:
+            raise large
+        batches.append(batch)
+    schema = pa.schema(fields)
+    if not batches:
+        return schema.empty_table()
+    return pa.Table.from_batches(batches).select(columns).cast(schema)
 
 
 def chart(
@@ -195,7 +246,7 @@ def _require(table: pa.Table, columns: Sequence[str], name: str) -> None:
         if column not in table.column_names:
             near = difflib.get_close_matches(column, table.column_names, 1)
             hint = f"did you mean {near[0]}?" if near else ", ".join(table.column_names)
-            raise NarrowsError(f"{name}: no column {column}; {hint}")
+            raise NarrowsError(f"{name}: no column {column}; {within_line(hint)}")
 
 
 def _is_number(value: object) -> bool:

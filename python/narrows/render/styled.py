@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from narrows.render import tables
-from narrows.render.terminal import console, one_line
+from narrows.render.terminal import console, within_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,11 +21,11 @@ def table(out: Console, shown: tables.Table) -> None:
     """Prints a table."""
     lines = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
     for name in shown.words:
-        lines.add_column(one_line(name))
+        lines.add_column(within_line(name))
     for column in shown.numbers:
-        lines.add_column(one_line(column), justify="right")
+        lines.add_column(within_line(column), justify="right")
     for row in shown.rows:
-        lines.add_row(*(one_line(cell.text) for cell in row))
+        lines.add_row(*(within_line(cell.text) for cell in row))
     out.print(lines)
 
 

@@ -61,6 +61,15 @@ def one_line(text: str) -> str:
     return _INNER.sub(lambda found: r"\u000a" * len(found[0]), text)
 
 
+def within_line(text: str) -> str:
+    r"""The text with all newlines as `\u000a`, for a cell of a table or a part of a line.
+
+    >>> within_line("\nhost\n")
+    '\\u000ahost\\u000a'
+    """
+    return text.replace("\n", r"\u000a")
+
+
 def _escaped(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from os import PathLike
@@ -14,6 +13,8 @@ from narrows import _core
 from narrows.errors import EngineError, OutputError, RecordError, reason
 from narrows.runs.source import read
 from narrows.storage import provenance
+from narrows.storage.durable import replacing
+from narrows.storage.output import is_stream
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
@@ -394,22 +395,31 @@ def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) ->
 
     A capture that is not complete is removed.
     """
-    part = whole.with_name(f".{whole.name}.{os.getpid()}")
-    try:
-        part.touch()
-        done, wrong = play(str(part))
-        if wrong is None:
-            try:
-                part.replace(whole)
-            except OSError as error:
-                wrong = reason(error)
-    except OSError as error:
-        raise OutputError(f"{whole}: {reason(error)}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    if is_stream(whole):
+        done, wrong = play(str(whole))
+    else:
+        done, wrong = _replaced(whole, play)
     if wrong is not None:
         raise RecordError(f"{whole}: {wrong}; the capture was not kept, the run is whole", done)
     return done
+
+
+def _replaced(
+    whole: FilePath, play: Callable[[str], tuple[Run, str | None]]
+) -> tuple[Run, str | None]:
+    """The run, and the reason if its capture is not complete."""
+    played: list[tuple[Run, str | None]] = []
+    try:
+        whole.parent.stat()  # Its folder is not made.
+        with replacing(whole.parent, whole.name) as part:
+            played.append(play(str(part)))
+            if played[0][1] is not None:
+                raise OSError
+    except OSError as error:
+        if not played:
+            raise OutputError(f"{whole}: {reason(error)}") from error
+        return played[0][0], played[0][1] or reason(error)
+    return played[0]
 
 
 def _run(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -13,20 +11,20 @@ import pyarrow.parquet as pq
 
 from narrows.errors import OutputError, reason
 from narrows.runs.run import TABLES
+from narrows.storage.durable import replacing_all
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from narrows.runs.replications import Replications
     from narrows.runs.run import Run
 
 
 def save(run: Run, directory: str | PathLike[str]) -> None:
     """See `Run.save`."""
-    target = FilePath(directory)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
+        with replacing_all(FilePath(directory)) as part:
             (part / "run.json").write_text(json.dumps(run.json, indent=1) + "\n", encoding="utf-8")
             toml = run.toml
             for name, text in run.files.items():
@@ -39,17 +37,15 @@ def save(run: Run, directory: str | PathLike[str]) -> None:
             like = run.json["scenario"]["host"]["like"]
             about = {"narrows.version": run.json["narrows"], "narrows.like": like}
             for name in TABLES:
-                # A file and not its name: Arrow takes no name that is not UTF-8.
-                with (part / f"{name}.parquet").open("wb") as sink:
-                    table = getattr(run, name).replace_schema_metadata(about)
-                    pq.write_table(table, sink)
-            target.mkdir(exist_ok=True)
-            for file in sorted(part.iterdir()):
-                file.replace(target / file.name)
-        finally:
-            shutil.rmtree(part)
+                _write(getattr(run, name).replace_schema_metadata(about), part, name)
     except OSError as error:
         raise OutputError(f"{name_of(directory)}: {reason(error)}") from error
+
+
+def _write(table: pa.Table, part: FilePath, name: str) -> None:
+    # A file and not its name: Arrow takes no name that is not UTF-8.
+    with (part / f"{name}.parquet").open("wb") as sink:
+        pq.write_table(table, sink, write_page_checksum=True)
 
 
 def _copy_of(name: str, taken: set[str]) -> str:
@@ -67,10 +63,10 @@ def save_replications(found: Replications, directory: str | PathLike[str]) -> No
     for seed, run in zip(found.seeds, found.runs, strict=True):
         save(run, target / f"seed-{seed}")
     try:
-        text = json.dumps(found.json(), indent=1) + "\n"
-        (target / "replications.json").write_text(text, encoding="utf-8")
-        for name, table in (("metrics", found.table()), ("intervals", found.intervals())):
-            with (target / f"{name}.parquet").open("wb") as sink:
-                pq.write_table(table, sink)
+        with replacing_all(target) as part:
+            text = json.dumps(found.json(), indent=1) + "\n"
+            (part / "replications.json").write_text(text, encoding="utf-8")
+            _write(found.table(), part, "metrics")
+            _write(found.intervals(), part, "intervals")
     except OSError as error:
         raise OutputError(f"{name_of(directory)}: {reason(error)}") from error

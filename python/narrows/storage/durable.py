@@ -6,6 +6,7 @@ a privileged program, whose own counterpart is `host/src/tune/safe_file.rs`.
 
 - `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
   the directory. A crash, a full disk or a power failure leaves the old content or the new one.
+- `replacing_all` does so with several files of one directory.
 - `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of
   the line before it and its own. So all readers detect a later change of any line. A line that a
   crash cut short does not count: readers ignore it, and the next writer moves it to `NAME.torn`
@@ -91,6 +92,39 @@ def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Pa
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_all(directory: Path) -> Iterator[Path]:
+    """A new folder to write files into, each of which takes its name in `directory` when the block
+    ends without an exception.
+
+    All files are on the disk before the first one takes its name.
+
+    Args:
+        directory: The directory of the files; it is made.
+
+    Raises:
+        OSError: If a file cannot be written, synced or renamed; each file has its old content or
+            its new one then.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    part = directory / f".{uuid.uuid4().hex}.part"
+    # Made here and only if nothing has that name: a link that somebody put there is not followed.
+    part.mkdir()
+    try:
+        yield part
+        files = sorted(part.iterdir())
+        for file in files:
+            sync(file)
+        for file in files:
+            file.replace(directory / file.name)
+        sync(directory)
+    finally:
+        with suppress(OSError):
+            for file in part.iterdir():
+                file.unlink()
+            part.rmdir()
 
 
 def retried(

@@ -11,7 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
+from typing import IO
 
 MOST_TEXT_BYTES = 8 * 1024 * 1024
 """Size limit of a text that is written by hand: a scenario, a sweep, a configuration."""
@@ -38,7 +41,7 @@ def read(file: str | PathLike[str], most: int = MOST_TEXT_BYTES) -> bytes:
     """
     content = head(file, most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"Larger than {most >> 20} MiB, the most that is read")
+        raise _too_large(most)
     return content
 
 
@@ -48,11 +51,36 @@ def head(file: str | PathLike[str], count: int) -> bytes:
     Raises:
         OSError: If it cannot be read, or is not a regular file.
     """
-    _check(os.stat(file).st_mode)  # noqa: PTH116 - the same call as below, on a name
-    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(opened, "rb") as source:
-        _check(os.fstat(opened).st_mode)
+    with _open(file) as source:
         return source.read(count)
+
+
+@contextmanager
+def opened(file: str | PathLike[str], most: int) -> Iterator[IO[bytes]]:
+    """A regular file of at most `most` bytes, open for reading.
+
+    Raises:
+        OSError: If it cannot be read, is not a regular file, or is larger.
+    """
+    with _open(file) as source:
+        if os.fstat(source.fileno()).st_size > most:
+            raise _too_large(most)
+        yield source
+
+
+def _open(file: str | PathLike[str]) -> IO[bytes]:
+    _check(os.stat(file).st_mode)  # noqa: PTH116 - the same call as below, on a name
+    source = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    try:
+        _check(os.fstat(source.fileno()).st_mode)
+    except OSError:
+        source.close()
+        raise
+    return source
+
+
+def _too_large(most: int) -> OSError:
+    return OSError(errno.EFBIG, f"Larger than {most >> 20} MiB, the most that is read")
 
 
 def _check(mode: int) -> None:

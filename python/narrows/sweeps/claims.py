@@ -55,11 +55,15 @@ class Claims:
             self._lock = (self._folder / ".lock").open("w")
         except OSError as error:
             raise OutputError(f"{self._folder}: {reason(error)}") from error
-        with self._alone():
-            self._sweep_out()
-            # Unbuffered: what is claimed is in the file when the lock is given back.
-            self._file = self._own.open("xb", buffering=0)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            with self._alone():
+                self._sweep_out()
+                # Unbuffered: what is claimed is in the file when the lock is given back.
+                self._file = self._own.open("xb", buffering=0)
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+        except BaseException:
+            self._close()
+            raise
         return self
 
     def __exit__(
@@ -70,11 +74,18 @@ class Claims:
     ) -> None:
         """Ends, which frees what was claimed and not run."""
         assert self._file is not None
-        assert self._lock is not None
-        with self._alone():
-            self._file.close()
-            self._sweep_out()
-        self._lock.close()
+        try:
+            with self._alone():
+                self._file.close()
+                self._sweep_out()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Closes the files, and so gives back their locks, whatever failed before."""
+        for file in (self._file, self._lock):
+            if file is not None:
+                file.close()
 
     def take(self, key: str) -> bool:
         """Claims a run; false if another sweep has begun it."""

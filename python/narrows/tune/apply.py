@@ -18,6 +18,7 @@ from typing import Any
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST, STOPPED
+from narrows.tune.diff import lines
 
 Json = dict[str, Any]
 
@@ -111,7 +112,7 @@ def read(file: str) -> Json:
             text = opened.read(_LONGEST)
     try:
         plan = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NarrowsError(f"{file}: not a plan: {error}") from error
     if not isinstance(plan, dict) or not isinstance(plan.get("changes"), list):
         raise NarrowsError(f"{file}: not a plan; `narrows tune plan --json` writes one")
@@ -126,7 +127,14 @@ def read(file: str) -> Json:
             "why",
         } <= set(change):
             raise NarrowsError(f"{file}: a change lacks kind, phase, target, from, to or why")
-    return {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
+    plan = {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
+    try:
+        "\n".join(lines(plan))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise NarrowsError(
+            f"{file}: a part of the plan has another form than `narrows tune plan --json` writes"
+        ) from error
+    return plan
 
 
 def live_only(plan: Json) -> Json:

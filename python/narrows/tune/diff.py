@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from narrows.render.terminal import within_line
+
 
 def _name(change: dict[str, Any]) -> str:
     target = change["target"]
@@ -69,4 +71,4 @@ def lines(plan: dict[str, Any]) -> list[str]:
         )
     if plan["effects"]:
         told += ["", *plan["effects"]]
-    return told
+    return [within_line(line) for line in told]
