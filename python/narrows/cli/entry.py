@@ -110,7 +110,7 @@ COMMANDS = {
         ),
         "agree": (
             "narrows.host.command:agree",
-            "Compare simulated and live results of scenarios",
+            "Compare the results of several engines",
         ),
     },
     "Learn": {
