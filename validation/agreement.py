@@ -415,9 +415,9 @@ def markdown(found: Found) -> str:
         "",
         "A metric agrees if the medians of two engines differ by at most 10 %, or by an amount "
         "that is",
-        "[too small to matter](../../core/src/metrics/engine_comparison.rs). It is undecided if the runs of "
-        "the second",
-        "engine differ from each other by more than 15 %.",
+        "[too small to matter](../../core/src/metrics/engine_comparison.rs). It is undecided if "
+        "the runs",
+        "of the second engine differ from each other by more than 15 %.",
         "",
         "## Disagreements",
         "",

@@ -112,6 +112,10 @@ COMMANDS = {
             "narrows.host.command:agree",
             "Compare the results of several engines",
         ),
+        "record-reference": (
+            "narrows.reference.command:record_reference",
+            "Record reference cases of a kernel",
+        ),
     },
     "Learn": {
         "demo": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -34,7 +35,7 @@ from narrows.render.style import Style
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
 from narrows.runs.engines import EngineChoice, choose
-from narrows.runs.run import Engine
+from narrows.runs.run import Engine, Run
 from narrows.storage import output
 
 
@@ -133,20 +134,20 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
         if page is not None:
             with attempt():
                 compare_report(runs, page, names=names)
-        for called, done in zip(names, runs, strict=True):
-            echo(one_line(f"{called}: {words.sentence(done.json)}"))
-            for notice in done.json.get("notices", []):
-                echo(one_line(f"{called}: note: {notice}"))
-            if plot == IN_TERMINAL:
-                print_sketch(done)
-        if len(runs) > 1:
-            echo(
-                one_line(
-                    words.comparison(
-                        [(called, done.json) for called, done in zip(names, runs, strict=True)]
-                    )
-                )
-            )
+        _print_runs(names, runs, sketched=plot == IN_TERMINAL)
+
+
+def _print_runs(names: Sequence[str], runs: Sequence[Run], *, sketched: bool) -> None:
+    """Prints the runs, and their comparison if there are several."""
+    for called, done in zip(names, runs, strict=True):
+        echo(one_line(f"{called}: {words.sentence(done.json)}"))
+        for notice in done.json.get("notices", []):
+            echo(one_line(f"{called}: note: {notice}"))
+        if sketched:
+            print_sketch(done)
+    if len(runs) > 1:
+        compared = [(called, done.json) for called, done in zip(names, runs, strict=True)]
+        echo(one_line(words.comparison(compared)))
 
 
 def _replicated(
