@@ -92,9 +92,9 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     if latex is not None and seeds is None:
         raise click.BadParameter("requires scenarios and --seeds", param_hint="--latex")
     if are_measurements(files):
-        for name, given in {"--engine": engine != "sim", "--seeds": seeds is not None}.items():
+        for word, given in {"--engine": engine != "sim", "--seeds": seeds is not None}.items():
             if given:
-                raise click.BadParameter("is for scenarios; omit it", param_hint=name)
+                raise click.BadParameter("is for scenarios; omit it", param_hint=word)
         compare_measurements(files, plot=plot, page=page, as_json=as_json, style=style)
         return
     if seeds is not None:
