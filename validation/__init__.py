@@ -9,6 +9,7 @@
 |---|---|
 | `stored` | the recorded cases of Linux, and their metrics in a run of narrows |
 | `linux` | part: runs these cases and counts agreements; Linux and trivial models for comparison |
+| `agreement` | `make agree`; part `engines`: compares the simulator with its stored rows |
 | `papers` | part: repeats a published map with BBR and CUBIC |
 | `cliff` | part: searches the random loss at which BBR collapses |
 | `twin`, `twin_live`, `twin_shared` | `make twin`: path models of paths with known properties |

@@ -1,4 +1,4 @@
-"""Compares narrows with Linux, papers and BBR's cliff."""
+"""Compares narrows with stored cases of Linux, the engine `linux`, papers and BBR's cliff."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from validation import cliff, explained, linux, papers, report
+from narrows.reference import agreement as agreement_of_cases
+from narrows.reference import record
+from validation import agreement, cliff, explained, linux, papers, report
 from validation.asked import positive
 from validation.stored import HERE, Case, cases, missing
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 REPORT = HERE / "REPORT.md"
-PARTS = ("linux", "papers", "cliff")
+PARTS = ("linux", "engines", "recorded", "papers", "cliff")
+RECORDED = HERE / "reference"
+"""Cases of `narrows record-reference`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
-    parser.add_argument("--part", help="of linux,papers,cliff (default: all)")
+    parser.add_argument("--part", help="of linux,engines,recorded,papers,cliff (default: all)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=RECORDED,
+        help="directory of recorded cases, as of narrows record-reference "
+        "(default: validation/reference)",
+    )
     parser.add_argument("--only", help="families of the stored cases: A,D [default: all]")
     parser.add_argument("--cases", help="only cases called so: 'C-bbr-*,H-*'")
     parser.add_argument("--cc", help="only cases whose flows all use these: reno,cubic")
@@ -116,10 +127,17 @@ def _run(
     explanations: tuple[explained.Explanation, ...],
 ) -> report.Validation:
     todo = [case for case in wanted if linux.can_run(case)]
-    outcomes, maps, found, reason = None, None, None, None
+    outcomes, maps, found, reason, engines, recorded = None, None, None, None, None, None
     if "linux" in args.part:
         with _progress("stored cases", args.seeds * sum(case.cost for case in todo)) as done:
             outcomes = linux.play(todo, seeds=args.seeds, jobs=args.jobs, done=done)
+    if "engines" in args.part and (store := agreement.stored("linux")) is not None:
+        engines = agreement.compare([store], controls=False)
+    files = sorted(args.data.glob("*.txt")) if "recorded" in args.part else []
+    if files:
+        cases_ = [case for case in record.load(files) if linux.can_run(case)]
+        with _progress("recorded cases", args.seeds * sum(case.cost for case in cases_)) as done:
+            recorded = linux.play(cases_, seeds=args.seeds, jobs=args.jobs, done=done)
     if "papers" in args.part:
         with _progress("published maps", papers.cost(up_to_mbit=args.up_to)) as done:
             maps = papers.play(up_to_mbit=args.up_to, like=args.like, jobs=args.jobs, done=done)
@@ -135,6 +153,13 @@ def _run(
         left_out=tuple(case for case in wanted if not linux.can_run(case))
         if outcomes is not None
         else (),
+        engines=engines,
+        recorded=recorded,
+        left_unmeasured=tuple(
+            part
+            for part, of in (("engines", engines), ("recorded", recorded))
+            if part in args.part and of is None
+        ),
         maps=maps,
         cliff=found,
         cliff_left_out=reason,
@@ -198,19 +223,29 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
             f"for comparison: Linux against itself {own} of {known}, a full link {full}, "
             f"no traffic {nothing}"
         )
-    if v.left_out:
-        names = sorted({name for case in v.left_out for name in missing(case)})
-        out.print(f"left out: {', '.join(names)} ({len(v.left_out)} cases)", style="yellow")
-    if v.maps is not None and papers.can_run()[1]:
-        out.print(f"left out: {', '.join(papers.can_run()[1])} (the published map)", style="yellow")
-    if v.cliff_left_out:
-        out.print(f"left out: bbr (the cliff): {v.cliff_left_out}", style="yellow", markup=False)
+    for family in agreement_of_cases.families(v.recorded or ()):
+        out.print(report.family_words(family), markup=False)
+    for line in _left_out(v):
+        out.print(f"left out: {line}", style="yellow", markup=False)
     for criterion in v.criteria():
         style = "green" if criterion.met else "red"
         out.print(
             f"{report.in_words(criterion)}: {'met' if criterion.met else 'not met'}", style=style
         )
     out.print(f"{wall_s:.0f} s")
+
+
+def _left_out(v: report.Validation) -> Iterator[str]:
+    """Parts and cases that were not run, with the reason."""
+    if v.left_out:
+        names = sorted({name for case in v.left_out for name in missing(case)})
+        yield f"{', '.join(names)} ({len(v.left_out)} cases)"
+    for part in v.left_unmeasured:
+        yield f"{part}, because {report.UNMEASURED[part]}"
+    if v.maps is not None and papers.can_run()[1]:
+        yield f"{', '.join(papers.can_run()[1])} (the published map)"
+    if v.cliff_left_out:
+        yield f"bbr (the cliff): {v.cliff_left_out}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,14 @@
-"""Compares the simulator with live runs of this kernel's TCP, for each row of `agreement.toml`.
+"""Compares the engines on each row of `agreement.toml`.
 
-`make agree` runs all rows, which takes half an hour on an idle machine, and writes
-docs/reference/agreement.md. `python -m validation.agreement --only 'bbr-*'` repeats some rows. The
-result of each row is stored in `target/agreement`; `--resume` continues an interrupted run.
+`make agree` measures all rows with the engines `linux` and `live`, simulates them, and writes
+docs/reference/agreement.md. Rows of `linux` run on all cores; those of `live` take half an hour on
+an idle machine. `python -m validation.agreement --engines sim,linux --only 'bbr-*'` repeats some
+rows with one engine; `--engines sim` only simulates and writes the page. `--resume` continues an
+interrupted run.
+
+`agreement-linux.json` and `agreement-live.json` have the measured rows: the median of each metric,
+and its range over the runs. The verdict of a pair depends on nothing else. `python -m validation
+--part engines` compares the simulator with the rows of `linux`; it needs no kernel.
 """
 
 from __future__ import annotations
@@ -13,29 +19,43 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from narrows.errors import NarrowsError
+from narrows import __version__, _core
+from narrows.errors import EngineError, NarrowsError
 from narrows.host import agreement
 from narrows.host.agree import number
+from narrows.runs.engines import choose
+from narrows.storage.durable import replacing
 from validation.asked import positive
 from validation.stored import HERE, Json
 
 TABLE = HERE / "agreement.toml"
 PAGE = HERE.parent / "docs/reference/agreement.md"
-KEPT = HERE.parent / "target/agreement"
+REFERENCES = ("linux", "live")
+"""Engines whose runs are stored."""
 PART = 0.9
-"""Minimum share of the decided metrics that must agree."""
+"""Minimum share of the decided metrics of a pair that must agree."""
 OPEN = 0.1
-"""Maximum share of undecided metrics."""
+"""Maximum share of undecided metrics of a pair."""
+
+Pair = tuple[str, str]
 
 
 def table() -> Json:
     """The rows, each with its defaults."""
     found = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {name: found["defaults"] | row for name, row in found["row"].items()}
+
+
+PATH = frozenset(
+    {"rate", "rtt", "buffer", "queue", "policer", "loss", "jitter", "link", "reorder", "reverse",
+     "steps", "outages"}
+)  # fmt: skip
+"""Keys of a row that are keys of its path."""
 
 
 def quick() -> list[str]:
@@ -52,15 +72,13 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
     >>> made.ccs, made.tree["flow"][0]["count"], made.tree["path"]["buffer"]
     (['cubic'], 2, '1bdp')
     """
-    path = {
-        key: value
-        for key, value in row.items()
-        if key in {"rate", "rtt", "buffer", "queue", "policer", "loss"}
-    }
-    flows = []
+    path = {key: value for key, value in row.items() if key in PATH}
+    flows: list[Json] = []
     for sender in row["cc"]:
         count, _, cc = sender.rpartition(" ")
         flows.append({"cc": cc, "count": int(count or 1)})
+        if row.get("ecn"):
+            flows[-1]["ecn"] = True
     tree = {
         "title": name,
         "duration": f"{row['seconds']}s",
@@ -72,11 +90,11 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
 
 
 def run(name: str, row: Json, here: agreement.Machine, *, runs: int, seeds: int) -> Json:
-    """Runs a row with both engines, and simulates its negative control."""
+    """Runs a row with the simulator and live, and simulates its negative control."""
     what = scenario(name, row, here)
     sim = agreement.simulate(what, seeds=seeds)
     live, flagged = agreement.measure(what, runs=runs)
-    found = agreement.beside(what, sim, live, flagged).json() | {"runs": runs, "seeds": seeds}
+    found = agreement.beside(what, sim, live, flagged).json()
     if "control" in row:
         wrong = scenario(name, row | row["control"], here)
         apart = agreement.beside(what, agreement.simulate(wrong, seeds=seeds), live, flagged)
@@ -87,17 +105,236 @@ def run(name: str, row: Json, here: agreement.Machine, *, runs: int, seeds: int)
     return found
 
 
+@dataclass
+class Store:
+    """The measured rows of an engine.
+
+    Attributes:
+        engine: The engine.
+        machine: The kernel of the runs.
+        rows: For each row, its `scenario` in short, the number of `runs`, the messages of `flagged`
+            ones, and the `figures`: median and range of each metric.
+    """
+
+    engine: str
+    machine: agreement.Machine
+    rows: dict[str, Json]
+
+    def figures(self, name: str, row: Json) -> dict[str, list[float]] | None:
+        """The figures of a row; None if it was not measured, or if it is another scenario now."""
+        found = self.rows.get(name)
+        if found is None or found["scenario"] != words(row):
+            return None
+        figures: dict[str, list[float]] = found["figures"]
+        return figures
+
+    def save(self) -> None:
+        """Writes the file."""
+        head = {"engine": self.engine, "narrows": __version__, "machine": self.machine.json()}
+        rows = ",\n".join(
+            f"{json.dumps(name)}: {json.dumps(self.rows[name])}"
+            for name in table()
+            if name in self.rows
+        )
+        text = f'{json.dumps(head)[:-1]}, "rows": {{\n{rows}\n}}}}\n'
+        with replacing(HERE, f"agreement-{self.engine}.json") as part:
+            part.write_text(text, encoding="utf-8")
+
+
+def stored(engine: str) -> Store | None:
+    """The measured rows of an engine, if there are any."""
+    file = HERE / f"agreement-{engine}.json"
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text(encoding="utf-8"))
+    known = found["machine"]
+    ccs = tuple(known.get("ccs", ()))
+    here = agreement.Machine(
+        hz=known["hz"], like=known["like"], release=known["release"], ccs=ccs,
+        key=known.get("key", ""),
+    )  # fmt: skip
+    return Store(engine, here, found["rows"])
+
+
+def summary(runs: Sequence[Json]) -> dict[str, list[float]]:
+    """Median and range of each metric over runs."""
+    every = [agreement.figures(one) for one in runs]
+    found = {}
+    for label in every[0]:
+        values = sorted(one[label] for one in every)
+        half = len(values) // 2
+        middle = values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+        found[label] = [float(f"{x:.6g}") for x in (middle, values[-1] - values[0])]
+    return found
+
+
+def measure(store: Store, name: str, row: Json, *, runs: int) -> None:
+    """Runs a row with the engine of a store."""
+    what = scenario(name, row, store.machine)
+    flagged: list[str] = []
+    if store.engine == "linux":
+        found = agreement.emulate(what, choose("linux", store.machine.key), runs=runs)
+    else:
+        found, flagged = agreement.measure(what, runs=runs)
+    enough = len(found) >= agreement.LEAST_RUNS
+    store.rows[name] = {
+        "scenario": words(row),
+        "runs": len(found),
+        "flagged": flagged,
+        "figures": summary(found) if enough else {},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A metric of a row in a pair of engines; values are null if the metric was not measured."""
+
+    name: str
+    pair: Pair
+    figure: str
+    ours: float
+    reference: float
+    spread: float
+    tolerance: float
+    verdict: str
+
+
+def beside(
+    name: str, pair: Pair, what: agreement.Subject, ours: Json, reference: Json
+) -> Iterator[Compared]:
+    """The metrics of a pair of engines, from the median and range of each."""
+    path = _core.path_numbers(what.tree)
+    flows = sum(flow["count"] for flow in what.tree["flow"])
+    for label, (mine, _) in ours.items():
+        if reference and label not in reference:
+            continue  # Not measured.
+        median, spread = reference.get(label, (None, 0.0))
+        known = [] if median is None else [median - spread / 2, median, median + spread / 2]
+        verdict, middle, wide, own, tolerance = _core.compare_engines(
+            label.partition(" ")[0],
+            known,
+            [mine],
+            rate_mbit=path["rate_mbit"],
+            rtt_ms=path["rtts_ms"][0],
+            flows=flows,
+        )
+        yield Compared(
+            name=name, pair=pair, figure=label, ours=own, reference=middle, spread=wide,
+            tolerance=tolerance, verdict=verdict,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """All rows beside each other.
+
+    Attributes:
+        stores: The measured rows, by engine.
+        metrics: The compared metrics.
+        controls: For each engine, the metrics that reject the negative control of a row.
+    """
+
+    stores: dict[str, Store]
+    metrics: list[Compared]
+    controls: dict[str, dict[str, list[str]]]
+
+    def of(self, pair: Pair) -> list[Compared]:
+        """The metrics of a pair."""
+        return [one for one in self.metrics if one.pair == pair]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs that were compared."""
+        return [pair for pair in agreement.PAIRS if self.of(pair)]
+
+    def rows(self, engine: str) -> list[str]:
+        """The rows that were compared with an engine."""
+        return list(dict.fromkeys(one.name for one in self.of(("sim", engine))))
+
+    def met(self) -> bool:
+        """Whether, in each pair with the simulator, enough metrics agree, few enough are undecided,
+        and every negative control is rejected.
+        """
+        return all(
+            _enough(self.of(pair)) and all(self.controls[pair[1]].values())
+            for pair in self.pairs
+            if pair[0] == "sim"
+        )
+
+
+def _enough(metrics: Sequence[Compared]) -> bool:
+    of = Counter(one.verdict for one in metrics)
+    enough = of["agreed"] >= PART * (of["agreed"] + of["parted"])
+    return enough and of["undecided"] <= OPEN * sum(of.values())
+
+
+def compare(
+    stores: Sequence[Store], *, only: str = "*", seeds: int = agreement.SEEDS, controls: bool = True
+) -> Found:
+    """Simulates the measured rows and compares them."""
+    metrics: list[Compared] = []
+    rejected: dict[str, dict[str, list[str]]] = {store.engine: {} for store in stores}
+    for name, row in table().items():
+        if not fnmatchcase(name, only):
+            continue
+        seen = {}
+        for store in stores:
+            measured = store.figures(name, row)
+            if measured is None:
+                continue
+            seen[store.engine] = measured
+            what = scenario(name, row, store.machine)
+            pair = ("sim", store.engine)
+            sim = summary(agreement.simulate(what, seeds=seeds))
+            metrics += beside(name, pair, what, sim, measured)
+            if controls and "control" in row and measured:
+                wrong = scenario(name, row | row["control"], store.machine)
+                apart = summary(agreement.simulate(wrong, seeds=seeds))
+                rejected[store.engine][name] = [
+                    one.figure
+                    for one in beside(name, pair, what, apart, measured)
+                    if one.verdict == "parted"
+                ]
+        if set(REFERENCES) <= set(seen) and all(seen.values()):
+            metrics += beside(name, ("linux", "live"), what, seen["linux"], seen["live"])
+    return Found(
+        stores={store.engine: store for store in stores}, metrics=metrics, controls=rejected
+    )
+
+
+SECONDS = 10
+"""Duration of most rows, in s."""
+
+
+def _short(value: Any) -> str:  # noqa: ANN401 - a value of TOML
+    """A value of a row in short.
+
+    >>> _short({"kind": "codel", "ecn": True}), _short([{"at": "4s", "rate": "5Mbit"}])
+    ('codel ecn', '4s 5Mbit')
+    """
+    if isinstance(value, dict):
+        return " ".join(key if one is True else _short(one) for key, one in value.items())
+    return ", ".join(map(_short, value)) if isinstance(value, list) else str(value)
+
+
 def words(row: Json) -> str:
     """A row in short.
 
-    >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp"})
+    >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp",
+    ...     "seconds": 10})
     '2 cubic; 5Mbit, 9ms, fifo 1bdp'
     """
-    queue = row["queue"] if isinstance(row["queue"], str) else " ".join(row["queue"].values())
+    queue = _short(row["queue"])
     more = " ".join([queue, row["buffer"]] if "buffer" in row else [queue])
     for key in ("policer", "loss"):
         if key in row:
             more += f", {key} {row[key]['rate' if key == 'policer' else 'probability']}"
+    for key in sorted(PATH & set(row) - {"rate", "rtt", "buffer", "queue", "policer", "loss"}):
+        more += f", {key} {_short(row[key])}"
+    if row.get("ecn"):
+        more += ", ECN"
+    if row["seconds"] != SECONDS:
+        more += f", {row['seconds']} s"
     return f"{', '.join(row['cc'])}; {row['rate']}, {row['rtt']}, {more}"
 
 
@@ -115,119 +352,159 @@ UNITS = {
 }
 
 
-def _metric(metric: Json) -> str:
-    name = metric["figure"]
-    numbers = [_number(metric[key]) for key in ("sim", "live", "live_spread")]
-    return " | ".join(
-        [f"`{name}`", UNITS[name.partition(" ")[0]], *numbers, RESULTS[metric["verdict"]]]
-    )
+def _titled(pair: Pair) -> str:
+    """A pair of engines in a heading."""
+    return f"{pair[0]} and {pair[1]}"
 
 
-def _number(x: float | None) -> str:
-    """A value as text, or `-`."""
-    return "-" if x is None else number(x)
-
-
-def markdown(found: Json, here: agreement.Machine) -> str:
+def markdown(found: Found) -> str:
     """The page."""
     rows = table()
-    done = {name: found[name] for name in rows if name in found}
-    of = Counter(figure["verdict"] for one in done.values() for figure in one["figures"])
-    total = max(sum(of.values()), 1)
-    decided = max(of["agreed"] + of["parted"], 1)
-    flagged = sum(len(one["flagged"]) for one in done.values())
-    runs = sum(one["live_runs"] for one in done.values())
-    controls = {name: one["control"] for name, one in done.items() if "control" in one}
-    apart = sum(one["verdict"] == "parted" for one in controls.values())
-    absent = [name for name in rows if name not in done]
-    left_out = (
-        [f"**Not run: {len(absent)} of {len(rows)}**: {', '.join(absent)}.", ""] if absent else []
-    )
     lines = [
-        "# Agreement of simulation and live runs",
+        "# Agreement of the engines",
         "",
-        "This page compares the simulator with live runs of the same scenarios with this kernel's "
-        "TCP.",
-        "`make agree` runs the scenarios of "
-        "[validation/agreement.toml](../../validation/agreement.toml) and",
-        "writes it.",
+        "This page compares the simulator (`sim`) with the TCP of a Linux kernel in virtual time "
+        "(`linux`)",
+        "and with live runs of the TCP of a host (`live`). `make agree` runs the scenarios of",
+        "[validation/agreement.toml](../../validation/agreement.toml) and writes the page.",
         "",
-        "| | |",
-        "|---|---|",
-        f"| kernel of the live runs | Linux {here.release}, {here.hz} Hz |",
-        f"| hosts of the simulation | `{here.like}` |",
-        f"| scenarios | {len(done)} of {len(rows)} |",
-        f"| live runs | {runs} trusted by their self-check |",
-        f"| repeated live runs | {flagged} not trusted; no other run was repeated |",
-        "",
-        *left_out,
-        "| result | metrics | share |",
+        "| | linux | live |",
         "|---|---|---|",
-        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided metrics "
-        "|",
-        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided "
-        "metrics |",
-        f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all metrics |",
+    ]
+    measured = [found.stores.get(engine) for engine in REFERENCES]
+
+    def line(what: str, of: Any) -> str:  # noqa: ANN401 - a function of a store
+        cells = ["not measured" if store is None else of(store) for store in measured]
+        return f"| {what} | {' | '.join(cells)} |"
+
+    def counted(store: Store, key: str) -> int:
+        each = (store.rows[name] for name in found.rows(store.engine))
+        return sum(one["runs"] if key == "runs" else len(one["flagged"]) for one in each)
+
+    lines += [
+        line("kernel", lambda s: f"Linux {s.machine.release}, {s.machine.hz} Hz"),
+        line("hosts of the simulation", lambda s: f"`{s.machine.like}`, {s.machine.hz} Hz"),
+        line("scenarios", lambda s: f"{len(found.rows(s.engine))} of {len(rows)}"),
+        line("runs", lambda s: f"{counted(s, 'runs')}"),
+        line(
+            "repeated runs, not trusted by their self-check",
+            lambda s: f"{counted(s, 'flagged')}",
+        ),
         "",
-        f"Negative controls rejected: {apart} of {len(controls)}.",
+    ]
+    for store in filter(None, measured):
+        absent = [name for name in rows if name not in found.rows(store.engine)]
+        if absent:
+            lines += [
+                f"**Not measured with `{store.engine}`: {len(absent)} of {len(rows)}**: "
+                f"{', '.join(absent)}.",
+                "",
+            ]
+    heads = ("engines", "agreed", "disagreed", "undecided", "negative controls rejected")
+    lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for pair in found.pairs:
+        of = Counter(one.verdict for one in found.of(pair))
+        decided = max(of["agreed"] + of["parted"], 1)
+        controls = found.controls[pair[1]] if pair[0] == "sim" else {}
+        apart = f"{sum(map(bool, controls.values()))} of {len(controls)}" if controls else "–"
+        lines.append(
+            f"| {_titled(pair)} | {of['agreed']} ({100 * of['agreed'] / decided:.0f} % of the "
+            f"decided metrics) | {of['parted']} | {of['undecided']} | {apart} |"
+        )
+    lines += [
         "",
-        "A metric agrees if simulation and live runs differ by at most 10 %, or by an amount that "
-        "is",
+        "A metric agrees if the medians of two engines differ by at most 10 %, or by an amount "
+        "that is",
         "[too small to matter](../../core/src/metrics/engine_comparison.rs). It is undecided if "
-        "the live runs",
-        "differ from each other by more than 15 %.",
+        "the runs",
+        "of the second engine differ from each other by more than 15 %.",
         "",
         "## Disagreements",
         "",
-        *_listed(done, rows, "parted"),
+        *_listed(found, rows, "parted"),
         "",
         "## Undecided metrics",
         "",
-        *_listed(done, rows, "undecided"),
+        *_listed(found, rows, "undecided"),
         "",
         "## Negative controls",
         "",
-        "The live runs of a scenario are compared with the simulation of a different scenario.",
+        "The runs of a scenario are compared with the simulation of a different scenario.",
         "",
-        "| scenario | changed to | rejected by |",
-        "|---|---|---|",
+        "| scenario | changed to | rejected with linux by | rejected with live by |",
+        "|---|---|---|---|",
     ]
-    for name, control in controls.items():
-        told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**none**"
+    for name, row in rows.items():
+        if "control" not in row:
+            continue
+        cells = [
+            "not measured"
+            if (by := found.controls.get(engine, {}).get(name)) is None
+            else ", ".join(f"`{figure}`" for figure in by) or "**none**"
+            for engine in REFERENCES
+        ]
         wrong = ", ".join(
-            f"{k} {v if isinstance(v, str) else ' '.join(v)}"
-            for k, v in rows[name]["control"].items()
+            f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in row["control"].items()
         )
-        lines.append(f"| {name} | {wrong} | {told} |")
+        lines.append(f"| {name} | {wrong} | {' | '.join(cells)} |")
     lines += [
         "",
         "## Scenarios",
         "",
-        "| name | scenario | live runs | repeated |",
-        "|---|---|---|---|",
+        "| name | scenario | linux runs | live runs | repeated live runs |",
+        "|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} |"
-        for name, one in done.items()
-    ]
-    heads = [
-        "name",
-        "metric",
-        "unit",
-        "simulated, median",
-        "live, median",
-        "range of live runs",
-        "result",
-    ]
-    lines += ["", "## All metrics", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    lines += [
-        f"| {name} | {_metric(metric)} |" for name, one in done.items() for metric in one["figures"]
-    ]
-    kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
+    for name, row in rows.items():
+        ran = [
+            store.rows[name] if store and name in found.rows(store.engine) else None
+            for store in measured
+        ]
+        cells = ["–" if one is None else str(one["runs"]) for one in ran]
+        cells.append("–" if ran[1] is None else str(len(ran[1]["flagged"])))
+        lines.append(f"| {name} | {words(row)} | {' | '.join(cells)} |")
+    lines += ["", "## All metrics", "", *_metrics(found)]
+    live = found.stores.get("live")
+    flagged = [why for one in live.rows.values() for why in one["flagged"]] if live else []
+    kinds = Counter(_kind(reason) for reason in flagged)
     if kinds:
-        lines += ["", "## Reasons for repeated runs", ""]
+        lines += ["", "## Reasons for repeated live runs", ""]
         lines += [f"- {count} times: {kind}." for kind, count in kinds.most_common()]
     return "\n".join(lines) + "\n"
+
+
+def _metrics(found: Found) -> Iterator[str]:
+    """The table of all metrics, a column for each engine and each pair."""
+    heads = ["name", "metric", "unit", "sim", *found.stores]
+    heads += [f"range of {engine}" for engine in found.stores] + [*map(_titled, found.pairs)]
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    by: dict[tuple[str, str], dict[Pair, Compared]] = {}
+    for one in found.metrics:
+        by.setdefault((one.name, one.figure), {})[one.pair] = one
+    for (name, figure), pairs in by.items():
+        references = [pairs.get(("sim", engine)) for engine in found.stores]
+        sim = next(iter(pairs.values())).ours
+        cells = [name, f"`{figure}`", UNITS[figure.partition(" ")[0]], number(sim)]
+        cells += ["–" if one is None else number(one.reference) for one in references]
+        cells += ["–" if one is None else number(one.spread) for one in references]
+        cells += [RESULTS[pairs[pair].verdict] if pair in pairs else "–" for pair in found.pairs]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _listed(found: Found, rows: Json, verdict: str) -> list[str]:
+    told = [
+        "| name | scenario | engines | metric | first | second | range of the second | allowed "
+        "difference |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found.metrics:
+        if one.verdict == verdict:
+            cells = " | ".join(map(number, (one.ours, one.reference, one.spread, one.tolerance)))
+            told.append(
+                f"| {one.name} | {words(rows[one.name])} | {_titled(one.pair)} | `{one.figure}` | "
+                f"{cells} |"
+            )
+    return told if len(told) > 2 else ["None."]  # noqa: PLR2004
 
 
 _KINDS = {
@@ -246,37 +523,18 @@ def _kind(reason: str) -> str:
     return ", ".join(kind for words, kind in _KINDS.items() if words in reason) or reason
 
 
-def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
-    told = [
-        "| name | scenario | metric | simulated | live | range of live runs | allowed difference |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, one in done.items():
-        for f in one["figures"]:
-            if f["verdict"] == verdict:
-                cells = " | ".join(
-                    _number(f[key]) for key in ("sim", "live", "live_spread", "tolerance")
-                )
-                told.append(f"| {name} | {words(rows[name])} | `{f['figure']}` | {cells} |")
-    return told if len(told) > 2 else ["None."]  # noqa: PLR2004
-
-
-def met(found: Json) -> bool:
-    """Whether enough metrics agree, few enough are undecided, and every negative control is
-    rejected.
-    """
-    of = Counter(figure["verdict"] for one in found.values() for figure in one["figures"])
-    apart = all(one["control"]["verdict"] == "parted" for one in found.values() if "control" in one)
-    enough = of["agreed"] >= PART * (of["agreed"] + of["parted"])
-    return apart and enough and of["undecided"] <= OPEN * sum(of.values())
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rows and writes the page; returns 1 if a criterion is not met."""
     parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
     parser.add_argument("--only", default="*", help="pattern of row names: 'bbr-*'")
     parser.add_argument(
-        "--runs", type=positive, default=agreement.RUNS, help="live runs of each (default: 5)"
+        "--engines",
+        default="sim,linux,live",
+        help="engines to run (default: sim,linux,live); stored rows of the others remain",
+    )
+    parser.add_argument("--kernel", help="kernel of the engine linux (default: the newest)")
+    parser.add_argument(
+        "--runs", type=positive, default=agreement.RUNS, help="runs of each row (default: 5)"
     )
     parser.add_argument(
         "--seeds", type=positive, default=agreement.SEEDS, help="simulations of each (default: 15)"
@@ -287,48 +545,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [name for name in rows if fnmatchcase(name, args.only)]
     if not wanted:
         parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
+    engines = args.engines.split(",")
     try:
-        here = agreement.machine()
-        agreement.ready(
-            sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs})
-        )
+        on = agreement.machines(engines, args.kernel) if len(engines) > 1 else {}
+        if engines not in (["sim"], []) and not on:
+            raise EngineError(f"--engines {args.engines}: write sim, or sim,linux or sim,live")
+        if "live" in on:
+            each = (scenario(name, rows[name], on["live"]).ccs for name in wanted)
+            agreement.ready(sorted({cc for ccs in each for cc in ccs}))
     except NarrowsError as error:
         print(error, file=sys.stderr)
         return 2
-    KEPT.mkdir(parents=True, exist_ok=True)
-    if not args.resume:
-        for name in wanted:
-            (KEPT / f"{name}.json").unlink(missing_ok=True)
     try:
-        for place, name in enumerate(wanted, 1):
-            file = KEPT / f"{name}.json"
-            if file.exists():
-                continue
-            begin = time.monotonic()
-            one = run(name, rows[name], here, runs=args.runs, seeds=args.seeds)
-            file.write_text(json.dumps(one, indent=1), encoding="utf-8")
-            _tell(place, len(wanted), name, one, time.monotonic() - begin)
+        for engine in REFERENCES:
+            if engine in on:
+                _measure_all(engine, on[engine], wanted, args)
     except KeyboardInterrupt:
         print("stopped; --resume goes on", file=sys.stderr)
         return 130
-    finally:
-        found = {
-            name: json.loads(f.read_text(encoding="utf-8"))
-            for name in rows
-            if (f := KEPT / f"{name}.json").exists()
-        }
-        if found:
-            PAGE.write_text(markdown(found, here), encoding="utf-8")
-    return int(not met(found))
+    stores = [store for engine in REFERENCES if (store := stored(engine)) is not None]
+    found = compare(stores, seeds=args.seeds)
+    PAGE.write_text(markdown(found), encoding="utf-8")
+    return int(not found.met())
 
 
-def _tell(place: int, of: int, name: str, one: Json, took_s: float) -> None:
-    """Prints a line for each completed row."""
-    said: Any = Counter(figure["verdict"] for figure in one["figures"])
-    parts = [f"{said[v]} {v}" for v in ("agreed", "parted", "undecided") if said[v]]
-    control = f"; control {one['control']['verdict']}" if "control" in one else ""
-    flagged = f"; {len(one['flagged'])} flagged" if one["flagged"] else ""
-    print(f"{place}/{of} {name}: {', '.join(parts)}{control}{flagged} ({took_s:.0f} s)", flush=True)
+def _measure_all(
+    engine: str, here: agreement.Machine, wanted: Sequence[str], args: argparse.Namespace
+) -> None:
+    """Measures rows with an engine; each one is stored when it is complete."""
+    rows = table()
+    store = stored(engine) or Store(engine, here, {})
+    if store.machine != here:
+        # Rows of one file are those of one kernel.
+        store = Store(engine, here, {} if replace(store.machine, ccs=()) != replace(here, ccs=())
+                      else store.rows)  # fmt: skip
+    for place, name in enumerate(wanted, 1):
+        if args.resume and store.figures(name, rows[name]):
+            continue
+        begin = time.monotonic()
+        measure(store, name, rows[name], runs=args.runs)
+        store.save()
+        flagged = len(store.rows[name]["flagged"])
+        told = f"; {flagged} flagged" if flagged else ""
+        print(
+            f"{engine} {place}/{len(wanted)} {name}: {store.rows[name]['runs']} runs{told} "
+            f"({time.monotonic() - begin:.0f} s)",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

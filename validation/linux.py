@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
-from narrows import _core
-from narrows.runs.parallel import everywhere
-from narrows.runs.run import Progress
-from validation.stored import Case, Json, Verdict, judge, missing, value
+from narrows.reference.agreement import Outcome as AnyOutcome
+from narrows.reference.agreement import can_run, itself, play
+from validation.stored import Case, Json, judge, value
+
+__all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
+
+Outcome: TypeAlias = AnyOutcome[Case]
+"""A stored case that was run."""
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "python/narrows/_evidence.json"
 """Results of the Rust test of the same cases."""
@@ -24,24 +27,6 @@ BELOW_LINUX = 0.05
 
 USUAL_MS = 5.0
 """Queueing delay of a queue discipline, in ms: CoDel's target."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """A case that was run.
-
-    Attributes:
-        case: The case.
-        verdicts: One for each compared metric.
-    """
-
-    case: Case
-    verdicts: tuple[Verdict, ...]
-
-    @property
-    def agrees(self) -> bool:
-        """Whether every compared metric agrees."""
-        return all(v.agrees for v in self.verdicts)
 
 
 def headline(outcomes: Sequence[Outcome]) -> str:
@@ -59,55 +44,6 @@ def exact() -> tuple[str, dict[str, float]]:
     """The result of the Rust test: its headline, and the share of agreeing metrics of each case."""
     found = json.loads(EVIDENCE.read_text(encoding="utf-8"))
     return found["headline"], {case["case"]: case["agreement"] for case in found["cases"]}
-
-
-def can_run(case: Case) -> bool:
-    """Whether this version has all congestion controls and the queue discipline of the case."""
-    return not missing(case)
-
-
-def play(
-    todo: Sequence[Case],
-    *,
-    seeds: int,
-    jobs: int | None = None,
-    done: Callable[[float], object] = lambda _: None,
-) -> list[Outcome]:
-    """Runs the cases with so many seeds each; `done` receives the cost of each finished run."""
-
-    def one(job: tuple[Case, int], keep_on: Progress) -> list[float]:
-        case, seed = job
-        text = _core.run_toml(
-            case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on
-        ).json()
-        run: Json = json.loads(text)
-        return [value(run, figure) for figure in case.compared]
-
-    pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
-    found = everywhere(
-        pairs, one, cost=lambda job: job[0].cost, done=lambda job: done(job[0].cost), jobs=jobs
-    )
-    return [_outcome(case, found[i * seeds : (i + 1) * seeds]) for i, case in enumerate(todo)]
-
-
-def _outcome(case: Case, by_seed: Sequence[Sequence[float]]) -> Outcome:
-    ours = [statistics.median(values) for values in zip(*by_seed, strict=True)]
-    return Outcome(
-        case=case,
-        verdicts=tuple(judge(case, f, x) for f, x in zip(case.compared, ours, strict=True)),
-    )
-
-
-def itself(case: Case) -> bool | None:
-    """Whether the last recorded run agrees with the others; None if there are less than two others.
-
-    A metric that the last run does not have is not compared, for example the first seconds of a run
-    that started later.
-    """
-    if case.recorded <= 2:  # noqa: PLR2004
-        return None
-    whole = [f for f in case.compared if len(f.runs) == case.recorded]
-    return all(judge(case, f, f.runs[-1], f.runs[:-1]).agrees for f in whole)
 
 
 def naive(case: Case) -> dict[str, bool]:

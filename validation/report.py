@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import statistics
 from collections import defaultdict
@@ -9,12 +10,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
+from narrows.reference import agreement as of_cases
+from narrows.reference.agreement import Outcome as AnyOutcome
+from narrows.reference.stored import Case as AnyCase
 from narrows.reproduce.published import Criterion, Result
 from narrows.teach.demo import short
+from validation import agreement, linux, papers
 from validation import cliff as cliffs
-from validation import linux, papers
 from validation.explained import Explanation
 from validation.stored import Case, Json, missing
+
+ENGINES = "agree"
+"""Beginning of the names of cases of the engine `linux`."""
+
+RELATIVE = 0.9
+"""Minimum share of agreeing cases of a recorded family, relative to that of Linux with itself."""
+
+UNMEASURED = {
+    "engines": "no row is measured; write make agree",
+    "recorded": "the directory has no cases; write narrows record-reference --out DIR",
+}
+"""Reasons why a part was left out."""
 
 WORST = 12
 """Maximum number of the worst metrics on the terminal."""
@@ -30,6 +46,9 @@ class Validation:
         outcomes: Results of the stored cases.
         left_out: Stored cases with a congestion control or a queue discipline that this version
             does not have.
+        engines: The simulator compared with stored runs of the engine `linux`.
+        recorded: Results of the cases of `narrows record-reference`.
+        left_unmeasured: Parts without measured values.
         maps: Results of the published sets.
         cliff: The cliffs, by gain.
         cliff_left_out: The reason if the cliffs could not be run.
@@ -40,6 +59,9 @@ class Validation:
     seeds: int
     outcomes: list[linux.Outcome] | None = None
     left_out: tuple[Case, ...] = ()
+    engines: agreement.Found | None = None
+    recorded: list[AnyOutcome[AnyCase]] | None = None
+    left_unmeasured: tuple[str, ...] = ()
     maps: list[papers.Maps] | None = None
     cliff: list[cliffs.Cliff] | None = None
     cliff_left_out: str | None = None
@@ -49,12 +71,27 @@ class Validation:
         """The disagreements of all parts, the worst first."""
         found = [
             papers.Off(case=v.case.name, figure=v.figure.label, published=v.linux, ours=v.ours)
-            for outcome in self.outcomes or ()
+            for outcome in (*(self.outcomes or ()), *(self.recorded or ()))
             for v in outcome.verdicts
             if not v.agrees
         ]
+        found += self.apart()
         found += [off for maps in self.maps or () for off in papers.disagreements(maps)]
         return sorted(found, key=lambda d: -d.off)
+
+    def apart(self) -> list[papers.Off]:
+        """Metrics in which the simulator and the engine `linux` disagree."""
+        every = self.engines.of(("sim", "linux")) if self.engines else []
+        return [
+            papers.Off(
+                case=f"{ENGINES}-{one.name}",
+                figure=one.figure,
+                published=one.reference,
+                ours=one.ours,
+            )
+            for one in every
+            if one.verdict == "parted"
+        ]
 
     def explanation(self, off: papers.Off) -> Explanation | None:
         """The explanation of a disagreement, if there is one."""
@@ -65,6 +102,8 @@ class Validation:
         ran = {o.case.family for o in self.outcomes or ()} | (
             {"P"} if self.maps is not None else set()
         )
+        ran |= {o.case.family for o in self.recorded or ()}
+        ran |= {ENGINES} if self.engines is not None else set()
         asked = [e for e in self.explanations if e.case.partition("-")[0] in ran]
         return [
             e for e in asked if not any(e.covers(d.case, d.figure) for d in self.disagreements())
@@ -88,6 +127,19 @@ class Validation:
                         met=ours_pct >= linux_pct - 100 * linux.BELOW_LINUX,
                     )
                 )
+        if self.engines is not None:
+            every = self.engines.of(("sim", "linux"))
+            apart = self.apart()
+            unexplained = sum(self.explanation(off) is None for off in apart)
+            found.append(
+                Simple(
+                    text="no unexplained disagreement with the engine linux: "
+                    f"{sum(one.verdict == 'agreed' for one in every)} metrics agree, {len(apart)} "
+                    f"disagree ({unexplained} unexplained)",
+                    met=not unexplained,
+                )
+            )
+        found += [self._family(one) for one in of_cases.families(self.recorded or ())]
         found += [criterion for maps in self.maps or () for criterion in papers.criteria(maps)]
         for c in self.cliff or ():
             where = "nowhere" if c.found is None else f"at {100 * c.found:.1f} %"
@@ -95,6 +147,34 @@ class Validation:
             whose = "as in Linux" if c.detection else f"of gain {c.gain:g} alone"
             found.append(Simple(text=f"BBR's cliff {whose}: {where}, {wanted}", met=c.met))
         return found
+
+    def _family(self, one: of_cases.Family) -> Simple:
+        """The criterion of a family of recorded cases."""
+        apart = [
+            outcome
+            for outcome in self.recorded or ()
+            if outcome.case.family == one.name and not outcome.agrees
+        ]
+        unexplained = [
+            outcome
+            for outcome in apart
+            if any(
+                self.explanation(
+                    papers.Off(
+                        case=v.case.name, figure=v.figure.label, published=v.linux, ours=v.ours
+                    )
+                )
+                is None
+                for v in outcome.verdicts
+                if not v.agrees
+            )
+        ]
+        enough = one.relative is None or one.relative >= RELATIVE
+        return Simple(
+            text=f"{family_words(one)} (at least {RELATIVE:.0%} of Linux's own share, or every "
+            "disagreement explained)",
+            met=enough or not unexplained,
+        )
 
     def places(self) -> list[tuple[str, list[linux.Outcome]]]:
         """The stored cases on the grid and off it; each only if there are any."""
@@ -118,6 +198,12 @@ class Validation:
                 "itself": dict(zip(("agree", "known"), linux_itself(self.outcomes), strict=True)),
                 "figures": [v.json() for o in self.outcomes for v in o.verdicts],
             },
+            "engines": None
+            if self.engines is None
+            else [dataclasses.asdict(one) for one in self.engines.metrics],
+            "recorded": None
+            if self.recorded is None
+            else [one.json() for one in of_cases.families(self.recorded)],
             "papers": [papers.document(maps) for maps in self.maps] if self.maps else None,
             "cliff": [c.json() for c in self.cliff] if self.cliff else None,
             "unexplained": [
@@ -147,6 +233,18 @@ def in_words(criterion: Criterion | Simple) -> str:
     return f"{criterion.name}: {criterion.agree} of {criterion.cells} ({criterion.needed} needed)"
 
 
+def family_words(one: of_cases.Family) -> str:
+    """A family of recorded cases in a line.
+
+    >>> family_words(of_cases.Family(name="fifo", cases=24, agree=23, itself=24, known=24))
+    'fifo: 23 of 24 recorded cases agree; Linux agrees with itself in 24 of 24'
+    """
+    return (
+        f"{one.name}: {one.agree} of {one.cases} recorded cases agree; Linux agrees with itself in "
+        f"{one.itself} of {one.known}"
+    )
+
+
 def linux_itself(outcomes: Iterable[linux.Outcome]) -> tuple[int, int]:
     """The number of cases in which Linux agrees with itself, and of those for which it is known."""
     known = [x for o in outcomes if (x := linux.itself(o.case)) is not None]
@@ -163,6 +261,7 @@ def markdown(v: Validation) -> str:
     parts = [_head(v)]
     if v.outcomes is not None:
         parts += [_families(v), _figures(v.outcomes)]
+    parts.append(_engines(v))
     parts.append(_disagreements(v))
     parts += [_maps(maps) for maps in v.maps or ()]
     parts.append(_cliff(v))
@@ -265,6 +364,26 @@ def _figures(outcomes: Sequence[linux.Outcome]) -> str:
             by[verdict.figure.kind].append(verdict.agrees)
     rows = [(kind, f"{sum(good)} of {len(good)}") for kind, good in sorted(by.items())]
     return "### Agreement by metric\n\n" + _table("lr", ("metric", "agree"), rows)
+
+
+def _engines(v: Validation) -> str:
+    """The rows of `agreement.toml`, by metric."""
+    if v.engines is None:
+        return ""
+    store = v.engines.stores["linux"]
+    by: dict[str, list[str]] = defaultdict(list)
+    for one in v.engines.of(("sim", "linux")):
+        by[one.figure.partition(" ")[0]].append(one.verdict)
+    rows = [
+        (kind, *(of.count(verdict) for verdict in ("agreed", "parted", "undecided")))
+        for kind, of in sorted(by.items())
+    ]
+    return (
+        "## The engine linux\n\n"
+        f"{len(v.engines.rows('linux'))} scenarios, Linux {store.machine.release} in virtual time; "
+        "[the scenarios and all\nvalues](../docs/reference/agreement.md).\n\n"
+        + _table("lr", ("metric", "agree", "disagree", "undecided"), rows)
+    )
 
 
 def _disagreements(v: Validation) -> str:

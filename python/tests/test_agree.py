@@ -1,4 +1,4 @@
-"""Both engines side by side: what is compared, what is repeated, what is undecided; and what a
+"""Engines side by side: what is compared, what is repeated, what is undecided; and what a
 machine can do.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from conftest import ROOT, TINY, Cli
 
 from narrows import _core
 from narrows import cli as command
+from narrows.errors import EngineError
 from narrows.host import agreement as agree
+from narrows.host import command as host
 from narrows.host import doctor
 from narrows.host.live import HOST
+from narrows.kernel import store
 
 sys.path.insert(0, str(ROOT))
 
@@ -117,7 +121,10 @@ def test_the_command_says_where_they_part(
     assert "metrics agree" in done.output
     told = json.loads(CliRunner().invoke(command.main, [*asked, "--json"]).stdout)
     assert told["counts"]["parted"] == code
-    assert told["scenarios"][0]["live_runs"] == 3
+    (scenario,) = told["scenarios"]
+    assert (scenario["pairs"][0]["engines"], scenario["pairs"][0]["runs"]) == (["sim", "live"], 3)
+    assert {"sim", "live", "verdict"} <= set(scenario["figures"][0])
+    assert told["machines"] == {"live": HERE.json()}
 
 
 def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(
@@ -128,6 +135,117 @@ def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(
     done = cli("agree", tiny, wrong)
     assert (done.returncode, done.stdout) == (2, "")
     assert "write: rtt" in done.stderr
+
+
+def emulated(wrong: float) -> Callable[..., list[dict[str, Any]]]:
+    """The runs of a kernel whose goodput is wrong by this factor."""
+
+    def emulate(
+        _what: agree.Subject, _kernel: object, *, runs: int, progress: Callable[[float], object]
+    ) -> list[dict[str, Any]]:
+        found = [sim(seed) for seed in range(1, runs + 1)]
+        for run in found:
+            for flow in run["flows"]:
+                flow["goodput_mbit"] *= wrong
+        progress(1.0)
+        return found
+
+    return emulate
+
+
+KERNEL = agree.Machine(hz=1000, like="linux-6.12", release="6.12.9", key="0123456789abcdef")
+
+
+@pytest.mark.parametrize(("wrong", "code"), [(1.0, 0), (0.5, 1)])
+def test_three_engines_are_compared_in_pairs(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, wrong: float, code: int
+) -> None:
+    on = {"sim": KERNEL, "linux": KERNEL, "live": HERE}
+    monkeypatch.setattr(agree, "emulate", emulated(wrong))
+    monkeypatch.setattr(agree, "choose", lambda *_: None)
+    monkeypatch.setattr(agree, "once", lambda _what, seed, _progress: sim(seed))
+    monkeypatch.setattr(host, "machines", lambda engines, _kernel: {n: on[n] for n in engines})
+    monkeypatch.setattr(agree, "ready", lambda _ccs: None)
+    asked = ["agree", str(tiny), "--engines", "sim,linux,live", "--runs", "3", "--seeds", "3"]
+    done = CliRunner().invoke(command.main, asked)
+    assert done.exit_code == code, done.output
+    assert done.output.count("metrics agree") == 3
+    assert "sim and linux: " in done.output
+    told = json.loads(CliRunner().invoke(command.main, [*asked, "--json"]).stdout)
+    by_pair = {name: of["parted"] for name, of in told["pairs"].items()}
+    assert by_pair == {"sim-linux": code, "sim-live": 0, "linux-live": code}
+    (goodput,) = [f for f in told["scenarios"][0]["figures"] if f["figure"] == "goodput_mbit"]
+    assert goodput["linux"] == pytest.approx(wrong * goodput["live"])
+
+
+@pytest.mark.parametrize(
+    ("engines", "kernel", "said"),
+    [
+        (["sim"], None, "a comparison needs two engines; write sim,linux"),
+        (["sim", "ns3"], None, "--engines ns3: no such engine; write sim, linux, live"),
+        (["sim", "live"], "6.12", "--kernel 6.12: this option requires --engines sim,linux"),
+        (["sim", "linux"], "6.12", "--kernel 6.12: this kernel is not built"),
+    ],
+)
+def test_wrong_engines_are_errors(
+    engines: list[str],
+    kernel: str | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(EngineError, match=said):
+        agree.machines(engines, kernel)
+
+
+@pytest.mark.parametrize(
+    ("release", "like"), [("6.12.117", "6.12"), ("5.17.1", "5.15"), ("4.4.1", "4.15")]
+)
+def test_a_kernel_follows_the_newest_rules_that_are_not_newer(release: str, like: str) -> None:
+    kernel = store.Kernel(
+        name="x", release=release, key="0" * 16, configuration="", source="", origin="",
+        patches={}, build_s=0,
+    )  # fmt: skip
+    assert agree.of_kernel(kernel).like == f"linux-{like}"
+
+
+def test_wifi_is_refused_by_name_beside_a_kernel() -> None:
+    text = (ROOT / "scenarios/wifi/three-stations.toml").read_text(encoding="utf-8")
+    tree = _core.toml_to_tree(text, "three")
+    agree.check(tree, "three", {"live": HERE})
+    with pytest.raises(EngineError, match=r"three: wifi: .* write --engines sim,live"):
+        agree.check(tree, "three", {"linux": KERNEL})
+
+
+def test_the_table_covers_disciplines_policers_and_marks() -> None:
+    rows = agreement.table()
+    assert len(rows) >= 40
+    assert sum("policer" in row for row in rows.values()) >= 4
+    assert sum(bool(row.get("ecn")) for row in rows.values()) >= 4
+    kinds = {row["queue"] if isinstance(row["queue"], str) else row["queue"]["kind"]
+             for row in rows.values()}  # fmt: skip
+    assert kinds >= {"fifo", "codel", "fq_codel", "pie", "fq_pie", "cake", "red", "choke", "sfq"}
+
+
+def test_stored_rows_are_compared_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"tiny": agreement.table()["cubic-2bdp"] | {"seconds": 2}}
+    monkeypatch.setattr(agreement, "table", lambda: rows)
+    what = agreement.scenario("tiny", rows["tiny"], KERNEL)
+    figures = agreement.summary(agree.simulate(what, seeds=3))
+    row = {"scenario": agreement.words(rows["tiny"]), "runs": 3, "flagged": [], "figures": figures}
+    linux = agreement.Store("linux", KERNEL, {"tiny": row})
+    live = agreement.Store("live", HERE, {"tiny": row})
+    found = agreement.compare([linux, live], seeds=3)
+    assert found.pairs == [("sim", "linux"), ("sim", "live"), ("linux", "live")]
+    assert {one.verdict for one in found.of(("sim", "linux"))} <= {"agreed", "undecided"}
+    assert found.controls["linux"]["tiny"]
+    page = agreement.markdown(found)
+    assert "| sim | linux | live | range of linux | range of live | sim and linux |" in page
+    assert "Linux 6.12.9, 1000 Hz | Linux 6.12.1, 250 Hz" in page
+    # Another scenario of this name is not compared with the stored row.
+    rows["tiny"] = rows["tiny"] | {"rate": "9Mbit"}
+    assert not agreement.compare([linux, live], seeds=3).metrics
 
 
 def test_every_row_of_the_table_is_a_scenario_and_every_control_is_one() -> None:

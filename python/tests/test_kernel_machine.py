@@ -16,6 +16,11 @@ from conftest import LONG, NARROWS, TINY, Cli, until
 import narrows as nw
 from narrows.errors import EngineError
 from narrows.kernel import store
+from narrows.reference import agreement, record
+from narrows.reference.families import Family, families
+from narrows.runs import engines
+from narrows.runs.run import Engine
+from narrows.sweeps.sweeping import sweep
 
 NEAR_ENOUGH = 0.1
 """The simulator and the kernel may differ by this."""
@@ -92,11 +97,43 @@ def test_what_the_kernel_cannot_do_is_refused_by_name(tmp_path: Path, cli: Cli) 
     assert "kernels do not support xcp" in done.stderr
 
 
-def test_ctrl_c_ends_the_machine(tmp_path: Path, kernel: store.Kernel) -> None:
-    file = tmp_path / "long.toml"
-    file.write_text(LONG, encoding="utf-8")
+def test_a_sweep_keeps_the_runs_of_each_engine(tiny: Path, kernel: store.Kernel) -> None:
+    over = {"flow.cc": ["reno", "cubic"]}
+    into = tiny.with_name("results")
+    both: tuple[Engine, ...] = ("sim", "linux")
+    rows = [
+        row
+        for engine in both
+        for row in sweep(tiny, over, into=into, engine=engine).run().to_pylist()
+    ]
+    assert [(row["engine"], row["kernel_key"]) for row in rows[::2]] == [
+        ("sim", None), ("sim", None), ("linux", kernel.key), ("linux", kernel.key),
+    ]  # fmt: skip
+    sim, linux = (sum(row["goodput_mbit"] for row in of) for of in (rows[2:4], rows[6:8]))
+    assert linux == pytest.approx(sim, rel=NEAR_ENOUGH)
+
+
+def test_a_recorded_case_agrees(tmp_path: Path, kernel: store.Kernel) -> None:
+    tree = families()["fifo"].cases["fifo-reno-10-20-1"] | {"duration": "4s"}
+    family = Family(name="fifo", about="one case", cases={"fifo-short": tree})
+    chosen = engines.choose("linux")
+    done = record.record({"fifo": family}, chosen, kernel, tmp_path / "r")
+    assert (done.recorded, done.failed) == (1, {})
+    cases = record.load(done.files)
+    assert cases[0].recorded == 3
+    (outcome,) = agreement.play(cases, seeds=3)
+    assert outcome.agrees, [verdict.json() for verdict in outcome.verdicts if not verdict.agrees]
+
+
+@pytest.mark.parametrize("words", [["run", "long.toml"], ["sweep", "sweep.toml", "--jobs", "2"]])
+def test_ctrl_c_ends_the_machine(tmp_path: Path, kernel: store.Kernel, words: list[str]) -> None:
+    (tmp_path / "long.toml").write_text(LONG, encoding="utf-8")
+    text = 'scenario = "long.toml"\n[over]\n"flow.cc" = ["reno", "cubic"]\n'
+    (tmp_path / "sweep.toml").write_text(text, encoding="utf-8")
+    files = {"long.toml", "sweep.toml", "sweep-results"}
     child = subprocess.Popen(
-        [NARROWS, "run", file, "--engine", "linux"],
+        [NARROWS, *words, "--engine", "linux"],
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"TMPDIR": str(tmp_path)},
@@ -121,4 +158,4 @@ def test_ctrl_c_ends_the_machine(tmp_path: Path, kernel: store.Kernel) -> None:
             break
         time.sleep(0.02)
     assert not machines()
-    assert [p.name for p in tmp_path.iterdir()] == ["long.toml"]
+    assert {p.name for p in tmp_path.iterdir()} <= files

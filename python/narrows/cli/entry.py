@@ -110,7 +110,11 @@ COMMANDS = {
         ),
         "agree": (
             "narrows.host.command:agree",
-            "Compare simulated and live results of scenarios",
+            "Compare the results of several engines",
+        ),
+        "record-reference": (
+            "narrows.reference.command:record_reference",
+            "Record reference cases of a kernel",
         ),
     },
     "Learn": {

@@ -12,6 +12,7 @@ import click
 from narrows.cli.command import option
 from narrows.cli.outputs import Picture
 from narrows.errors import NarrowsError
+from narrows.runs.run import ENGINES
 from narrows.storage import output
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,33 @@ plot_option = option(
     type=Picture(),
     help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
+
+
+def engine_option(what: str = "Engine of all runs") -> Callable[[F], F]:
+    """Declares `--engine` and `--kernel`; `check_kernel` checks both."""
+
+    def declare(function: F) -> F:
+        kernel = option(
+            "--kernel",
+            group="Simulation",
+            metavar="NAME",
+            show_default="the newest built kernel",
+            help="Kernel of --engine linux; narrows kernel list prints the names",
+        )
+        engine = option(
+            "--engine", group="Simulation", type=click.Choice(ENGINES), default="sim", help=what
+        )
+        return engine(kernel(function))
+
+    return declare
+
+
+def check_kernel(engine: str, kernel: str | None) -> None:
+    """Checks that `--kernel` has an engine that uses it."""
+    if kernel is not None and engine != "linux":
+        raise click.BadParameter("this option requires --engine linux", param_hint="--kernel")
+
+
 report_option = option(
     "--report",
     "page",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -11,6 +13,8 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     SEED,
+    check_kernel,
+    engine_option,
     figure_options,
     files_option,
     json_option,
@@ -26,11 +30,12 @@ from narrows.render import words
 from narrows.render.latex import document
 from narrows.render.plot import about, compare_plot, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
-from narrows.render.report import compare_report, name, unique
+from narrows.render.report import compare_report, unique
 from narrows.render.style import Style
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
-from narrows.runs.run import run as run_scenario
+from narrows.runs.engines import EngineChoice, choose
+from narrows.runs.run import Engine, Run
 from narrows.storage import output
 
 
@@ -57,6 +62,7 @@ from narrows.storage import output
     show_default="the seeds of the scenarios",
     help="Seed of all random numbers",
 )
+@engine_option("Engine of the runs of scenarios")
 @seeds_option("Run each scenario with the same N seeds and compare means with 95 % intervals")
 @plot_option
 @report_option
@@ -66,6 +72,8 @@ from narrows.storage import output
 def compare(  # noqa: PLR0917 - Click calls it by keyword
     files: tuple[str, ...],
     seed: int | None,
+    engine: str,
+    kernel: str | None,
     seeds: int | None,
     as_json: bool,
     plot: str | None,
@@ -80,16 +88,26 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
     side by side; with --seeds, each scenario is compared with the first one.
     """
+    check_kernel(engine, kernel)
     if latex is not None and seeds is None:
         raise click.BadParameter("requires scenarios and --seeds", param_hint="--latex")
     if are_measurements(files):
-        if seeds is not None:
-            raise click.BadParameter("is for scenarios; omit it", param_hint="--seeds")
+        for word, given in {"--engine": engine != "sim", "--seeds": seeds is not None}.items():
+            if given:
+                raise click.BadParameter("is for scenarios; omit it", param_hint=word)
         compare_measurements(files, plot=plot, page=page, as_json=as_json, style=style)
         return
     if seeds is not None:
         _replicated(
-            files, seed, seeds, as_json=as_json, plot=plot, page=page, latex=latex, style=style
+            files,
+            seed,
+            seeds,
+            engine=choose(cast("Engine", engine), kernel),
+            as_json=as_json,
+            plot=plot,
+            page=page,
+            latex=latex,
+            style=style,
         )
         return
     if as_json:
@@ -98,10 +116,11 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
         )
 
     runs = []
+    chosen = choose(cast("Engine", engine), kernel)
     for file in files:
         with ProgressBar(quiet=False) as bar:
             runs.append(
-                run_scenario(file, seed=seed, **samples_for(None, plot, page, None), progress=bar)
+                chosen.run(file, seed=seed, **samples_for(None, plot, page, None), progress=bar)
             )
     titles = [name(done) for done in runs]
     # Copies of one scenario have its title; their files have names.
@@ -115,20 +134,20 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
         if page is not None:
             with attempt():
                 compare_report(runs, page, names=names)
-        for called, done in zip(names, runs, strict=True):
-            echo(one_line(f"{called}: {words.sentence(done.json)}"))
-            for notice in done.json.get("notices", []):
-                echo(one_line(f"{called}: note: {notice}"))
-            if plot == IN_TERMINAL:
-                print_sketch(done)
-        if len(runs) > 1:
-            echo(
-                one_line(
-                    words.comparison(
-                        [(called, done.json) for called, done in zip(names, runs, strict=True)]
-                    )
-                )
-            )
+        _print_runs(names, runs, sketched=plot == IN_TERMINAL)
+
+
+def _print_runs(names: Sequence[str], runs: Sequence[Run], *, sketched: bool) -> None:
+    """Prints the runs, and their comparison if there are several."""
+    for called, done in zip(names, runs, strict=True):
+        echo(one_line(f"{called}: {words.sentence(done.json)}"))
+        for notice in done.json.get("notices", []):
+            echo(one_line(f"{called}: note: {notice}"))
+        if sketched:
+            print_sketch(done)
+    if len(runs) > 1:
+        compared = [(called, done.json) for called, done in zip(names, runs, strict=True)]
+        echo(one_line(words.comparison(compared)))
 
 
 def _replicated(
@@ -136,6 +155,7 @@ def _replicated(
     seed: int | None,
     seeds: int,
     *,
+    engine: EngineChoice,
     as_json: bool,
     plot: str | None,
     page: str | None,
@@ -169,6 +189,8 @@ def _replicated(
                     file,
                     seeds=seeds,
                     seed=seed,
+                    engine=engine.name,
+                    kernel=engine.kernel,
                     sample_interval="off" if plot is None else "pictures",
                     progress=bar,
                 )
@@ -197,6 +219,7 @@ def _replicated(
                     "before": names[0],
                     "seed": found[0].seed,
                     "seeds": seeds,
+                    **engine.json(),
                     "level": LEVEL,
                     "after": {
                         name_: {one.metric: one.json() for one in each} for name_, each in compared

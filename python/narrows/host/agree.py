@@ -1,60 +1,84 @@
-"""`narrows agree`: both engines side by side, for a person or a program."""
+"""`narrows agree`: the engines side by side, for a person or a program."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from narrows import __version__
 from narrows.host import agreement as engines
 from narrows.render.terminal import console, echo
 from narrows.runs.run import Progress
+from narrows.storage.text import name_of
 
 
 def command(
-    files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress
+    files: Sequence[str],
+    *,
+    on: Mapping[str, engines.Machine],
+    runs: int,
+    seeds: int,
+    as_json: bool,
+    quiet: bool,
+    progress: Progress,
 ) -> bool:
-    """Runs all of them and prints what comes out, each when it is there: is everything decided the
-    same?
+    """Runs all scenarios and prints each result when it is complete; returns whether no metric
+    disagrees and at least one agrees.
     """
-    here = engines.machine()
     # Every mistake before the first of many minutes.
-    subjects = [engines.load(file, here) for file in files]
-    engines.ready(sorted({cc for what in subjects for cc in what.ccs}))
+    trees = [engines.load(file, on) for file in files]
+    if "live" in on:
+        subjects = [engines.of_tree(tree, "", on["live"]) for tree in trees]
+        engines.ready(sorted({cc for what in subjects for cc in what.ccs}))
 
     def progress_of(number: int) -> Callable[[float], object]:
-        return lambda part: progress(number + part, len(subjects))
+        return lambda part: progress(number + part, len(trees))
 
     outcomes = []
-    for number, what in enumerate(subjects):
-        done = engines.agree(what, runs=runs, seeds=seeds, progress=progress_of(number))
+    for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
+        done = engines.agree(
+            tree, name_of(file), on, runs=runs, seeds=seeds, progress=progress_of(number)
+        )
         outcomes.append(done)
         if not as_json and not quiet:
-            show(done)
+            show(done, on)
     if as_json:
-        echo(json.dumps(as_object(outcomes, here)))
+        echo(json.dumps(as_object(outcomes, on)))
     elif not quiet:
-        echo(sentence(outcomes, here))
+        for line in sentences(outcomes, on):
+            echo(line)
     verdicts = {done.verdict for done in outcomes}
     return verdicts <= {"agreed", "undecided"} and "agreed" in verdicts
 
 
 def counts(outcomes: Sequence[engines.Outcome]) -> dict[str, int]:
-    """So many figures agreed, parted, are undecided."""
+    """Number of figures by verdict."""
     found = Counter(row.verdict for done in outcomes for row in done.rows)
     return {verdict: found[verdict] for verdict in ("agreed", "parted", "undecided")}
 
 
-def as_object(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> dict[str, Any]:
-    """All of it for a program."""
+def of_pair(outcomes: Sequence[engines.Agreement], pair: tuple[str, str]) -> list[engines.Outcome]:
+    """The results of one pair of engines."""
+    return [one for done in outcomes for one in done.outcomes if one.pair == pair]
+
+
+def as_object(
+    outcomes: Sequence[engines.Agreement], on: Mapping[str, engines.Machine]
+) -> dict[str, Any]:
+    """Machine-readable form."""
+    every = [one for done in outcomes for one in done.outcomes]
     return {
         "narrows": __version__,
-        "machine": dataclasses.asdict(here),
-        "counts": counts(outcomes),
+        "machines": {name: one.json() for name, one in on.items() if name != "sim"},
+        "counts": counts(every),
+        "pairs": {
+            "-".join(pair): counts(of_pair(outcomes, pair))
+            for pair in engines.PAIRS
+            if set(pair) <= set(on)
+        },
         "scenarios": [done.json() for done in outcomes],
     }
 
@@ -72,34 +96,66 @@ def number(x: float) -> str:
     return f"{x:.3f}" if abs(x) < 1 else f"{x:.3g}"
 
 
-def show(done: engines.Outcome) -> None:
+def show(done: engines.Agreement, on: Mapping[str, engines.Machine]) -> None:
     """Prints one scenario as a table."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     out = console()
-    out.print(f"{done.subject.name}: {done.verdict}", style="bold", markup=False)
+    out.print(f"{done.name}: {done.verdict}", style="bold", markup=False)
     table = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
     table.add_column("metric")
-    for column in ("sim", "live", "live spread", "difference", "tolerance"):
+    pairs = ["-".join(one.pair) for one in done.outcomes]
+    references = list(dict.fromkeys(one.pair[1] for one in done.outcomes))
+    several = len(pairs) > 1
+    for column in (*on, *(f"{name} spread" for name in references)):
         table.add_column(column, justify="right")
-    table.add_column("verdict")
-    for row in done.rows:
-        cells = (row.sim, row.live, row.spread, abs(row.sim - row.live), row.tolerance)
-        table.add_row(row.label, *map(number, cells), row.verdict)
+    if not several:
+        for column in ("difference", "tolerance"):
+            table.add_column(column, justify="right")
+    for pair in pairs:
+        table.add_column(pair if several else "verdict")
+    for label in done.labels:
+        values, by_pair = done.values(label), done.verdicts(label)
+        cells = [values.get(name, math.nan) for name in on]
+        cells += [
+            next(
+                (row.spread for pair, row in by_pair.items() if pair.endswith(f"-{name}")),
+                math.nan,
+            )
+            for name in references
+        ]
+        if not several:
+            (row,) = by_pair.values()
+            cells += [abs(row.ours - row.reference), row.tolerance]
+        verdicts = [by_pair[pair].verdict if pair in by_pair else "-" for pair in pairs]
+        table.add_row(label, *map(number, cells), *verdicts)
     out.print(table)
-    told = f"live: {done.runs} runs"
-    if done.flagged:
-        told += f"; {len(done.flagged)} more failed their self-check: {done.flagged[-1]}"
+    by_engine = {one.pair[1]: one for one in done.outcomes}
+    told = ", ".join(f"{name}: {one.runs} runs" for name, one in by_engine.items())
+    flagged = [why for one in by_engine.values() for why in one.flagged]
+    if flagged:
+        told += f"; {len(flagged)} more failed their self-check: {flagged[-1]}"
     out.print(f"{told}\n", markup=False, soft_wrap=True)
 
 
-def sentence(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> str:
-    """The overall result in a sentence."""
-    of, flagged = counts(outcomes), sum(len(done.flagged) for done in outcomes)
-    told = (
-        f"{of['agreed']} of {sum(of.values())} metrics agree, {of['parted']} differ, "
-        f"{of['undecided']} are undecided"
-    )
-    again = f"; {flagged} live runs failed their self-check and were repeated" if flagged else ""
-    return f"{told}{again}. Linux {here.release}, {here.hz} Hz, simulated as {here.like}."
+def sentences(
+    outcomes: Sequence[engines.Agreement], on: Mapping[str, engines.Machine]
+) -> list[str]:
+    """The overall result, a sentence for each pair of engines."""
+    found = []
+    for pair in engines.PAIRS:
+        if not set(pair) <= set(on):
+            continue
+        here = of_pair(outcomes, pair)
+        of, flagged = counts(here), sum(len(done.flagged) for done in here)
+        reference = on[pair[1]]
+        told = (
+            f"{pair[0]} and {pair[1]}: {of['agreed']} of {sum(of.values())} metrics agree, "
+            f"{of['parted']} differ, {of['undecided']} are undecided"
+        )
+        if flagged:
+            told += f"; {flagged} live runs failed their self-check and were repeated"
+        like = f", simulated as {reference.like}" if pair[0] == "sim" else ""
+        found.append(f"{told}. Linux {reference.release}, {reference.hz} Hz{like}.")
+    return found

@@ -1,31 +1,46 @@
-"""Compares the two engines: runs the same scenario with both and compares each metric.
+"""Compares engines: runs the same scenario with each of them and compares each metric in pairs.
 
-The live engine runs it several times in sequence, each with its own seed and without other work. A
-run that its self-checks flagged is repeated and counted. The simulator runs it with at least as
-many seeds, and its hosts have the tick and the rules of this kernel. The core decides whether a
-metric agrees (`core/src/metrics/engine_comparison.rs`).
+The engines `linux` and `live` run it several times, each with its own seed: `linux` on all cores,
+`live` in sequence and without other work. A live run whose self-check fails is repeated and
+counted. The simulator runs it with at least as many seeds. Its hosts have the tick and the rules of
+the kernel that it is compared with. The core decides whether a metric agrees
+(`core/src/metrics/engine_comparison.rs`).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from narrows import _core
+from narrows.errors import EngineError
 from narrows.host import live
+from narrows.kernel import model, store
+from narrows.runs.engines import EngineChoice, choose
 from narrows.runs.parallel import everywhere
-from narrows.runs.run import Progress
+from narrows.runs.run import ENGINES, Progress, run
+from narrows.runs.scenario import from_tree
 from narrows.runs.source import read
 from narrows.storage.text import name_of
 
 Json = dict[str, Any]
 
+ORDER = ("sim", "linux", "live")
+"""The engines; in a pair, the later one is the reference."""
+
+PAIRS = (("sim", "linux"), ("sim", "live"), ("linux", "live"))
+"""Pairs of engines that are compared."""
+
+KERNEL_HZ = 1000
+"""Tick of the kernels of the engine `linux`, in Hz (`narrows.kernel.options`)."""
+
 RUNS = 5
-"""Live runs of a scenario."""
+"""Runs of a scenario with each of the engines `linux` and `live`."""
 
 SEEDS = 15
 """Simulations of it."""
@@ -39,19 +54,63 @@ LEAST_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Properties of this machine that the hosts of a simulation adopt.
+    """Properties of a kernel that the hosts of a simulation adopt.
 
     Attributes:
         hz: Tick of the kernel, in Hz.
         like: The release of Linux whose rules apply.
-        release: The release of this kernel.
-        ccs: The loaded congestion controls.
+        release: The release of the kernel.
+        ccs: The loaded congestion controls of this machine; empty for a kernel of `linux`.
+        key: The key of a kernel of `linux`; empty for this machine.
     """
 
     hz: int
     like: str
     release: str
-    ccs: tuple[str, ...]
+    ccs: tuple[str, ...] = ()
+    key: str = ""
+
+    def json(self) -> Json:
+        """Machine-readable form."""
+        found: Json = {"release": self.release, "hz": self.hz, "like": self.like}
+        return found | ({"key": self.key} if self.key else {"ccs": list(self.ccs)})
+
+
+def of_kernel(kernel: store.Kernel) -> Machine:
+    """The properties of a built kernel. The rules are those of the newest modelled release that is
+    not newer.
+    """
+    known = sorted(model.modelled(), key=model.number)
+    own = model.number(".".join(kernel.release.split(".")[:2]))
+    not_newer = [name for name in known if model.number(name) <= own] or known[:1]
+    return Machine(
+        hz=KERNEL_HZ, like=f"linux-{not_newer[-1]}", release=kernel.release, key=kernel.key
+    )
+
+
+def machines(engines: Sequence[str], kernel: str | None = None) -> dict[str, Machine]:
+    """The kernels that the engines of a comparison run on, in the order of `ORDER`.
+
+    Raises:
+        EngineError: If there are less than two engines or unknown ones, or if a kernel is missing.
+    """
+    for name in engines:
+        if name not in ENGINES:
+            raise EngineError(f"--engines {name}: no such engine; write {', '.join(ORDER)}")
+    if len(set(engines)) < 2:  # noqa: PLR2004 - a pair
+        raise EngineError(
+            f"--engines {','.join(engines)}: a comparison needs two engines; write sim,linux"
+        )
+    if kernel is not None and "linux" not in engines:
+        raise EngineError(f"--kernel {kernel}: this option requires --engines sim,linux")
+    found = {}
+    if "linux" in engines:
+        found["linux"] = of_kernel(store.find(kernel))
+    if "live" in engines:
+        found["live"] = machine()
+    if "sim" in engines:
+        found["sim"] = next(iter(found.values()))
+    return {name: found[name] for name in ORDER if name in found}
 
 
 def machine() -> Machine:
@@ -71,7 +130,7 @@ def machine() -> Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A scenario for both engines: its text with the `[host]` of this machine, and its name."""
+    """A scenario for a comparison: its text with the `[host]` of a kernel, and its name."""
 
     name: str
     toml: str
@@ -108,13 +167,15 @@ def of_tree(tree: Json, name: str, on: Machine) -> Subject:
     return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike)
 
 
-def load(file: str | PathLike[str], on: Machine) -> Subject:
-    """The scenario of a file.
+def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> Json:
+    """The scenario of a file as nested tables, checked for the engines of `on`.
 
     Raises:
-        NarrowsError: If it cannot be read, or is not right.
+        NarrowsError: If it cannot be read, is not right, or is not supported.
     """
-    return subject(read(file), name_of(file), on)
+    tree: Json = _core.toml_to_tree(read(file), name_of(file))
+    check(tree, name_of(file), on)
+    return tree
 
 
 def _jain(run: Json) -> float:
@@ -158,20 +219,20 @@ def figures(run: Json) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One figure of both engines.
+    """One figure of two engines.
 
     Attributes:
         label: Name and unit, and what it is of.
-        sim: Median of the simulations.
-        live: Median of the live runs.
-        spread: From the least live run to the largest.
+        ours: Median of the runs of the first engine.
+        reference: Median of the runs of the second one, the reference.
+        spread: From the least run of the reference to the largest.
         tolerance: The most that the medians may be apart.
         verdict: `agreed`, `parted` or `undecided`.
     """
 
     label: str
-    sim: float
-    live: float
+    ours: float
+    reference: float
     spread: float
     tolerance: float
     verdict: str
@@ -179,9 +240,9 @@ class Row:
     def json(self) -> Json:
         """As it is printed for a program."""
         numbers = {
-            "sim": self.sim,
-            "live": self.live,
-            "live_spread": self.spread,
+            "ours": self.ours,
+            "reference": self.reference,
+            "spread": self.spread,
             "tolerance": self.tolerance,
         }
         shown = {key: float(f"{x:.6g}") if math.isfinite(x) else None for key, x in numbers.items()}
@@ -190,34 +251,106 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A scenario by both engines.
+    """A scenario by two engines.
 
     Attributes:
-        subject: Which.
+        subject: The scenario.
+        pair: The two engines; the second one is the reference.
         rows: A figure each.
-        runs: Trusted live runs.
+        runs: Runs of the reference; of the engine `live`, those that passed their self-check.
         flagged: The messages of the self-checks of each repeated live run.
     """
 
     subject: Subject
+    pair: tuple[str, str] = ("sim", "live")
     rows: tuple[Row, ...]
     runs: int
-    flagged: tuple[str, ...]
+    flagged: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """`parted` if any figure has, `agreed` if any has and none parted."""
-        verdicts = {row.verdict for row in self.rows}
-        return next((v for v in ("parted", "agreed") if v in verdicts), "undecided")
+        return overall(row.verdict for row in self.rows)
 
     def json(self) -> Json:
         """As it is printed for a program."""
         return {
-            "scenario": self.subject.name,
+            "engines": list(self.pair),
             "verdict": self.verdict,
-            "live_runs": self.runs,
+            "runs": self.runs,
             "flagged": list(self.flagged),
             "figures": [row.json() for row in self.rows],
+        }
+
+
+def overall(verdicts: Iterable[str]) -> str:
+    """The verdict of several ones.
+
+    >>> overall(["agreed", "undecided"]), overall(["agreed", "parted"]), overall([])
+    ('agreed', 'parted', 'undecided')
+    """
+    found = set(verdicts)
+    return next((v for v in ("parted", "agreed") if v in found), "undecided")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """A scenario by all engines.
+
+    Attributes:
+        name: Its name.
+        outcomes: The pairs, in the order of `PAIRS`.
+    """
+
+    name: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def verdict(self) -> str:
+        """That of all pairs."""
+        return overall(one.verdict for one in self.outcomes)
+
+    @property
+    def labels(self) -> list[str]:
+        """The figures, in their order."""
+        return list(dict.fromkeys(row.label for one in self.outcomes for row in one.rows))
+
+    def values(self, label: str) -> dict[str, float]:
+        """The median of each engine for a figure; of `sim`, that of its first pair."""
+        found: dict[str, float] = {}
+        for one in self.outcomes:
+            for row in one.rows:
+                if row.label == label:
+                    found.setdefault(one.pair[0], row.ours)
+                    found.setdefault(one.pair[1], row.reference)
+        return {name: found[name] for name in ORDER if name in found}
+
+    def verdicts(self, label: str) -> dict[str, Row]:
+        """The comparison of each pair for a figure, by `sim-linux` and so on."""
+        return {
+            "-".join(one.pair): row
+            for one in self.outcomes
+            for row in one.rows
+            if row.label == label
+        }
+
+    def json(self) -> Json:
+        """As it is printed for a program."""
+        return {
+            "scenario": self.name,
+            "verdict": self.verdict,
+            "figures": [
+                {
+                    "figure": label,
+                    **{
+                        name: float(f"{x:.6g}") if math.isfinite(x) else None
+                        for name, x in self.values(label).items()
+                    },
+                    "verdict": overall(row.verdict for row in self.verdicts(label).values()),
+                }
+                for label in self.labels
+            ],
+            "pairs": [one.json() for one in self.outcomes],
         }
 
 
@@ -228,10 +361,39 @@ def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
         raw = _core.run_toml(
             what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
         )
-        run: Json = json.loads(raw.json())
-        return run
+        found: Json = json.loads(raw.json())
+        return found
 
     return everywhere(range(1, seeds + 1), one, cost=float)
+
+
+def emulate(
+    what: Subject,
+    kernel: EngineChoice,
+    *,
+    runs: int = RUNS,
+    progress: Callable[[float], object] = lambda _part: None,
+) -> list[Json]:
+    """The scenario by the engine `linux`, with seeds from 1 on, on all cores."""
+    scenario = from_tree(what.tree, Path.cwd())
+    over = 0
+
+    def one(seed: int, keep_on: Progress) -> Json:
+        return run(
+            scenario,
+            seed=seed,
+            engine="linux",
+            kernel=kernel.kernel,
+            sample_interval="off",
+            progress=keep_on,
+        ).json
+
+    def done(_seed: int) -> None:
+        nonlocal over
+        over += 1
+        progress(over / runs)
+
+    return everywhere(range(1, runs + 1), one, cost=lambda _: 0.0, done=done, jobs=kernel.jobs())
 
 
 def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
@@ -245,8 +407,8 @@ def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
         record=None,
         progress=progress,
     )
-    run: Json = json.loads(raw.json())
-    return run
+    found: Json = json.loads(raw.json())
+    return found
 
 
 def measure(
@@ -264,68 +426,113 @@ def measure(
     while len(trusted) < runs and len(flagged) <= repeats:
         # A flagged run is repeated with a seed that was not used yet.
         seed, over = len(trusted) + len(flagged) + 1, len(trusted)
-        run = once(
+        one = once(
             what,
             seed,
             lambda now_s, end_s, over=over: progress(  # type: ignore[misc]
                 min((over + now_s / end_s) / runs, 1.0)
             ),
         )
-        if run["instruments"]["trusted"]:
-            trusted.append(run)
+        if one["instruments"]["trusted"]:
+            trusted.append(one)
         else:
-            flagged.append("; ".join(run["instruments"]["why"]))
+            flagged.append("; ".join(one["instruments"]["why"]))
     return trusted, flagged
 
 
 def beside(
-    what: Subject, sim: Sequence[Json], real: Sequence[Json], flagged: Sequence[str]
+    what: Subject,
+    ours: Sequence[Json],
+    real: Sequence[Json],
+    flagged: Sequence[str] = (),
+    pair: tuple[str, str] = ("sim", "live"),
 ) -> Outcome:
-    """Puts the runs of both engines beside each other."""
-    ours = [figures(run) for run in sim]
-    theirs = [figures(run) for run in real] if len(real) >= LEAST_RUNS else []
+    """Compares the runs of a pair of engines; `real` are those of the reference."""
+    mine = [figures(one) for one in ours]
+    theirs = [figures(one) for one in real] if len(real) >= LEAST_RUNS else []
     path = _core.path_numbers(what.tree)
     on = {
         "rate_mbit": path["rate_mbit"],
         "rtt_ms": path["rtts_ms"][0],
-        "flows": len(sim[0]["flows"]),
+        "flows": len(ours[0]["flows"]),
     }
     rows = []
-    for label in ours[0]:
+    for label in mine[0]:
         name = label.partition(" ")[0]
-        standing, reference, spread, mine, tolerance = _core.compare_engines(
-            name, [run[label] for run in theirs], [run[label] for run in ours], **on
+        standing, reference, spread, median, tolerance = _core.compare_engines(
+            name, [one[label] for one in theirs], [one[label] for one in mine], **on
         )
         rows.append(
             Row(
                 label=label,
-                sim=mine,
-                live=reference,
+                ours=median,
+                reference=reference,
                 spread=spread,
                 tolerance=tolerance,
                 verdict=standing,
             )
         )
-    return Outcome(subject=what, rows=tuple(rows), runs=len(real), flagged=tuple(flagged))
+    return Outcome(
+        subject=what, pair=pair, rows=tuple(rows), runs=len(real), flagged=tuple(flagged)
+    )
 
 
 def agree(
-    what: Subject,
+    tree: Json,
+    name: str,
+    on: Mapping[str, Machine],
     *,
     runs: int = RUNS,
     seeds: int = SEEDS,
-    repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> Outcome:
-    """Runs a scenario with both engines; `progress` receives the finished share.
+) -> Agreement:
+    """Runs a scenario with the engines of `on`; `progress` receives the finished share.
 
     Raises:
         EngineError: If an engine cannot run it.
     """
-    ready(what.ccs)
-    sim = simulate(what, seeds=seeds)
-    trusted, flagged = measure(what, runs=runs, repeats=repeats, progress=progress)
-    return beside(what, sim, trusted, flagged)
+    if "live" in on:
+        ready(of_tree(tree, name, on["live"]).ccs)
+    real = [engine for engine in ("linux", "live") if engine in on]
+    found: dict[str, list[Json]] = {}
+    flagged: list[str] = []
+    for place, engine in enumerate(real):
+        what = of_tree(tree, name, on[engine])
+
+        def part(x: float, place: int = place) -> None:
+            progress((place + x) / len(real))
+
+        if engine == "linux":
+            chosen = choose("linux", on[engine].key)
+            found[engine] = emulate(what, chosen, runs=runs, progress=part)
+        else:
+            found[engine], flagged = measure(what, runs=runs, progress=part)
+    outcomes = []
+    for pair in PAIRS:
+        ours, reference = pair
+        if not {ours, reference} <= set(on):
+            continue
+        what = of_tree(tree, name, on[reference])
+        mine = simulate(what, seeds=seeds) if ours == "sim" else found[ours]
+        why = flagged if reference == "live" else []
+        outcomes.append(beside(what, mine, found[reference], why, pair))
+    return Agreement(name=name, outcomes=tuple(outcomes))
+
+
+def check(tree: Json, name: str, on: Mapping[str, Machine]) -> None:
+    """Checks that the engines of `on` support a scenario, before the first of many minutes.
+
+    Raises:
+        ScenarioError: If it is not right.
+        EngineError: If an engine does not support it.
+    """
+    for one in on.values():
+        of_tree(tree, name, one)
+    if "linux" in on and "wifi" in tree:
+        raise EngineError(
+            f"{name}: wifi: a comparison with the engine `linux` needs a path; write --engines "
+            "sim,live"
+        )
 
 
 def ready(ccs: Sequence[str]) -> None:

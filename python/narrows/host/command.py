@@ -10,6 +10,7 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import files_option, json_option, quiet_option
 from narrows.host import doctor as examination
 from narrows.host.agree import command as compare
+from narrows.host.agreement import machines
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 
@@ -17,6 +18,7 @@ from narrows.render.terminal import echo
 @command(
     "narrows agree scenarios/first/cubic.toml --runs 5",
     "narrows agree scenarios/*/*.toml --json > agreement.json",
+    "narrows agree scenarios/first/cubic.toml --engines sim,linux,live --kernel 6.12",
 )
 @argument(
     "files",
@@ -28,12 +30,26 @@ from narrows.render.terminal import echo
 )
 @files_option
 @option(
+    "--engines",
+    group="Simulation",
+    metavar="ENGINE,...",
+    default="sim,live",
+    help="Engines to compare: sim, linux, live",
+)
+@option(
+    "--kernel",
+    group="Simulation",
+    metavar="NAME",
+    show_default="the newest built kernel",
+    help="Kernel of the engine linux; narrows kernel list prints the names",
+)
+@option(
     "--runs",
     group="Simulation",
     metavar="N",
     type=click.IntRange(3, 100),
     default=5,
-    help="Number of live runs",
+    help="Number of runs with linux and with live",
 )
 @option(
     "--seeds",
@@ -45,16 +61,26 @@ from narrows.render.terminal import echo
 )
 @json_option()
 @quiet_option()
-def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: bool) -> None:
-    """Compare simulated and live results of scenarios.
+def agree(  # noqa: PLR0917 - Click calls it by keyword
+    files: tuple[str, ...],
+    engines: str,
+    kernel: str | None,
+    runs: int,
+    seeds: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compare the results of several engines.
 
-    The simulated hosts have the timer tick and the rules of this kernel. A metric is undecided if
-    its live runs differ by more than 15 %. A live run whose self-check fails is repeated and
-    reported. The exit code is 1 if a metric differs, or if no metric is decided.
+    The simulated hosts have the timer tick and the rules of the kernel that they are compared
+    with. A metric is undecided if the runs of that kernel differ by more than 15 %. A live run
+    whose self-check fails is repeated and reported. The exit code is 1 if a metric differs, or if
+    no metric is decided.
     """
-    with ProgressBar(quiet=quiet, of="time of the live runs") as bar:
+    on = machines([name.strip() for name in engines.split(",")], kernel)
+    with ProgressBar(quiet=quiet, of="time of the runs") as bar:
         together = compare(
-            files, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar
+            files, on=on, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar
         )
     if not together:
         click.get_current_context().exit(1)

@@ -14,6 +14,8 @@ from narrows.cli.options import (
     IN_TERMINAL,
     WIDEST_SKETCH,
     WRONG,
+    check_kernel,
+    engine_option,
     figure_options,
     files_option,
     json_option,
@@ -32,7 +34,7 @@ from narrows.render.plot import about, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.run import tables_of
 from narrows.render.terminal import console, echo
-from narrows.runs.run import ENGINES, Engine, Run
+from narrows.runs.run import Engine, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
 from narrows.storage import output, untrusted_input
@@ -60,20 +62,9 @@ _VERDICTS = 20_000
 )
 @argument("file", type=click.Path(dir_okay=False), help="Scenario (TOML)")
 @files_option
-@option(
-    "--engine",
-    group="Simulation",
-    type=click.Choice(ENGINES),
-    default="sim",
-    help="sim is the simulator; live sends real packets with this host's TCP; linux runs a real "
-    "Linux kernel, built by narrows kernel build, on a simulated clock",
-)
-@option(
-    "--kernel",
-    group="Simulation",
-    metavar="NAME",
-    show_default="the newest built kernel",
-    help="Kernel of --engine linux; narrows kernel list prints the names",
+@engine_option(
+    "sim is the simulator; live sends real packets with this host's TCP; linux runs a real Linux "
+    "kernel, built by narrows kernel build, on a simulated clock"
 )
 @seed_option
 @seeds_option("Run N seeds and print means with 95 % confidence intervals")
@@ -134,13 +125,12 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     `narrows list` prints the names that a scenario accepts: congestion controls, queue disciplines,
     workloads, links, policers and impairments of the path.
     """
-    if kernel is not None and engine != "linux":
-        raise click.BadParameter("this option requires --engine linux", param_hint="--kernel")
+    check_kernel(engine, kernel)
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     if seeds is not None:
         _replicate(
-            file, seed=seed, seeds=seeds, engine=cast("Engine", engine), out=out,
+            file, seed=seed, seeds=seeds, engine=cast("Engine", engine), kernel=kernel, out=out,
             sample_interval=sample_interval, plot=plot, latex=latex, style=style,
             as_json=as_json, quiet=quiet,
             refused={"--record": record, "--report": page, "--strict": strict, "--states": states},
@@ -194,6 +184,7 @@ def _replicate(
     seed: int | None,
     seeds: int,
     engine: Engine,
+    kernel: str | None,
     out: str | None,
     sample_interval: str | None,
     plot: str | None,
@@ -221,6 +212,7 @@ def _replicate(
             seeds=seeds,
             seed=seed,
             engine=engine,
+            kernel=kernel,
             sample_interval=samples,
             states=out is not None,
             progress=bar,

@@ -22,15 +22,16 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core, registry
-from narrows.errors import NarrowsError
+from narrows.errors import EngineError, NarrowsError
 from narrows.inference import of_mean
 from narrows.render import tables
 from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
 from narrows.render.style import Style
 from narrows.render.words import millis, with_half
+from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import start_jitter
-from narrows.runs.run import Progress, Run, run
+from narrows.runs.run import Engine, Progress, Run
 from narrows.runs.scenario import Flow, Path, Scenario
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ class Lap:
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
-    """The results of all, and the requirements of those that could not be simulated, by name.
+    """The results of all, and the requirements of those that could not run, by name.
+
+    The engine `linux` or `live` lacks the congestion controls in `refused`, with its reason.
 
     >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"],
     ...     duration_s=8, seeds=2).laps
@@ -125,6 +128,8 @@ class Race:
     left_out: dict[str, str]
     seeds: int = 1
     like: str = ""
+    engine: EngineChoice = SIM
+    refused: dict[str, str] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         """The sentence and the table of `narrows race`, for notebooks."""
@@ -142,6 +147,7 @@ class Race:
             "laps": [asdict(lap) for lap in self.laps],
             "left_out": self.left_out,
             "like": self.like,
+            **({} if self.engine == SIM else self.engine.json() | {"refused": self.refused}),
         }
 
 
@@ -152,6 +158,8 @@ def race(
     duration_s: int = 40,
     seed: int = 1,
     seeds: int = SEEDS,
+    engine: Engine = "sim",
+    kernel: str | None = None,
     progress: Progress | None = None,
 ) -> Race:
     """Runs the simulations.
@@ -162,12 +170,16 @@ def race(
         duration_s: Duration of each simulation, in s.
         seed: The first seed.
         seeds: Number of seeds, from `seed`.
+        engine: The engine of all runs. A live run whose self-check fails is repeated.
+        kernel: The kernel of the engine `linux`; the newest built one by default.
         progress: Called with the number of finished simulations and their total number.
 
     Raises:
         NarrowsError: If there is no such congestion control, or if there are no seeds.
         ScenarioError: If the path is not valid.
+        EngineError: If the engine cannot run any.
     """
+    chosen = choose(engine, kernel)
     kinds = {kind["name"]: kind for kind in registry.table("cc")}
     for name in only or ():
         registry.check_cc("--only", name)
@@ -177,7 +189,7 @@ def race(
         )
     names = list(only) if only is not None else list(kinds)
     # Every mistake of the path before many simulations, told once.
-    first = run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
+    first = chosen.run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
     left_out = {}
     for name in list(names):
         try:
@@ -191,13 +203,20 @@ def race(
     ]
     finished = 0
 
-    def one(item: tuple[str, str, int], keep_on: Progress) -> Run:
+    refused: dict[str, str] = {}
+
+    def one(item: tuple[str, str, int], keep_on: Progress) -> Run | None:
         name, setting, one_seed = item
-        return run(
-            _scenario(path, name, setting, duration_s, one_seed),
-            sample_interval="off",
-            progress=keep_on,
-        )
+        if name in refused:
+            return None
+        asked = _scenario(path, name, setting, duration_s, one_seed)
+        try:
+            return chosen.run(asked, sample_interval="off", progress=keep_on)
+        except EngineError as error:
+            if chosen == SIM:
+                raise
+            refused[name] = str(error)
+            return None
 
     def done(_item: tuple[str, str, int]) -> None:
         nonlocal finished
@@ -205,9 +224,11 @@ def race(
         if progress is not None:
             progress(finished, len(todo))
 
-    runs = dict(
-        zip(todo, everywhere(todo, one, cost=lambda item: len(item[1]), done=done), strict=True)
-    )
+    results = everywhere(todo, one, cost=lambda item: len(item[1]), done=done, jobs=chosen.jobs())
+    runs = {item: result for item, result in zip(todo, results, strict=True) if result is not None}
+    names = [name for name in names if name not in refused]
+    if refused and not names:
+        raise EngineError("\n".join(refused.values()))
     laps = [
         _mean([
             _lap(kinds[name], *(runs[name, setting, nth].json for setting in SETTINGS),
@@ -224,6 +245,8 @@ def race(
         left_out=left_out,
         seeds=seeds,
         like=first.json["scenario"]["host"]["like"],
+        engine=chosen,
+        refused=refused,
     )
 
 
@@ -391,8 +414,10 @@ def notes(found: Race) -> list[str]:
         if found.seeds > 1
         else []
     )
-    return means + [
-        f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()
+    return [
+        *means,
+        *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
+        *(f"Not run: {name} ({why})." for name, why in found.refused.items()),
     ]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from narrows.cli.command import command, option
 from narrows.cli.options import (
     SEED,
+    check_kernel,
+    engine_option,
     figure_options,
     json_option,
     latex_option,
@@ -26,6 +28,7 @@ from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.runs import race as races
+from narrows.runs.run import Engine
 from narrows.runs.scenario import Path as NetworkPath
 from narrows.storage import output
 
@@ -86,6 +89,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     default="40s",
     help="Duration of each simulation, in whole seconds",
 )
+@engine_option()
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
 @seeds_option("Number of seeds, with which each simulation is repeated", default=5)
 @option(
@@ -106,6 +110,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     loss: str | None,
     only: str | None,
     duration: int,
+    engine: str,
+    kernel: str | None,
     seed: int,
     seeds: int,
     as_json: bool,
@@ -118,6 +124,7 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     Each congestion control is simulated in three ways: one flow alone, one flow beside a CUBIC
     flow, and two flows of which the second starts later.
     """
+    check_kernel(engine, kernel)
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"
@@ -125,7 +132,14 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
     with named_by(given), ProgressBar(quiet=as_json, of="simulations") as bar:
         found = races.race(
-            path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar
+            path,
+            only=names,
+            duration_s=duration,
+            seed=seed,
+            seeds=seeds,
+            engine=cast("Engine", engine),
+            kernel=kernel,
+            progress=bar,
         )
     with every() as attempt:
         if plot:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.inference import LEVEL, Interval, of_mean
+from narrows.runs.engines import choose
 from narrows.runs.metric import Function, numbers
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Engine, Run, run
@@ -45,6 +46,9 @@ ABOUT = (
     "version",
     "scenario_format",
     "like",
+    "engine",
+    "kernel",
+    "kernel_key",
     "rate_mbit",
     "rtt_ms",
     "buffer_bdp",
@@ -156,6 +160,7 @@ class Replications:
         return {
             "narrows": first["narrows"],
             "engine": first["engine"],
+            **self._kernel(),
             "scenario": self.scenario,
             "seed": self.seed,
             "seeds": len(self.runs),
@@ -208,6 +213,11 @@ class Replications:
         from narrows.runs.save import save_replications  # noqa: PLC0415
 
         save_replications(self, directory)
+
+    def _kernel(self) -> dict[str, Any]:
+        """The kernel of the engine `linux`, as in the result of a run."""
+        used = self.runs[0].json["provenance"].get("kernel")
+        return {} if used is None else {"provenance": {"kernel": used}}
 
     def _own(self) -> list[dict[str, float | None]]:
         return self.own or [{} for _ in self.runs]
@@ -280,6 +290,7 @@ def replicate(
     seeds: int = 20,
     seed: int | None = None,
     engine: Engine = "sim",
+    kernel: str | None = None,
     metric: Function | None = None,
     sample_interval: str | None = "off",
     states: bool = False,
@@ -301,6 +312,7 @@ def replicate(
         seeds: Number of seeds.
         seed: The first seed; the scenario's own by default.
         engine: The engine; runs of `"live"` take place one after another.
+        kernel: As for `run`.
         metric: Computes further metrics of each run.
         sample_interval: As for `run`.
         states: As for `run`.
@@ -308,10 +320,12 @@ def replicate(
 
     Raises:
         ScenarioError: If the scenario has errors.
+        EngineError: If this engine cannot run it.
         NarrowsError: If there is no seed.
     """
     if seeds < 1:
         raise NarrowsError(f"seeds = {seeds}: is not at least 1; write seeds = 20")
+    chosen = choose(engine, kernel)
     given = scenario if isinstance(scenario, Scenario) else load(scenario)
     asked, widened = with_jitter(given)
     defaults = _core.scenario_defaults(asked.tree())
@@ -328,6 +342,7 @@ def replicate(
             asked,
             seed=one_seed,
             engine=engine,
+            kernel=chosen.kernel,
             sample_interval=sample_interval,
             states=states,
             progress=keep_on,
@@ -339,9 +354,7 @@ def replicate(
         if progress is not None:
             progress(finished, seeds)
 
-    runs = everywhere(
-        each, one, cost=lambda _: 0.0, done=done, jobs=1 if engine == "live" else None
-    )
+    runs = everywhere(each, one, cost=lambda _: 0.0, done=done, jobs=chosen.jobs())
     return Replications(
         scenario=defaults | {"seed": first},
         seed=first,

@@ -363,10 +363,7 @@ def run(
         OutputError: If `record` cannot be written. If this happens during the run, it is a
             `RecordError`, which contains the run.
     """
-    if engine not in ENGINES:
-        raise EngineError(
-            f"there is no engine `{engine}`; there are {', '.join(f'`{name}`' for name in ENGINES)}"
-        )
+    check_engine(engine, kernel)
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
@@ -379,15 +376,27 @@ def run(
     }
     if engine == "linux":
         how["kernel"] = kernel
-    elif kernel is not None:
-        raise EngineError(
-            f"kernel {kernel}: the engine `{engine}` takes no kernel; write the engine `linux`"
-        )
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
     return _recorded(
         FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how)
     )
+
+
+def check_engine(engine: str, kernel: str | None) -> None:
+    """Checks the name of an engine, and that only the engine `linux` has a kernel.
+
+    Raises:
+        EngineError: If not.
+    """
+    if engine not in ENGINES:
+        raise EngineError(
+            f"there is no engine `{engine}`; there are {', '.join(f'`{name}`' for name in ENGINES)}"
+        )
+    if engine != "linux" and kernel is not None:
+        raise EngineError(
+            f"kernel {kernel}: the engine `{engine}` takes no kernel; write the engine `linux`"
+        )
 
 
 def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) -> Run:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import figure_options, json_option, latex_option, seeds_option
+from narrows.cli.options import (
+    check_kernel,
+    engine_option,
+    figure_options,
+    json_option,
+    latex_option,
+    seeds_option,
+)
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError
 from narrows.render.style import Style
 from narrows.render.terminal import echo
+from narrows.runs.run import Engine
 from narrows.storage import output
 from narrows.study import paths, queues, render, tools, tree
 from narrows.study.study import Study, run
@@ -40,6 +49,7 @@ def _studies() -> dict[str, Study]:
     "Run each case with N seeds and print 95 % confidence intervals",
     show_default="those of the study, medians without intervals",
 )
+@engine_option("Engine of all runs; its results are stored separately")
 @option(
     "--on",
     group="Execution",
@@ -77,6 +87,8 @@ def study(  # noqa: PLR0917
     name: str | None,
     quick: bool,
     seeds: int | None,
+    engine: str,
+    kernel: str | None,
     on: str,
     into: str,
     plot: str | None,
@@ -89,6 +101,7 @@ def study(  # noqa: PLR0917
 
     A study is a sweep with a question. Its result is a verdict, tables and a plot.
     """
+    check_kernel(engine, kernel)
     known = _studies()
     if name is None:
         for each in known.values():
@@ -103,7 +116,16 @@ def study(  # noqa: PLR0917
         raise NarrowsError(f"--rules: the study {name} has no rules; omit --rules, or run {ones}")
     count = Count(quiet=as_json)
     try:
-        found = run(asked, quick=quick, on=on, into=into, seeds=seeds, progress=count)
+        found = run(
+            asked,
+            quick=quick,
+            on=on,
+            into=into,
+            seeds=seeds,
+            engine=cast("Engine", engine),
+            kernel=kernel,
+            progress=count,
+        )
     finally:
         count.stop()
     with every() as attempt:

@@ -11,6 +11,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from narrows.inference import Interval, of_mean
+from narrows.runs.engines import SIM, EngineChoice, choose
+from narrows.runs.run import Engine
 from narrows.runs.scenario import Scenario
 from narrows.sweeps.design import Values
 from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
@@ -126,6 +128,7 @@ class Found:
         seeds: Number of seeds, if it was requested.
         intervals: For each grid, the mean of each cell over the answers to single seeds; None if
             these answers have other rows or columns. Empty unless `seeds` is given.
+        engine: The engine of the runs.
     """
 
     study: Study
@@ -135,6 +138,7 @@ class Found:
     failures: list[str] = field(default_factory=list)
     seeds: int | None = None
     intervals: list[Intervals | None] = field(default_factory=list)
+    engine: EngineChoice = SIM
 
     def _repr_html_(self) -> str:
         """The question, the verdict and the tables of `narrows study`, for notebooks."""
@@ -149,6 +153,7 @@ class Found:
         return {
             "study": self.study.name,
             "question": self.study.question,
+            **self.engine.json(),
             "verdict": self.answer.verdict,
             "runs": self.runs,
             "took_s": round(self.seconds, 3),
@@ -183,11 +188,15 @@ def sweeps(
     study: Study, *, quick: bool, into: str | PathLike[str] = INTO, seeds: int | None = None
 ) -> dict[str, Sweep]:
     """Sweeps of a study, with its own number of seeds unless `seeds` is given."""
-    return _planned(study, study.parts(quick), into, seeds)
+    return _planned(study, study.parts(quick), into, seeds, {})
 
 
 def _planned(
-    study: Study, parts: dict[str, Part], into: str | PathLike[str], seeds: int | None
+    study: Study,
+    parts: dict[str, Part],
+    into: str | PathLike[str],
+    seeds: int | None,
+    engine: dict[str, Any],
 ) -> dict[str, Sweep]:
     return {
         name: sweep(
@@ -196,6 +205,7 @@ def _planned(
             seeds=seeds or part.seeds,
             title=f"{study.name} {name}".strip(),
             into=Path(into),
+            **engine,
         )
         for name, part in parts.items()
     }
@@ -208,9 +218,13 @@ def run(
     on: str = "local",
     into: str | PathLike[str] = INTO,
     seeds: int | None = None,
+    engine: Engine = "sim",
+    kernel: str | None = None,
     progress: Progress | None = None,
 ) -> Found:
     """Executes the runs that are not stored yet, and computes the answer.
+
+    `engine` and `kernel` are those of `sweep`.
 
     With `seeds`, every case has this number of seeds. The answer is then also computed for each
     seed alone, and each cell of a grid has the 95 % confidence interval of its mean.
@@ -223,7 +237,9 @@ def run(
 
     study.ready()
     begin = time.monotonic()
-    waiting: dict[str, Sweep] | None = sweeps(study, quick=quick, into=into, seeds=seeds)
+    how = {"engine": engine, "kernel": kernel}
+    waiting: dict[str, Sweep] | None = _planned(study, study.parts(quick), into, seeds, how)
+    chosen = choose(engine, kernel)
     whole, before = 0, 0
     rows: dict[str, Rows] = {}
     failures = []
@@ -241,7 +257,7 @@ def run(
             failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
             before += len(one)
         parts = study.more(quick, rows) if study.more else None
-        waiting = _planned(study, parts, into, seeds) if parts else None
+        waiting = _planned(study, parts, into, seeds, how) if parts else None
     answer = study.answer(rows)
     return Found(
         study,
@@ -251,6 +267,7 @@ def run(
         failures,
         seeds,
         [] if seeds is None else _replicated(study, answer.grids, rows, seeds),
+        chosen,
     )
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import files_option, json_option, quiet_option
+from narrows.cli.options import (
+    check_kernel,
+    engine_option,
+    files_option,
+    json_option,
+    quiet_option,
+)
 from narrows.cli.outputs import every
 from narrows.errors import OutputError, reason
 from narrows.render.progress import ProgressBar
@@ -24,6 +30,7 @@ from narrows.sweeps.summary import SHOWN, summary
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from narrows.runs.run import Engine
     from narrows.sweeps.store import Medians
     from narrows.sweeps.sweeping import Sweep
 
@@ -81,9 +88,11 @@ def _table_format(file: str) -> None:
     "narrows sweep sweeps/who-wins.toml --into results",
     "narrows sweep sweeps/who-wins.toml --jobs 2 --table rows.csv",
     "narrows sweep sweeps/who-wins.toml --on ray",
+    "narrows sweep sweeps/who-wins.toml --engine linux --kernel 6.12",
 )
 @argument("file", type=click.Path(dir_okay=False), help="Sweep (TOML)")
 @files_option
+@engine_option("Engine of all runs; its results are stored separately")
 @option(
     "--on",
     group="Execution",
@@ -97,7 +106,7 @@ def _table_format(file: str) -> None:
     metavar="N",
     type=click.IntRange(1, 4096),
     show_default="one for each processor",
-    help="Processes of the local executor",
+    help="Simultaneous runs of the local executor; those of --engine live are sequential",
 )
 @option(
     "--into",
@@ -119,6 +128,8 @@ def _table_format(file: str) -> None:
 @quiet_option()
 def sweep(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
+    engine: str,
+    kernel: str | None,
     on: str,
     jobs: int | None,
     into: str,
@@ -131,7 +142,8 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     Results are stored as each run ends. After an interruption, the same command continues with the
     runs that have no result. The exit code is 1 if a run failed.
     """
-    asked = load(file, into)
+    check_kernel(engine, kernel)
+    asked = load(file, into, engine=cast("Engine", engine), kernel=kernel)
     count = Count(quiet=quiet or as_json)
     begin = time.monotonic()
     try:
@@ -178,6 +190,7 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
     ]
     return {
         "title": asked.title,
+        **asked.engine.json(),
         "cases": len(asked.design),
         "runs": len(asked),
         "rows": rows,

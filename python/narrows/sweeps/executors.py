@@ -20,11 +20,15 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.runs.metric import Metric
 from narrows.sweeps.worker import READY, Case, Outcome, work
+
+if TYPE_CHECKING:
+    from narrows.runs.engines import EngineChoice
+    from narrows.runs.run import Progress
 
 BATCH_S = 0.5
 """Approximate run time of a batch of small cases, in s."""
@@ -107,29 +111,51 @@ class Local:
 
 
 class Threads:
-    """Executes cases in threads of this process, because a metric of the caller may be any
-    function.
+    """Executes cases in threads of this process.
+
+    A metric of the caller may be any function. The engines `linux` and `live` are processes of
+    their own, which end with the thread that waits for them.
     """
 
-    def __init__(self, metric: Metric, jobs: int | None = None) -> None:
-        """The default of `jobs` is the number of cores that this process may use."""
-        self._metric, self.hands = metric, jobs or len(os.sched_getaffinity(0))
+    def __init__(
+        self, metric: Metric | None, jobs: int | None = None, engine: EngineChoice | None = None
+    ) -> None:
+        """The default of `jobs` is the number of cores that this process may use.
+
+        The engine limits it; without `engine`, the simulator runs the cases.
+        """
+        self._metric, self._engine = metric, engine
+        self.hands = (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
+        self._stop = threading.Event()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Outcomes in batches; cases that have begun are always finished."""
+        """Outcomes in batches. Simulations that have begun are always finished; runs of the other
+        engines end with this generator.
+        """
         batches = Batches(cases, count, self.hands)
         with ThreadPoolExecutor(max_workers=self.hands) as pool:
             waiting: set[Future[tuple[list[Outcome], float]]] = set()
-            while True:
-                while len(waiting) < self.hands and (batch := batches.next()):
-                    waiting.add(pool.submit(_timed, batch, self._metric))
-                if not waiting:
-                    return
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for one in ready:
-                    outcomes, seconds = one.result()
-                    batches.took(len(outcomes), seconds)
-                    yield outcomes
+            try:
+                while True:
+                    while len(waiting) < self.hands and (batch := batches.next()):
+                        waiting.add(
+                            pool.submit(_timed, batch, self._metric, self._engine, self._keep_on)
+                        )
+                    if not waiting:
+                        return
+                    ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for one in ready:
+                        outcomes, seconds = one.result()
+                        batches.took(len(outcomes), seconds)
+                        yield outcomes
+            except BaseException:
+                self._stop.set()
+                raise
+
+    def _keep_on(self, _now_s: float, _end_s: float) -> None:
+        """Stops a run that calls it after the end."""
+        if self._stop.is_set():
+            raise KeyboardInterrupt
 
 
 class _Hand:
@@ -327,17 +353,33 @@ class Ray:
                     self._ray.cancel(one, force=True)
 
 
-def _timed(batch: list[Case], metric: Metric | None = None) -> tuple[list[Outcome], float]:
+def _timed(
+    batch: list[Case],
+    metric: Metric | None = None,
+    engine: EngineChoice | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Outcome], float]:
     begin = time.monotonic()
-    return work(batch, metric), time.monotonic() - begin
+    return work(batch, metric, engine, progress), time.monotonic() - begin
 
 
-def crew(on: str, jobs: int | None = None, metric: Metric | None = None) -> Crew:
+def crew(
+    on: str,
+    jobs: int | None = None,
+    metric: Metric | None = None,
+    engine: EngineChoice | None = None,
+) -> Crew:
     """The executor of the name `local`, `ray` or `ray://HOST:PORT`.
 
     Raises:
-        NarrowsError: If there is none of this name.
+        NarrowsError: If there is none of this name, or if it does not have the engine.
     """
+    if engine is not None and engine.name != "sim":
+        if on != "local":
+            raise NarrowsError(
+                f"--on {on}: the engine `{engine.name}` runs on this machine only; write --on local"
+            )
+        return Threads(metric, jobs, engine)
     if on == "local":
         return Local(jobs) if metric is None else Threads(metric, jobs)
     if on == "ray":

@@ -21,6 +21,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, ScenarioError
+from narrows.runs.run import Engine
 from narrows.runs.scenario import Flow, Scenario
 from narrows.runs.scenario import Path as NetworkPath
 from narrows.runs.scenario import load as load_scenario
@@ -32,8 +33,14 @@ from narrows.sweeps.sweeping import INTO, Sweep, sweep
 _KEYS = ("title", "scenario", "seeds", "design", "cases", "design_seed", "over", "case")
 
 
-def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
-    """Reads a sweep file.
+def load(
+    file: str | PathLike[str],
+    into: str | PathLike[str] = INTO,
+    *,
+    engine: Engine = "sim",
+    kernel: str | None = None,
+) -> Sweep:
+    """Reads a sweep file; `engine` and `kernel` are those of `sweep`.
 
     Raises:
         NarrowsError: If it is not right.
@@ -73,6 +80,8 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
             design_seed=design_seed,
             title=str(given.get("title", Path(file).stem)),
             into=into,
+            engine=engine,
+            kernel=kernel,
         )
         if named:
             found.check()

@@ -144,6 +144,7 @@ def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = Non
         "like": figures["scenario"]["host"]["like"],
         "version": figures["narrows"],
         "scenario_format": figures["scenario"]["format"],
+        **_engine(figures),
     }
     found = []
     for number, flow in enumerate(figures["flows"]):
@@ -155,6 +156,22 @@ def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = Non
         own |= _spread(SLOWDOWNS, _slowdowns(done.get(flow["id"], ())))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
     return found or [whole | {"flow_number": None}]
+
+
+def _engine(figures: Mapping[str, Any]) -> Row:
+    """The engine, and the name and key of its kernel.
+
+    >>> _engine({"engine": "sim"})
+    {'engine': 'sim', 'kernel': None, 'kernel_key': None}
+    """
+    engine = figures["engine"]
+    used = _at(figures, ("provenance", "kernel")) if engine == "linux" else None
+    named = _at(figures, ("instruments", "kernel")) if engine == "live" else None
+    return {
+        "engine": engine,
+        "kernel": used["name"] if used else named,
+        "kernel_key": used["key"] if used else None,
+    }
 
 
 def has_transfers(figures: Mapping[str, Any]) -> bool:

@@ -81,6 +81,9 @@ SCHEMA = pa.schema(
         ("like", pa.string()),
         ("version", pa.string()),
         ("scenario_format", pa.int32()),
+        ("engine", pa.string()),
+        ("kernel", pa.string()),
+        ("kernel_key", pa.string()),
     ]
 )
 """The columns of `runs`: metrics of a flow, then of its whole run, then of its application.

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
+from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.metric import Function, Metric
+from narrows.runs.run import Engine
 from narrows.runs.scenario import Scenario, load
 from narrows.sweeps import keys as scenario_keys
 from narrows.sweeps.claims import Claims
@@ -91,6 +93,7 @@ class Sweep:
         title: The name of the sweep for users.
         into: The directory of its results.
         metric: The caller's metric of each run.
+        engine: The engine of all runs.
         failures: The runs that failed, after `run`.
     """
 
@@ -100,6 +103,7 @@ class Sweep:
     title: str = "sweep"
     into: Path = Path(INTO)
     metric: Metric | None = None
+    engine: EngineChoice = SIM
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -188,7 +192,7 @@ class Sweep:
             OutputError: If the results cannot be written.
         """
         self.check()
-        crew = crew_of(on, jobs, self.metric) if isinstance(on, str) else on
+        crew = crew_of(on, jobs, self.metric, self.engine) if isinstance(on, str) else on
         store = Store(self.into)
         self.failures = []
         tell = progress or (lambda *_: None)
@@ -395,7 +399,8 @@ class Sweep:
                     )
         except NarrowsError:
             text = json.dumps(tree, sort_keys=True)  # The run fails and reports the reason.
-        made = build() if self.metric is None else f"{build()} {self.metric.about()}"
+        about = (build(), "" if self.metric is None else self.metric.about(), self.engine.about())
+        made = " ".join(part for part in about if part)
         for seed in self.seeds:
             yield seed, hashlib.sha256(f"{made} {seed} {text}".encode()).hexdigest()[:32]
 
@@ -421,8 +426,10 @@ class Sweep:
 
     def _name(self) -> str:
         """The title and a hash, which differs for another sweep of the same title."""
-        metric = [] if self.metric is None else [self.metric.about()]
-        about = json.dumps([self.base, self.design.about(), self.seeds, *metric], sort_keys=True)
+        more = [] if self.metric is None else [self.metric.about()]
+        if self.engine != SIM:
+            more.append(self.engine.about())
+        about = json.dumps([self.base, self.design.about(), self.seeds, *more], sort_keys=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", self.title).strip("-").lower()[:40] or "sweep"
         return f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:10]}"
 
@@ -471,6 +478,8 @@ def sweep(
     design_seed: int = 1,
     title: str = "sweep",
     into: str | PathLike[str] = INTO,
+    engine: Engine = "sim",
+    kernel: str | None = None,
     metric: Function | None = None,
     sample_interval: str = "off",
 ) -> Sweep:
@@ -497,13 +506,17 @@ def sweep(
         design_seed: Seed of their random choice.
         title: The name of the sweep for users, also used for the table of its cases.
         into: The directory of the results; several sweeps may share one.
+        engine: The engine of all runs. A live run whose self-check fails is repeated.
+        kernel: The kernel of the engine `linux`; the newest built one by default.
         metric: Computes a number of each run, or several by name, which become columns. With it,
             the local executor runs cases in threads of this process.
         sample_interval: Interval of the samples of the runs that `metric` receives.
 
     Raises:
         NarrowsError: If the arguments are not valid.
+        EngineError: If the kernel is not built.
     """
+    chosen = choose(engine, kernel)
     wrong: list[str] = []
     base: dict[str, Any] = {}
     plan: Design | None = None
@@ -542,4 +555,4 @@ def sweep(
     own = None if metric is None else Metric(metric, sample_interval)
     if own is not None:
         own.about()
-    return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into), own)
+    return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into), own, chosen)

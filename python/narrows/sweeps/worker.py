@@ -11,11 +11,16 @@ import json
 import signal
 import sys
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core
-from narrows.runs.metric import Metric
+from narrows.runs.metric import Metric, numbers
 from narrows.sweeps.rows import Transfers, completed, has_transfers, rows
+
+if TYPE_CHECKING:
+    from narrows.runs.engines import EngineChoice
+    from narrows.runs.run import Progress
 
 Case = tuple[str, dict[str, Any], int]
 """Key, scenario, seed."""
@@ -28,21 +33,41 @@ READY = "ready\n"
 """First line of the output."""
 
 
-def work(cases: list[Case], metric: Metric | None = None) -> list[Outcome]:
-    """Runs some cases; a failing case does not end the others."""
-    return [_one(*case, metric) for case in cases]
+def work(
+    cases: list[Case],
+    metric: Metric | None = None,
+    engine: EngineChoice | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Runs some cases; a failing case does not end the others.
+
+    Without `engine`, the simulator runs them. With one, `progress` is called repeatedly.
+    """
+    return [_one(case, metric, engine, progress) for case in cases]
 
 
-def _one(key: str, tree: dict[str, Any], seed: int, metric: Metric | None) -> Outcome:
+def _one(
+    case: Case, metric: Metric | None, engine: EngineChoice | None, progress: Progress | None
+) -> Outcome:
+    key, tree, seed = case
+    interval = "off" if metric is None else metric.sample_interval
     try:
-        raw = _core.run_tree(
-            tree, seed=seed, sample_interval="off" if metric is None else metric.sample_interval
-        )
-        figures = json.loads(raw.json())
-        found = rows(key, figures, transfers(raw) if has_transfers(figures) else None)
-        if metric is not None:
-            own = json.dumps(metric.of(raw, figures, tree))
-            found = [row | {"metrics": own} for row in found]
+        if engine is None:
+            raw = _core.run_tree(tree, seed=seed, sample_interval=interval)
+            figures = json.loads(raw.json())
+            found = rows(key, figures, transfers(raw) if has_transfers(figures) else None)
+            own = None if metric is None else metric.of(raw, figures, tree)
+        else:
+            from narrows.runs.scenario import from_tree  # noqa: PLC0415 - the simulator takes trees
+
+            _core.scenario_to_toml(tree)  # Reports mistakes of the case.
+            done = engine.run(
+                from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=progress
+            )
+            found = [row | {"key": key} for row in done.rows()]
+            own = None if metric is None else numbers(metric.function(done))
+        if own is not None:
+            found = [row | {"metrics": json.dumps(own)} for row in found]
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # A panic of the engine is one, and stops this case only.

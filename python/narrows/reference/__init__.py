@@ -1,0 +1,1 @@
+"""Reference cases: scenarios with the metrics that a Linux kernel had."""

@@ -1,0 +1,83 @@
+"""The families of reference cases, which `data/reference.toml` declares."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.sweeps.keys import put
+
+Json = dict[str, Any]
+
+FILE = Path(__file__).parents[1] / "data" / "reference.toml"
+"""The declarations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of cases.
+
+    Attributes:
+        name: Its name, with which the names of its cases begin.
+        about: The common property of its cases.
+        cases: The scenarios by the names of the cases, as nested tables.
+    """
+
+    name: str
+    about: str
+    cases: dict[str, Json]
+
+
+@cache
+def families() -> dict[str, Family]:
+    """All families, by name.
+
+    >>> fifo = families()["fifo"]
+    >>> len(fifo.cases), next(iter(fifo.cases))
+    (24, 'fifo-reno-10-20-0.25')
+    """
+    given = _core.toml_tables(FILE.read_text(encoding="utf-8"), FILE.name)
+    return {name: _family(name, of) for name, of in given.items()}
+
+
+def _family(name: str, of: Json) -> Family:
+    base = _core.toml_tables(of["scenario"], f"{FILE.name} {name}")
+    cases = {}
+    for variants in itertools.product(*(axis.items() for axis in of["axes"])):
+        tree = copy.deepcopy(base)
+        for _, keys in variants:
+            for key, value in keys.items():
+                put(tree, key, copy.deepcopy(value))
+        cases["-".join((name, *(label for label, _ in variants)))] = tree
+    return Family(name=name, about=of["about"], cases=cases)
+
+
+def chosen(names: str, only: str = "*") -> dict[str, Family]:
+    """The families of these names, separated by commas, with the cases that match a pattern; `all`
+    means all families.
+
+    Raises:
+        NarrowsError: If there is no such family or case.
+    """
+    known = families()
+    wanted = list(known) if names == "all" else [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise NarrowsError(
+                f"--families {name}: no such family; write all, or some of {', '.join(known)}"
+            )
+    found = {}
+    for name in wanted:
+        cases = {case: tree for case, tree in known[name].cases.items() if fnmatchcase(case, only)}
+        if cases:
+            found[name] = Family(name=name, about=known[name].about, cases=cases)
+    if not found:
+        raise NarrowsError(f"--cases {only}: no case has such a name; write --cases 'fifo-bbr-*'")
+    return found

@@ -1,0 +1,128 @@
+"""The engine of many runs: how many run at once, and which runs are repeated.
+
+Each run of the engine `linux` is a virtual machine, so their number depends on the free memory.
+Runs of the engine `live` would disturb each other and take place one after another. A live run
+whose self-check fails is repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import EngineError
+from narrows.runs.run import Engine, Progress, Run, check_engine, run
+from narrows.runs.scenario import Scenario
+
+TRIES = 4
+"""Maximum number of live runs until one passes its self-check."""
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine and, for the engine `linux`, its kernel.
+
+    Attributes:
+        name: The engine.
+        kernel: The key of the kernel; None for the other engines.
+        kernel_name: The name of the kernel, such as `6.12`.
+    """
+
+    name: Engine = "sim"
+    kernel: str | None = None
+    kernel_name: str | None = None
+
+    def jobs(self, wanted: int | None = None) -> int:
+        """Number of simultaneous runs; `wanted` is the maximum."""
+        if self.name == "live":
+            return 1
+        most = wanted or len(os.sched_getaffinity(0))
+        if self.name == "linux":
+            from narrows.kernel import machine  # noqa: PLC0415 - most runs need no machine
+
+            most = min(most, machine.most())
+        return most
+
+    def about(self) -> str:
+        """Text that differs if the results of the engines may differ; empty for the simulator.
+
+        It contains the hash of the program that runs the engine.
+        """
+        if self.name == "sim":
+            return ""
+        of = self.kernel or f"{os.uname().release} {os.uname().version}"
+        return f"{self.name} {of} {_host_program()}"
+
+    def json(self) -> dict[str, Any]:
+        """The engine in a result; the name alone for the simulator."""
+        if self.kernel is None:
+            return {"engine": self.name}
+        return {"engine": self.name, "kernel": {"name": self.kernel_name, "key": self.kernel}}
+
+    def run(
+        self,
+        scenario: Scenario | str | PathLike[str],
+        *,
+        seed: int | None = None,
+        progress: Progress | None = None,
+        **how: Any,  # noqa: ANN401 - as for `run`
+    ) -> Run:
+        """Runs a scenario; a live run whose self-check fails is repeated.
+
+        Raises:
+            EngineError: If the engine cannot run it, or if no live run passed its self-check.
+        """
+        why: list[str] = []
+        for _ in range(TRIES):
+            done = run(
+                scenario,
+                seed=seed,
+                engine=self.name,
+                kernel=self.kernel,
+                progress=progress,
+                **how,
+            )
+            checks = done.json.get("instruments", {"trusted": True})
+            if self.name != "live" or checks["trusted"] is not False:
+                return done
+            why = checks["why"]
+        raise EngineError(
+            f"--engine live: {TRIES} runs failed their self-check ({'; '.join(why)}); write "
+            "narrows doctor, or --engine linux"
+        )
+
+
+SIM = EngineChoice()
+"""The simulator."""
+
+
+def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:
+    """The engine of these names; `kernel` is the name or key of a kernel, the newest built one
+    without it.
+
+    Raises:
+        EngineError: If there is no such engine, or if the kernel is not built.
+    """
+    check_engine(engine, kernel)
+    if engine != "linux":
+        return EngineChoice(engine)
+    from narrows.kernel import store  # noqa: PLC0415
+
+    found = store.find(kernel)
+    return EngineChoice(engine, found.key, found.name)
+
+
+@cache
+def _host_program() -> str:
+    """The hash of narrows-host."""
+    from narrows.host.live import HOST  # noqa: PLC0415
+
+    try:
+        return hashlib.sha256(Path(HOST).read_bytes()).hexdigest()
+    except OSError:
+        return ""  # The run reports it.
