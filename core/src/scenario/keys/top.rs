@@ -7,7 +7,7 @@ use crate::units::{Span, format_span};
 use alloc::format;
 
 pub(super) const KEYS: &[Key] = &[
-    text(
+    custom(
         "",
         "format",
         "count",
@@ -15,7 +15,7 @@ pub(super) const KEYS: &[Key] = &[
         "version of the scenario format; texts in an older format are converted",
     )
     .within("1"),
-    custom(
+    text(
         "",
         "title",
         MOST_TITLE,
