@@ -562,7 +562,7 @@ def caution(measured: Sequence[Measurement]) -> str:
         )
     return (
         f"{together}. The intervals come from the seconds of a single load and do not cover "
-        "changes between loads; `narrows measure --repeats 5` covers them."
+        "changes between loads. With `narrows measure --repeats 5`, the intervals cover them."
     )
 
 

@@ -114,4 +114,7 @@ def _parts(
     yield metrics(whole)
     yield f"\n{NOTE}"
     if jitter is not None:
-        yield (f"Flows start within {jitter} at random, because the scenario sets no start_jitter.")
+        yield (
+            f"Each flow starts at a random time within the first {jitter}; start_jitter in the "
+            "scenario changes this."
+        )
