@@ -30,7 +30,7 @@ from narrows.render import words
 from narrows.render.latex import document
 from narrows.render.plot import about, compare_plot, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
-from narrows.render.report import compare_report, unique
+from narrows.render.report import compare_report, name, unique
 from narrows.render.style import Style
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for

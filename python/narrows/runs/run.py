@@ -163,8 +163,9 @@ class Run:
         return self._table("states")
 
     def state(self, flow: str) -> pa.Table:
-        """The internal state of the congestion control of a flow, a column per value and a row per
-        sample; of a flow with a workload, a row per sample and `connection`.
+        """The internal state of the congestion control of a flow, with a column per value.
+
+        It has a row per sample; for a flow with a workload, a row per sample and `connection`.
 
         >>> from narrows import Flow, Path, Scenario, run
         >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
