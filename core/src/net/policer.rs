@@ -116,7 +116,7 @@ fn assured(dscp: u8) -> Option<Colour> {
 }
 
 const HELP_HEADER: &str = "bytes of each frame that do not count; 14: the Ethernet header";
-const HELP_DSCP: &str = "action on such packets: pass, drop, a code point to set, or \
+const HELP_DSCP: &str = "action on packets of this class: pass, drop, a code point to set, or \
     recolour (the drop precedence in their own AF class)";
 const MOST: Bytes = Bytes::new(2_000_000_000);
 
