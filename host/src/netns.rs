@@ -4,7 +4,8 @@
 //! that entered it, so nothing remains after any end of the process.
 //!
 //! The queue of the device is a `pfifo` (or `fq`) of [`QUEUE`] packets, which is also the limit of
-//! the device itself. It is emptied in every tick; its drops are counted in the instruments.
+//! the device itself. The emulator empties the queue in every tick. The self-check of a run reports
+//! its drops.
 
 use crate::error::HostError;
 use crate::sys;

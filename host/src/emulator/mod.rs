@@ -1,4 +1,34 @@
 //! The emulator: real packets through the network of the core.
+//!
+//! ```text
+//!   near device ──▶ NEAR ┐                     ┌ FAR ──▶ far device
+//!                        │ path, access links  │
+//!   near device ◀── NEAR ┘                     └ FAR ◀── far device
+//! ```
+//!
+//! A Wi-Fi has one far device for each station, at the ports from FAR on.
+//!
+//! **Time.** A packet enters the path at the time at which it is read. The path computes its
+//! departure time. A due packet is written when the forwarding thread is awake. If the thread is
+//! late, it delays packets. The next departure is computed from the due time of the last one, so
+//! the rate stays correct. The lateness of each packet is measured.
+//!
+//! **Wake-ups.** Up to a rate of [`EXACT`], the thread wakes up for every packet that arrives or is
+//! due. Above this rate, it wakes up at multiples of [`TICK`] while a queue holds packets. Due
+//! packets that follow each other in a super-packet are then written as one. While all queues are
+//! empty, it wakes up for arrivals only. The thread never spins, because the kernel would stop a
+//! spinning real-time thread for 50 ms in each second.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`preflight`], [`doctor`] | checks before a run; suitability of this host for live runs |
+//! | [`engine`] | runs a scenario and returns a run |
+//! | [`frame`], [`packets`] | real packets as the core sees them; super-packets split and joined |
+//! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
+//! | [`self_check`] | deviation of a run from its scenario |
+//! | [`capture`] | the thread that writes a packet capture |
+//! | [`guest`] | the first process of the virtual machine of `--engine linux` |
+//! | [`shell`], [`shell_command`] | arbitrary programs over the path; the command and its options |
 
 pub mod capture;
 pub mod doctor;

@@ -1,10 +1,9 @@
-//! Flows: kernel sockets of one host, senders and receivers, on one thread that has entered its
-//! namespace.
+//! Flows: the kernel sockets of the senders and receivers of one host, on one thread that has
+//! entered the namespace of this host.
 //!
-//! A sending application writes as much as the kernel accepts, and again while less than
+//! A sending application writes as much as the kernel accepts. It writes again whenever less than
 //! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and code
-//! point are socket options; ECN is set by the route to the receiver's second address.
-//! receiver's second address for the third.
+//! point are socket options.
 
 use crate::emulator::preflight::metric_interval;
 use crate::error::HostError;

@@ -1,16 +1,26 @@
-//! The far end of a latency test: one thread, one socket, one protocol; each answer is as long as
-//! its question.
+//! The far end of a latency test: one thread with one socket and one protocol. Each answer is as
+//! long as its question.
 //!
 //! The thread sleeps in the receive call and allocates every buffer in advance. It answers one
-//! datagram at a time, because in a batch the first would wait for the last. The departure time of
-//! an answer is known only afterwards, so the next answer to the same client reports it.
+//! datagram at a time, because in a batch the first datagram would wait for the last one. The
+//! departure time of an answer is known only after the departure, so the next answer to the same
+//! client reports it.
 //!
-//! The service cannot be used against other hosts. Every answer is charged to a session or to its
-//! source address ([`crate::serve::budget`]), which gets at most as many bytes as it sent. Ports at
-//! which this host answers get none. Two such services cannot answer each other forever, whatever
-//! their ports and hosts, because no answer is a question:
+//! The service cannot be used to attack other hosts. Every answer is charged to a session or to the
+//! source address of its question ([`crate::serve::budget`]). A source address gets at most as many
+//! bytes as it sent. Ports at which this host answers get no answers. Two such services cannot
+//! answer each other forever, whatever their ports and hosts, because an answer is not accepted as
+//! a question:
 //!
-//! | service | why an answer is no question |
+//! | service | property of an answer that distinguishes it from a question |
+//! |---|---|
+//! | timed questions | the kind of the datagram is `s` |
+//! | irtt | the flag for replies is set |
+//! | STAMP | the 28 bytes that a sender leaves zero (RFC 8762, section 4.2.1) are not zero |
+//! | echo | none; rules for ports, rates and repeats end such a loop ([`super::repeats`]) |
+//!
+//! The stored state of clients is bounded, for each source and for all sources together. A client
+//! that opens many sessions displaces sessions of its own network ([`crate::serve::pending`]).
 
 use super::exchange::{LARGEST, Stall};
 use super::irtt;

@@ -11,7 +11,21 @@
 //!
 //! | part | from | to |
 //! |---|---|---|
-//! | client application | a question is due, or its answer has arrived | the application, busy until then, sends or waits again |
+//! | client application | question due, or answer arrived | the application sends or waits |
+//! | client kernel, out | the application sends | the kernel timestamps the departing packet |
+//! | client kernel, in | the kernel timestamps the answer | the waiting application is woken |
+//! | wire | departure timestamp of one kernel | arrival timestamp of the other, both ways |
+//! | server kernel, server application | as for the client | as for the client |
+//!
+//! **Waiting or busy.** If the application waits in a system call and is woken late, the delay is
+//! charged to its kernel. Another program then had the processor, or the processor was idle. If the
+//! application was busy when the packet arrived, the delay is charged to the application.
+//!
+//! The clocks of the two hosts are never compared. The delay of the wire is the time between the
+//! two timestamps of the client minus the time between the two timestamps of the server. Parts that
+//! a protocol does not report separately are not divided. `server` is the whole delay of a server
+//! that does not report the delay of its kernel. `beyond` is everything after the last timestamp of
+//! the client that is known.
 
 /// A part of the delay.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

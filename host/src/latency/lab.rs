@@ -1,4 +1,22 @@
 //! A latency test under several scheduling policies, with and without load on the processors.
+//!
+//! ```text
+//!   round 1:   no load   A  B  C      load   A  B  C
+//!   round 2:   no load   A  B  C      load   A  B  C      …
+//! ```
+//!
+//! **Alternating rounds.** Other activity on a host changes over minutes. If policies were measured
+//! one after the other, this activity would affect only some of them. Each policy therefore has a
+//! slice of every round.
+//!
+//! **Threshold.** All policies have the same threshold for slow answers, [`SLOW`] by default.
+//!
+//! **Load** consists of [`HOGS`] processes of the ordinary class for each processor, which only
+//! compute. They end with the slice, with this process, or after [`LONGEST`].
+//!
+//! **Cost** is processor time: that of this process during the slice, including threads that keep
+//! processors awake, and the time that the load processes lost. The processor time of a far end on
+//! another host is not included.
 
 use super::exchange::{Outcome, Pulse};
 use super::load::Load;

@@ -1,4 +1,18 @@
 //! `narrows-host latency`: measures response times and attributes the delay.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`options`] | options of the command |
+//! | [`exchange`] | the engine: scheduled questions and their answers, over any line |
+//! | [`line`], [`null_line`] | a socket as a line; lines without a network |
+//! | [`protocol`], [`stamp`], [`irtt`] | protocols |
+//! | [`answer`], [`repeats`], [`payer`] | the far end, its rules against loops, and its accounts |
+//! | [`keeper`] | keeps the session open, and opens a new one after a restart of the far end |
+//! | [`attribution`] | division of a round trip among applications, kernels and network |
+//! | [`histogram`], [`outcome`], [`summary`] | the result, and its JSON document |
+//! | [`lab`], [`load`] | the same test under several policies; load on the processors |
+//! | [`environment`] | properties of the host that affect the result |
+//! | [`policy`] | scheduling policies of a thread |
 
 pub mod answer;
 pub mod attribution;

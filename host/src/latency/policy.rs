@@ -1,4 +1,28 @@
 //! Scheduling policies of a thread of a latency test: parts, joined by `+`.
+//!
+//! | part | effect | requires |
+//! |---|---|---|
+//! | `default` | none | nothing |
+//! | `nice`, `nice=N` | niceness -20, or N | root or RLIMIT_NICE |
+//! | `rr`, `rr=N` | SCHED_RR with priority 99, or N | root or RLIMIT_RTPRIO |
+//! | `fifo`, `fifo=N` | SCHED_FIFO with priority 99, or N | root or RLIMIT_RTPRIO |
+//! | `lock` | memory that is never paged out (mlockall) | root or RLIMIT_MEMLOCK |
+//! | `pin=N` | only processor N, even if it is busy | nothing |
+//! | `busy=50us` | the socket polls its device before it sleeps (SO_BUSY_POLL) | NAPI |
+//! | `spin` | the thread never sleeps and occupies a processor | nothing |
+//! | `awake` | processors do not halt, which needs power | /dev/cpu_dma_latency, or nothing |
+//!
+//! **Awake.** A processor that halts needs time to wake up. If a cpuidle driver selects the idle
+//! state, a zero written to /dev/cpu_dma_latency forbids deep states
+//! (Documentation/power/pm_qos_interface.rst). In most guests there is no such driver, and
+//! processors halt without one. There, one thread per processor runs in the idle class, which
+//! yields to every other thread.
+//!
+//! **Starvation.** A real-time class cannot be combined with `spin`. Each real-time thread is
+//! watched ([`crate::sys::schedule`]): if it does not sleep for 200 ms, it becomes an ordinary
+//! thread, and the result reports this.
+//!
+//! A policy that is not permitted is rejected with a message before the measurement begins.
 
 use crate::HostError;
 use crate::sys::schedule::{self, Class};

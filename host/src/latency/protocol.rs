@@ -1,7 +1,12 @@
 //! The protocols of a latency test, behind one trait: it writes a question to a datagram and reads
 //! an answer from one.
 //!
-//! | protocol | reported by the far end | answered by |
+//! | protocol | times that the far end reports | far end |
+//! |---|---|---|
+//! | narrows ([`Own`]) | arrival, ready, read, answered, last departure | `narrows serve` |
+//! | echo ([`Echo`]) | none | any service that returns datagrams unchanged (RFC 862) |
+//! | STAMP ([`super::stamp`]) | receipt and answer, last departure | any reflector of RFC 8762 |
+//! | irtt ([`super::irtt`]) | receipt and answer of the application | `irtt server` |
 
 use crate::latency::attribution::Far;
 use crate::protocols::wire::{Cookie, TIMED, Timed};

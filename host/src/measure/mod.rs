@@ -2,9 +2,22 @@
 //! regular intervals, and loads the path in phases as the test specifies. Every total follows from
 //! its samples.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`options`], [`plan`] | options; flows, pings and phases of a test |
+//! | [`address`] | the address of the far end |
+//! | [`deadline`] | reads with a time limit for a whole message or object |
+//! | [`link`], [`narrows`] | a far end of narrows: its control connection, its load |
+//! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server and its pages |
+//! | [`http`], [`tls`] | messages of HTTP/1.1; TLS for `https://` URLs |
+//! | [`voip`] | estimated quality of a call |
+//! | [`ping`] | pings during the whole measurement |
+//! | [`seen`], [`report`] | observations of a measurement, and its JSON document |
+//! | [`bulk`] | load over TCP, for both ends |
+//! | [`tcp_metrics`] | cached metrics of a destination, and their deletion |
+//!
+//! Beside the threads for load there are two threads. One sends pings only. The other one sends
+//! requests, watches the time, and waits for responses.
 
 pub mod address;
 pub mod bulk;

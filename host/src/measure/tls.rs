@@ -1,8 +1,7 @@
 //! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the response.
-//! The following load is discarded with its records (0.13 % more than their content), so that the
-//! measurement needs no decryption.
-//! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and
-//! curl.
+//! The load that follows is discarded without decryption. Its size includes the TLS records, which
+//! are 0.13 % larger than their content. The trusted root certificates are those of the system, or
+//! of the file `SSL_CERT_FILE`, as for OpenSSL and curl.
 
 use super::deadline::Deadline;
 use crate::terminal::field;

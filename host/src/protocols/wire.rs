@@ -1,4 +1,14 @@
 //! The messages between both ends of a measurement, byte by byte. All numbers are big-endian.
+//!
+//! `docs/reference/far-end.md` specifies the fields of hellos, frames and datagrams. The following
+//! properties separate this protocol from others and protect against forged messages:
+//!
+//! - A hello has the length of the cookie of iperf3 and begins with an upper-case `N`, which is not
+//!   part of such a cookie. An iperf3 server therefore answers it at once and can be identified.
+//! - Each message has a field for its kind. The kind is never inferred from the length.
+//! - A length is compared with its limit before it is used.
+//! - The cookie of a session is 128 random bits, which the server sends over the control
+//!   connection. A client that knows it can receive at the address that opened this connection.
 
 use serde_json::Value;
 

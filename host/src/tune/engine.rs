@@ -1,4 +1,12 @@
 //! Apply, confirm, revert and verify: the order of their steps.
+//!
+//! ```text
+//!   apply:   read the present values ── write the journal ── change each value and read it back
+//!   revert:  read the journal ── restore each value and read it back ── delete the journal
+//! ```
+//!
+//! If a step of `apply` fails, all changes are reverted. If the process is killed at any step, a
+//! later `revert` restores all values from the journal.
 
 use super::journal::{Deadline, Entry, Journal, Phase, Store, UNDONE};
 use super::plan::{Change, Plan, What};

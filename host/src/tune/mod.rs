@@ -3,9 +3,22 @@
 //! Python plans, asks the user, and explains; this module executes plans. The interface is one JSON
 //! document (docs/reference/tune.md), which is validated here again completely.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`options`] | options |
+//! | [`options`] | options of the command |
+//! | [`plan`] | the plan and its validation |
+//! | [`engine`] | the order of steps: apply, confirm, revert, verify |
+//! | [`journal`] | the previous values, stored before a change |
+//! | [`watchdog`] | two processes that revert unconfirmed changes |
+//! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`] | kinds of changes |
+//! | [`shape`] | options of shaping disciplines |
+//! | [`diag`] | congestion controls of existing connections |
+//! | [`boot`] | configuration files that take effect after those of narrows |
+//! | [`elsewhere`] | journals of other network namespaces |
+//! | [`safe_file`] | safe access to files as root |
+//! | [`netns`] | identification of the network namespace, and ownership of files |
+//! | [`target`] | file tree, network namespace and journal of a change |
+//! | [`exec_with_cc`] | one program with another congestion control |
 
 pub mod boot;
 pub mod diag;

@@ -1,4 +1,19 @@
 //! Identification of the network namespace, and of the files that belong to it.
+//!
+//! Settings, queue disciplines and routes belong to a network namespace. Files for the next boot
+//! belong to a host. Only two kinds of namespaces may write such files ([`owns_files`]):
+//!
+//! | namespace | recognised by |
+//! |---|---|
+//! | the initial one | `net.core.netdev_max_backlog`, which only this namespace has |
+//! | that of a whole container | process 1 of this `/proc`, and a mark of a container manager |
+//!
+//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host that
+//! has another network.
+//!
+//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the
+//! cookie of the kernel (`SO_NETNS_COOKIE`, Linux 5.14). The cookie is necessary because the kernel
+//! may give the inode of a namespace that has ended to a new one.
 
 use crate::sys;
 use serde_json::{Value, json};
