@@ -24,6 +24,8 @@ class Settings(Part):
     """The keys of a scenario before any section.
 
     Attributes:
+        format: Version of the scenario format; texts in an older format are converted. Count; 1
+            (default: 1).
         title: Title of the scenario in reports. Text; up to 200 characters (default: empty).
         duration: Length of the run. Time; 1ms to 24h (default: required).
         warmup: Initial part of the run that the summary excludes. Time; 0s to duration
@@ -33,6 +35,7 @@ class Settings(Part):
             Time; 0s to duration, at most 1h (default: the largest RTT of a flow).
     """
 
+    format: int | None = None
     title: str | None = None
     duration: str | None = None
     warmup: str | None = None
@@ -57,10 +60,10 @@ class Hop(Part):
             lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
             0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
             packet (default: none).
-        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }
-            (default: none).
+        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }; up
+            to 100000 (default: none).
         outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
-            lasts } (default: none).
+            lasts }; up to 100000 (default: none).
         trace: File with the rate over time, instead of rate; its name is relative to the
             scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
             trace of Mahimahi (default: none).
