@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement
 
 # Directories are prerequisites, too, so that a removed file is detected.
-RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core sim host python/bindings -name target -prune -o \
+RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core plugin sim host python/bindings -name target -prune -o \
                     \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.

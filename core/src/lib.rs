@@ -31,6 +31,10 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+/// The fingerprint of the interface of models: a hash of its declarations, and the compiler. A
+/// plugin fits if it has the same one.
+pub const INTERFACE: &str = env!("NARROWS_INTERFACE");
+
 pub mod capture;
 pub mod cc;
 pub mod engine;

@@ -7,6 +7,7 @@
 //! | [`netns`] | a host: a network namespace with one device |
 //! | [`protocols`] | messages that narrows and its peers exchange |
 //! | [`parsers`] | every parser of untrusted input, for fuzzing |
+//! | [`plugins`] | queue disciplines of plugins in a live run |
 //! | [`digest`] | SHA-256, HMAC and random numbers |
 //! | [`measure`] | the client of a measurement, and its load |
 //! | [`latency`] | response times of single requests, and the component that delays them |
@@ -30,6 +31,7 @@ pub mod latency;
 pub mod measure;
 pub mod netns;
 pub mod parsers;
+pub mod plugins;
 pub mod protocols;
 pub mod serve;
 #[allow(unsafe_code)]

@@ -10,7 +10,7 @@ use narrows_host::sys::{self, kernel, process};
 use narrows_host::terminal::json;
 use narrows_host::tune::{self, exec_with_cc};
 use narrows_host::untrusted_input::{MOST_TEXT_BYTES, MOST_TRACE_BYTES, lies_inside, read_text};
-use narrows_host::{HostError, Options, Progress, latency, measure, serve};
+use narrows_host::{HostError, Options, Progress, latency, measure, plugins, serve};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -42,6 +42,7 @@ Options of run:
   --record FILE           write every packet to a capture (pcapng)
   --verdicts N            list the first N packets that are dropped, marked or lost
                           [default: 0]
+  --plugin FILE           load the queue disciplines of a shared library; may be repeated
   --built                 allow the scenario to name files outside its folder: for scenarios that a
                           program built
   --stream                for programs: print lines of progress, then the run and its samples
@@ -67,6 +68,7 @@ struct Asked {
     interval: Interval,
     verdicts: usize,
     record: Option<PathBuf>,
+    plugins: Vec<PathBuf>,
     stream: bool,
     tied: bool,
     built: bool,
@@ -99,6 +101,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--built" => asked.built = true,
             "--name" => asked.name = Some(args.value()?),
             "--record" => asked.record = Some(args.value()?.into()),
+            "--plugin" => asked.plugins.push(args.value()?.into()),
             "--seed" => asked.seed = Some(number(&option, &args.value()?)?),
             "--verdicts" => asked.verdicts = number(&option, &args.value()?)?,
             _ => {
@@ -138,7 +141,8 @@ fn text(file: Option<&str>) -> Result<String, String> {
 
 fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), HostError> {
     let wrong = |text: String| HostError::Unlike(text);
-    let registry = Registry::standard();
+    let mut registry = Registry::standard();
+    plugins::register(&mut registry, &asked.plugins)?;
     let text = text(asked.file.as_deref()).map_err(wrong)?;
     let name = asked
         .name
@@ -176,6 +180,9 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
     preflight::check_scenario(&scenario, &registry, &options)?;
     preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
+        if plugins::failure().is_err() {
+            return false;
+        }
         if asked.stream {
             let told = writeln!(lines, "progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
             return told.and_then(|()| lines.flush()).is_ok();
@@ -183,14 +190,16 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
         true
     };
     let record = asked.record.as_deref();
-    let (run, recorded) = narrows_host::run(
+    let ran = narrows_host::run(
         machine,
         &scenario,
         &registry,
         &options,
         record,
         &mut progress,
-    )?;
+    );
+    plugins::failure()?;
+    let (run, recorded) = ran?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let text = json(run.to_json(env!("CARGO_PKG_VERSION"), &written, None));
     let mut out = std::io::stdout().lock();

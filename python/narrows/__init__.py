@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from narrows import cc, errors, queue
+    from narrows import cc, errors, models, queue
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
     from narrows.frames import to_pandas, to_polars
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from narrows.runs.replications import Replications, replicate
     from narrows.runs.run import Run, run
     from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
+    from narrows.runs.stepping import Observation, SteppedRun, start
     from narrows.sweeps.sweeping import Sweep, sweep
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Hop",
     "Host",
     "NarrowsError",
+    "Observation",
     "OutputError",
     "Path",
     "Ping",
@@ -41,6 +43,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Station",
+    "SteppedRun",
     "Style",
     "Sweep",
     "Wifi",
@@ -50,9 +53,11 @@ __all__ = [
     "compare_report",
     "errors",
     "load",
+    "models",
     "queue",
     "replicate",
     "run",
+    "start",
     "sweep",
     "to_pandas",
     "to_polars",
@@ -78,6 +83,7 @@ _HOMES = {
         "Wifi",
         "load",
     ),
+    "narrows.runs.stepping": ("Observation", "SteppedRun", "start"),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
 """The names of each module. A module is imported at the first access to one of them, so that the
@@ -86,7 +92,7 @@ command starts quickly.
 
 
 def __getattr__(name: str) -> object:
-    if name in ("cc", "errors", "queue"):
+    if name in ("cc", "errors", "models", "queue"):
         return import_module(f"narrows.{name}")
     for home, names in _HOMES.items():
         if name in names:

@@ -1,19 +1,39 @@
 """The Rust side: thin, low-level; `narrows` is what people use."""
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any, final
 
 __all__ = [
     "SCENARIO_FORMAT",
+    "Ack",
+    "Loss",
+    "LostPacket",
+    "QueueState",
+    "QueuedPacket",
+    "Reduced",
+    "Rto",
     "Run",
+    "Sample",
+    "Sent",
+    "SpuriousLoss",
+    "Start",
+    "StateChange",
+    "Stepper",
     "Table",
+    "Window",
     "__version__",
     "check_toml",
     "compare_engines",
     "compare_metric",
+    "find_model",
     "list_json",
+    "load_plugin",
     "path_json",
     "path_numbers",
+    "plugin_tag",
+    "register_cc",
+    "register_queue",
     "remy_from_dna",
     "run_elsewhere",
     "run_toml",
@@ -21,8 +41,12 @@ __all__ = [
     "scenario_defaults",
     "scenario_files",
     "scenario_to_toml",
+    "seconds",
+    "start_run",
+    "stuck_runs",
     "toml_tables",
     "toml_to_tree",
+    "unregister",
 ]
 
 __version__: str
@@ -51,6 +75,220 @@ class Run:
     @property
     def record_error(self) -> str | None: ...
 
+@final
+class Window:
+    """The window of a sender.
+
+    `cwnd`, `ssthresh` and `clamp` are in packets; a fraction of a packet is kept. `pacing_mbit` is
+    None for the transport's own formula. `reduce` requests a reduction as after a mark.
+    """
+
+    cwnd: float
+    ssthresh: float
+    pacing_mbit: float | None
+    reduce: bool
+    @property
+    def clamp(self) -> float: ...
+    @property
+    def in_slow_start(self) -> bool: ...
+
+@final
+class Start:
+    """The connection is established."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def srtt_ms(self) -> float: ...
+    @property
+    def min_rtt_ms(self) -> float: ...
+    @property
+    def ecn(self) -> bool: ...
+
+@final
+class Sent:
+    """Data leaves while no other data is in flight."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def app_limited(self) -> bool: ...
+
+@final
+class Sample:
+    """The measurements of an ACK."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def rtt_ms(self) -> float | None: ...
+    @property
+    def srtt_ms(self) -> float: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def ece(self) -> bool: ...
+    @property
+    def state(self) -> str: ...
+
+@final
+class Ack:
+    """One ACK, after loss detection."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def rtt_ms(self) -> float | None: ...
+    @property
+    def srtt_ms(self) -> float: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def marked(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def may_grow(self) -> bool: ...
+    @property
+    def cwnd_limited(self) -> bool: ...
+    @property
+    def ece(self) -> bool: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def una(self) -> int: ...
+    @property
+    def nxt(self) -> int: ...
+    @property
+    def delivery_rate_mbit(self) -> float | None: ...
+    @property
+    def app_limited(self) -> bool: ...
+
+@final
+class Loss:
+    """Congestion, at most once per round trip."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def in_flight(self) -> int: ...
+
+@final
+class LostPacket:
+    """One packet was marked lost."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def app_limited(self) -> bool: ...
+
+@final
+class Rto:
+    """The retransmission timer fired."""
+
+    @property
+    def now_s(self) -> float: ...
+
+@final
+class Reduced:
+    """A reduction is over."""
+
+    @property
+    def now_s(self) -> float: ...
+
+@final
+class StateChange:
+    """The state of recovery changes."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def before(self) -> str: ...
+    @property
+    def after(self) -> str: ...
+
+@final
+class SpuriousLoss:
+    """A reduction was spurious."""
+
+    @property
+    def now_s(self) -> float: ...
+    @property
+    def prior_cwnd(self) -> int: ...
+
+@final
+class QueuedPacket:
+    """A packet in a queue."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def flow(self) -> int | None: ...
+    @property
+    def flow_hash(self) -> int: ...
+    @property
+    def dscp(self) -> int: ...
+    @property
+    def ecn_capable(self) -> bool: ...
+    @property
+    def arrived_s(self) -> float: ...
+    def drop(self, why: str = "aqm") -> None: ...
+    def mark(self) -> bool: ...
+
+@final
+class QueueState:
+    """The link and the backlog of a queue."""
+
+    @property
+    def rate_mbit(self) -> float: ...
+    @property
+    def backlog_packets(self) -> int: ...
+    @property
+    def backlog_bytes(self) -> int: ...
+    def admits(self, packet: QueuedPacket) -> bool: ...
+
+@final
+class Stepper:
+    """A run between two steps."""
+
+    def step(
+        self,
+        *,
+        until_ns: int | None = None,
+        acks: int | None = None,
+        cwnd: int | None = None,
+        pacing_bit: int | None = None,
+    ) -> dict[str, Any]: ...
+    def times_ns(self) -> tuple[int, int]: ...
+    def finish(self) -> Run: ...
+
+def start_run(
+    scenario: Mapping[str, Any] | str,
+    file_name: str,
+    *,
+    control: str | None = None,
+    seed: int | None = None,
+    sample_interval: str | None = None,
+    states: bool = False,
+) -> Stepper: ...
+def seconds(text: str) -> float: ...
+def register_cc(model_class: type, spec: dict[str, Any]) -> None: ...
+def register_queue(model_class: type, spec: dict[str, Any]) -> None: ...
+def unregister(kind: str, name: str) -> None: ...
+def find_model(kind: str, name: str) -> bool: ...
+def load_plugin(file: str | PathLike[str], origin: str) -> list[tuple[str, str]]: ...
+def plugin_tag() -> str: ...
+def stuck_runs() -> int: ...
 def run_toml(
     text: str,
     file_name: str,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,21 @@ def table(name: str) -> Any:  # noqa: ANN401 - a list of rows, or an object
     ['independent', 'gilbert_elliott']
     """
     return json.loads(_core.list_json(name))[name]
+
+
+def forget() -> None:
+    """Reads the lists again when they are next needed: a model was added or removed."""
+    for cached in (table, paced, _qdiscs, sysctls, measurement_tests):
+        cached.cache_clear()
+    for follow in FOLLOWERS:
+        follow()
+
+
+EXTERNAL: set[tuple[str, str]] = set()
+"""The list and the name of each model that ever came from a plugin."""
+
+FOLLOWERS: list[Callable[[], object]] = []
+"""Called when the lists have changed."""
 
 
 def names(of: str) -> list[str]:
@@ -53,7 +68,7 @@ write --cc cubic
         NarrowsError: If it is not one of them.
     """
     choices = names("cc") if known is None else list(known)
-    if name in choices:
+    if name in choices or (known is None and _core.find_model("cc", name)):
         return
     close = difflib.get_close_matches(name, choices, 1)
     fix = f"; write {option} {close[0]}" if close else ""

@@ -6,7 +6,8 @@ A page marks such a part; the test compares it with what it is made from:
     them <!-- made: keys path -->        the keys of a section of the scenario <!-- made: rules -->
     what releases of Linux changed, as `narrows list rules --json` has it <!-- made: keys later -->
     the keys that the format knows and this version does not <!-- made: file PATH -->        a file,
-    as a block of code <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row
+    as a block of code <!-- made: skeleton cc python --> the model that `narrows new` writes <!--
+    made: runs FOLDER -->      what the scenarios of a folder come to, a row
     each <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes
     to; or those `beyond` <!-- made: ladder sources -->   when each came, and where that stands <!--
     made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
@@ -41,6 +42,7 @@ from narrows import _core
 from narrows.cli import main
 from narrows.cli.entry import COMMANDS
 from narrows.host.serve import LIMITS
+from narrows.models.skeleton import Skeleton
 from narrows.runs.scenario import from_tree
 from narrows.teach import ladder
 from narrows.tune.kernels import FEATURES
@@ -141,6 +143,14 @@ def _pages(of: str) -> str:
     return textwrap.fill(f"Pages: {', '.join(f'[{n}]({of}/{n}.md)' for n in names)}.", 100) + "\n"
 
 
+def _skeleton(kind: str, language: str) -> str:
+    """The model of a skeleton, as a block of code."""
+    name = f"my_{kind}"
+    files = Skeleton(kind=kind, name=name, language=language, folder=Path(name)).files()
+    file = {"python": f"{name}.py", "rust": "src/lib.rs"}[language]
+    return f"```{language}\n{files[file]}```\n"
+
+
 def _commands() -> str:
     """The help of every command, in the order of `narrows --help`."""
     parts = []
@@ -207,6 +217,8 @@ def _made(what: str, *of: str) -> str:
             if of[0] == "later"
             else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
         )
+    if what == "skeleton":
+        return _skeleton(*of)
     (file,) = of
     of_one = {"pages": _pages, "runs": _runs, "ladder": _ladder}
     if what in of_one:

@@ -41,8 +41,8 @@ result = {"equal": rows.equals(here), "rows": rows.num_rows, "killed": killed,
 "failed": len(there.failures)}
 open(sys.argv[1] + "/result.json", "w").write(json.dumps(result))  # Ray talks to stdout, too
 ray.shutdown()
-cluster.shutdown()  # or its address would stay behind,
-for the next who asks this machine for a cluster
+# Otherwise its address would stay behind for the next program that searches for a cluster.
+cluster.shutdown()
 """
 
 
@@ -102,3 +102,54 @@ def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Pat
         "killed": True,
         "failed": 0,
     }
+
+
+MODEL = """
+from narrows.models import CongestionControl
+
+class Own(CongestionControl):
+    name = "own"
+
+    def on_ack(self, window, ack):
+        if ack.may_grow:
+            window.cwnd += ack.delivered if window.in_slow_start else 1 / window.cwnd
+"""
+
+WITH_MODELS = """
+import json, os, sys
+import ray
+import narrows as nw
+from narrows.sweeps.executors import Ray
+
+class Here(nw.models.CongestionControl):
+    name = "here"
+
+    def on_ack(self, window, ack):
+        window.cwnd += 0.5
+
+nw.models.load("own.py")
+nw.models.register(Here)
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
+over = {"flow.cc": ["own", "here", "cubic"]}
+there = nw.sweep(scenario, over, into="there")
+crew = Ray()
+os.rename("own.py", "away.py")  # as on another machine, which has no such file
+rows = there.run(on=crew)
+json.dump([rows.num_rows, [f.reason for f in there.failures]], open("result.json", "w"))
+ray.shutdown()
+"""
+
+
+def test_models_come_with_the_work(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(MODEL)
+    program = tmp_path / "program.py"
+    program.write_text(WITH_MODELS)
+    quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads((tmp_path / "result.json").read_text()) == [3, []]

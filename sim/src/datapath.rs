@@ -29,7 +29,7 @@ use narrows_core::metrics::{PacketEvent, ProbeMeter};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::units::{Span, Time};
+use narrows_core::units::{Rate, Span, Time};
 
 /// The endpoints of all flows and probes, and everything between them.
 pub(crate) struct Datapath {
@@ -93,6 +93,15 @@ impl Datapath {
             flow.sender.on_timer(now, &mut nic.wire())
         });
         later(now, due)
+    }
+
+    /// The sender of flow `id` takes a window and a pacing rate, and sends what they permit.
+    pub fn steer(&mut self, now: Time, id: u32, cwnd: u32, pacing: Option<Rate>) {
+        let due = self.at_sender(now, id, |flow, nic| {
+            flow.sender.steer(now, cwnd, pacing, &mut nic.wire());
+        });
+        self.timers
+            .set(id * TIMERS_PER_FLOW + SENDER, later(now, due));
     }
 
     /// Probe `number` sends a ping.

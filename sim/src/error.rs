@@ -38,6 +38,8 @@ pub enum SimError {
         /// Sum of the durations of all flows, in seconds.
         flow_seconds: u64,
     },
+    /// There is no flow of this index, or it has an application.
+    Uncontrolled(usize),
     /// The progress callback returned `false`.
     Stopped,
 }
@@ -66,6 +68,10 @@ impl fmt::Display for SimError {
                 "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit \
                  into memory: fewer flows, \
                  or a shorter duration"
+            ),
+            SimError::Uncontrolled(flow) => write!(
+                f,
+                "flow {flow} cannot be controlled: only a flow without a workload can"
             ),
             SimError::Stopped => write!(f, "the run was stopped"),
         }

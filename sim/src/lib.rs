@@ -9,6 +9,7 @@
 //! | `network` | the network between the simulated hosts |
 //! | `device` | the network interface of the sending host |
 //! | `flow` | one flow with both of its endpoints |
+//! | `steering` | control of one flow from outside of the run |
 //! | `observer` | arrivals, and contents of packets under way |
 //! | `owners` | to which flow a packet of an application belongs |
 //! | [`packet`] | a packet in 32 bytes |
@@ -31,6 +32,7 @@ mod observer;
 mod owners;
 pub mod packet;
 mod prefetch;
+mod steering;
 pub mod timers;
 mod world;
 
@@ -38,4 +40,4 @@ pub use error::{LEAST_INTERVAL, MOST_FLOW_SECONDS, SimError};
 pub use narrows_core::engine::{MOST_ROWS, Options, Progress, Run};
 pub use owners::MOST_OPEN;
 pub use packet::Packet;
-pub use world::{run, run_recorded};
+pub use world::{Observation, Stepping, run, run_recorded};

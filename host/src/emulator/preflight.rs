@@ -5,7 +5,7 @@ use crate::emulator::frame::Frame;
 use crate::error::HostError;
 use crate::netns::{Space, SpaceSpec};
 use crate::sys;
-use narrows_core::cc::{CcKind, Family, Need};
+use narrows_core::cc::{CcKind, Family, KINDS, Need};
 use narrows_core::engine::{Options, check_rows};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
@@ -89,6 +89,13 @@ pub fn check_scenario(
         }
         let cc = &flow.cc;
         let kind = registry.cc(&cc.kind);
+        if kind.is_some() && !KINDS.iter().any(|known| known.name == cc.kind) {
+            return unlike(format!(
+                "flow {}: {} comes from a plugin, but the congestion control of a live run is \
+                 the kernel's; select a cc of the kernel, or write --engine sim",
+                flow.id, cc.kind
+            ));
+        }
         if let Some(kind) =
             kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned)
         {

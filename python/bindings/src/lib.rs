@@ -6,13 +6,20 @@
 //! | `tree` | a scenario's value tree between Python and the core, in both directions |
 //! | `error` | the core's errors as Python exceptions |
 //! | `table` | columns of samples, by Arrow's C stream interface |
+//! | `external` | models from outside: registration, and supervision of their runs |
+//! | `python_cc`, `python_queue` | models that are Python classes |
 //! | `run` | execution of a scenario, and its result |
+//! | `stepping` | a run that Python advances step by step |
 //! | `remy` | conversion of Remy's files to trees of rules |
 #![forbid(unsafe_code)]
 
 mod error;
+mod external;
+mod python_cc;
+mod python_queue;
 mod remy;
 mod run;
+mod stepping;
 mod table;
 mod tree;
 
@@ -23,6 +30,17 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
     #[pymodule_export]
+    use external::{
+        find_model, load_plugin, plugin_tag, register_cc, register_queue, stuck_runs, unregister,
+    };
+    #[pymodule_export]
+    use python_cc::{
+        AckEvent, LossEvent, LostPacketEvent, PyWindow, ReducedEvent, RtoEvent, SampleEvent,
+        SentEvent, SpuriousLossEvent, StartEvent, StateChangeEvent,
+    };
+    #[pymodule_export]
+    use python_queue::{QueueState, QueuedPacket};
+    #[pymodule_export]
     use remy::remy_from_dna;
     #[pymodule_export]
     use run::{
@@ -30,6 +48,8 @@ mod _core {
         run_elsewhere, run_toml, run_tree, scenario_defaults, scenario_files, scenario_to_toml,
         toml_tables, toml_to_tree,
     };
+    #[pymodule_export]
+    use stepping::{Stepper, seconds, start_run};
     #[pymodule_export]
     use table::Table;
     #[pymodule_export]

@@ -2,17 +2,17 @@
 //! it takes the lock, checks for Ctrl-C and reports progress.
 
 use crate::error::{self, EngineError};
+use crate::external::{self, registry, registry_for, supervised};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::path_metrics;
 use narrows_core::metrics::{self, Conditions, QueueMetrics, Samples, compare, metric_interval};
-use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_core::units::{Rate, Span, parse_span};
-use narrows_sim::{Options, Packet, Progress};
+use narrows_sim::{Options, Progress};
 use pyo3::exceptions::{PyFileNotFoundError, PyKeyError, PyPermissionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const VISIT: Duration = Duration::from_millis(50);
 
 /// Texts by their names in a scenario.
-type Texts = BTreeMap<String, String>;
+pub type Texts = BTreeMap<String, String>;
 
 /// The result of a run.
 #[pyclass(frozen, module = "narrows._core")]
@@ -328,10 +328,6 @@ fn conditions(rate_mbit: f64, rtt_ms: f64, duration_s: f64, flows: usize) -> Con
     }
 }
 
-fn registry() -> Registry<Packet> {
-    Registry::standard()
-}
-
 /// Reads files in `folder` once, and stores their text.
 struct Reader<'a> {
     folder: &'a Path,
@@ -370,7 +366,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn parse(
+pub fn parse(
     py: Python<'_>,
     text: &str,
     file_name: &str,
@@ -380,7 +376,8 @@ fn parse(
     let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let files = Reader::new(folder, confined, Texts::new());
     let read = |name: &str| files.read(name);
-    let scenario = Scenario::from_tree(&tree, file_name, Some(text), &registry(), &read);
+    let registry = registry_for(py, &tree)?;
+    let scenario = Scenario::from_tree(&tree, file_name, Some(text), &registry, &read);
     let scenario = scenario.map_err(|e| error::scenario(py, &e))?;
     Ok((scenario, files.texts.into_inner()))
 }
@@ -446,10 +443,11 @@ fn plain(e: &std::io::Error) -> String {
     }
 }
 
-fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scenario, Texts)> {
+pub fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scenario, Texts)> {
     let built = tree::from_python(tree)?;
     let files = Reader::new(Path::new(""), false, texts);
-    let scenario = Scenario::from_tree(&built, "", None, &registry(), &|name| files.read(name));
+    let registry = registry_for(tree.py(), &built)?;
+    let scenario = Scenario::from_tree(&built, "", None, &registry, &|name| files.read(name));
     let scenario = scenario.map_err(|e| error::scenario(tree.py(), &e))?;
     Ok((built, scenario, files.texts.into_inner()))
 }
@@ -471,6 +469,62 @@ fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     Ok(Capture::new(title, ENDS, Box::new(sink)))
 }
 
+/// The options of a run.
+pub fn options(
+    scenario: &Scenario,
+    sample_interval: Option<&str>,
+    verdicts: usize,
+    states: bool,
+) -> PyResult<Options> {
+    let mut options = Options {
+        verdicts,
+        states,
+        ..Options::usual(scenario)
+    };
+    if sample_interval == Some("off") {
+        options.sample_interval = None;
+    } else if sample_interval == Some("pictures") {
+        options.sample_interval = Options::pictures(scenario).sample_interval;
+    } else if let Some(text) = sample_interval {
+        options.sample_interval = Some(parse_span(text).map_err(|e| {
+            EngineError::new_err(format!(
+                "sample_interval = {text:?} {}\n    write: {:?}",
+                e.problem, e.fix
+            ))
+        })?);
+    }
+    Ok(options)
+}
+
+/// A run without models from outside, in this thread.
+fn plain_run(
+    py: Python<'_>,
+    scenario: &Scenario,
+    options: &Options,
+    capture: Option<Capture>,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Result<narrows_sim::Run, narrows_sim::SimError>> {
+    let mut stopped = None;
+    let result = py.detach(|| {
+        let mut visited = Instant::now();
+        let mut visit = |at: Progress| {
+            if visited.elapsed() < VISIT {
+                return true;
+            }
+            visited = Instant::now();
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                progress.map_or(Ok(()), |f| {
+                    f.call1(py, (at.now.as_s(), at.end.as_s())).map(drop)
+                })
+            });
+            told.map_err(|e| stopped = Some(e)).is_ok()
+        };
+        narrows_sim::run_recorded(scenario, &registry(), options, capture, &mut visit)
+    });
+    stopped.map_or(Ok(result), Err)
+}
+
 #[allow(clippy::too_many_arguments)] // keywords in Python
 fn run(
     py: Python<'_>,
@@ -484,75 +538,54 @@ fn run(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
-    let mut options = Options {
-        verdicts,
-        states,
-        ..Options::usual(&scenario)
-    };
-    if sample_interval == Some("off") {
-        options.sample_interval = None;
-    } else if sample_interval == Some("pictures") {
-        options.sample_interval = Options::pictures(&scenario).sample_interval;
-    } else if let Some(text) = sample_interval {
-        options.sample_interval = Some(parse_span(text).map_err(|e| {
-            EngineError::new_err(format!(
-                "sample_interval = {text:?} {}\n    write: {:?}",
-                e.problem, e.fix
-            ))
-        })?);
-    }
+    let options = options(&scenario, sample_interval, verdicts, states)?;
     let record_error = RecordError::default();
     let capture = record
         .map(|file| capture(&file, &scenario.title, &record_error))
         .transpose()?;
-    let mut stopped = None;
-    let result = py.detach(|| {
-        let mut visited = Instant::now();
-        let mut visit = |at: Progress| {
-            if visited.elapsed() < VISIT {
-                return true;
-            }
-            visited = Instant::now();
-            let told = Python::attach(|py| {
-                py.check_signals()?;
-                progress.as_ref().map_or(Ok(()), |f| {
-                    f.call1(py, (at.now.as_s(), at.end.as_s())).map(drop)
-                })
-            });
-            told.map_err(|e| stopped = Some(e)).is_ok()
-        };
-        narrows_sim::run_recorded(&scenario, &registry(), &options, capture, &mut visit)
-    });
-    match (stopped, result) {
-        (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(EngineError::new_err(error.to_string())),
-        (None, Ok(done)) => {
-            let written = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
-            let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
-            let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
-            let probes = probe_ids(scenario.probes.len());
-            let names = |q: &QueueMetrics| QueueNames {
-                name: q.name.clone(),
-                classes: q.classes.iter().map(|c| c.name.clone()).collect(),
-            };
-            let queues: Vec<_> = done.queues.iter().map(names).collect();
-            let record_error = record_error
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            Ok(Run {
-                json,
-                files,
-                record_error: record_error.map(|e| e.to_string()),
-                verdicts_left_out: done.samples.verdicts.left_out(),
-                tables: table::of(
-                    done.samples,
-                    metric_interval(done.scenario.duration),
-                    &ids,
-                    &probes,
-                    &queues,
-                )?,
-            })
-        }
-    }
+    let done = if external::any() {
+        let scenario = scenario.clone();
+        supervised(py, progress.as_ref(), move |visit| {
+            narrows_sim::run_recorded(&scenario, &registry(), &options, capture, visit)
+        })
+    } else {
+        plain_run(py, &scenario, &options, capture, progress.as_ref())
+    }?;
+    let done = done.map_err(|error| EngineError::new_err(error.to_string()))?;
+    let record_error = record_error
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    finished(&scenario, files, done, record_error)
+}
+
+/// The result of a run.
+pub fn finished(
+    scenario: &Scenario,
+    files: Texts,
+    done: narrows_sim::Run,
+    record_error: Option<std::io::Error>,
+) -> PyResult<Run> {
+    let written = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
+    let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
+    let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
+    let probes = probe_ids(scenario.probes.len());
+    let names = |q: &QueueMetrics| QueueNames {
+        name: q.name.clone(),
+        classes: q.classes.iter().map(|c| c.name.clone()).collect(),
+    };
+    let queues: Vec<_> = done.queues.iter().map(names).collect();
+    Ok(Run {
+        json,
+        files,
+        record_error: record_error.map(|e| e.to_string()),
+        verdicts_left_out: done.samples.verdicts.left_out(),
+        tables: table::of(
+            done.samples,
+            metric_interval(done.scenario.duration),
+            &ids,
+            &probes,
+            &queues,
+        )?,
+    })
 }

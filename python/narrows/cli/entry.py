@@ -50,6 +50,10 @@ COMMANDS = {
             "narrows.host.command:doctor",
             "Check whether this host supports runs with real packets",
         ),
+        "new": (
+            "narrows.models.command:new",
+            "Write the skeleton of a congestion control or queue discipline",
+        ),
         "kernel": (
             "narrows.kernel.command:kernel",
             "Build and list Linux kernels for narrows run --engine linux",

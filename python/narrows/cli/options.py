@@ -258,6 +258,27 @@ files_option = option(
 )
 
 
+def _load_plugins(_context: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> None:
+    """Loads plugins before any other option is read: `narrows list` may name their models."""
+    if names:
+        from narrows.models import plugins  # noqa: PLC0415 - most commands have no plugin
+
+        for name in names:
+            plugins.load(name)
+
+
+plugin_option = option(
+    "--plugin",
+    group="Input",
+    metavar="PLUGIN",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_load_plugins,
+    help="Load models from a file (.py, .so) or from a Python module; may be repeated",
+)
+
+
 _PATH = {"rate": "RATE", "rtt": "TIME", "buffer": "BUFFER", "queue": "QDISC", "loss": "PERCENT"}
 """The keys of a path that are options, and their metavars."""
 

@@ -20,6 +20,7 @@ from narrows.cli.options import (
     json_option,
     latex_option,
     plot_option,
+    plugin_option,
     report_option,
     seeds_option,
 )
@@ -54,6 +55,7 @@ from narrows.storage import output
     help="Measurements, results of narrows latency, or scenarios; all of one kind",
 )
 @files_option
+@plugin_option
 @option(
     "--seed",
     group="Simulation",

@@ -7,7 +7,7 @@ import json
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import files_option, json_option, quiet_option
+from narrows.cli.options import files_option, json_option, plugin_option, quiet_option
 from narrows.host import doctor as examination
 from narrows.host.agree import command as compare
 from narrows.host.agreement import machines
@@ -29,6 +29,7 @@ from narrows.render.terminal import echo
     help="Scenarios (TOML)",
 )
 @files_option
+@plugin_option
 @option(
     "--engines",
     group="Simulation",

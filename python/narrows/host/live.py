@@ -55,10 +55,11 @@ def run(
     verdicts: int,
     record: str | None,
     progress: Callable[[float, float], object] | None,
+    plugins: Sequence[str] = (),
     built: bool = False,
 ) -> _core.Run:
     """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
-    any file.
+    any file. `plugins` are shared libraries with queue disciplines.
     """
     _core.check_toml(toml, name, built=built)
     command = [
@@ -72,6 +73,8 @@ def run(
         "--verdicts",
         str(verdicts),
     ]
+    for plugin in plugins:
+        command += ["--plugin", plugin]
     if built:
         command.append("--built")
     if seed is not None:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -69,10 +69,11 @@ def run(
     verdicts: int,
     record: str | None,
     progress: Progress | None,
+    plugins: Sequence[str] = (),
     built: bool = False,
 ) -> tuple[_core.Run, store.Kernel]:
     """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
-    any file.
+    any file. `plugins` are shared libraries with queue disciplines.
 
     Raises:
         EngineError: If the kernel is not built, or the run fails.
@@ -85,6 +86,8 @@ def run(
         check_ptrace()
     place = str(Path(name).resolve()) if not built else name
     words = ["-", "--name", place, "--stream", "--verdicts", str(verdicts)]
+    for plugin in plugins:
+        words += ["--plugin", plugin]
     if built:
         words.append("--built")
     if seed is not None:

@@ -21,6 +21,7 @@ from narrows.cli.options import (
     json_option,
     latex_option,
     plot_option,
+    plugin_option,
     quiet_option,
     report_option,
     seed_option,
@@ -62,6 +63,7 @@ _VERDICTS = 20_000
 )
 @argument("file", type=click.Path(dir_okay=False), help="Scenario (TOML)")
 @files_option
+@plugin_option
 @engine_option(
     "sim is the simulator; live sends real packets with this host's TCP; linux runs a real Linux "
     "kernel, built by narrows kernel build, on a simulated clock"
@@ -292,6 +294,7 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     help="Scenarios (TOML)",
 )
 @files_option
+@plugin_option
 def check(files: tuple[str, ...]) -> None:
     """Check scenario files for errors.
 
@@ -345,6 +348,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     help=f"{', '.join(_LISTS)} or rules (differences between Linux releases)",
 )
 @argument("name", metavar="[NAME]", required=False, help="Single entry")
+@plugin_option
 @option(
     "--verbose",
     group="Output",
@@ -354,6 +358,10 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 @json_option("Print one JSON object instead of text")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
     """List congestion controls, queues and other scenario models."""
+    from narrows.models.plugins import load_installed  # noqa: PLC0415 - it searches for packages
+
+    for wrong in load_installed():
+        echo(wrong, err=True)
     listed = json.loads(_core.list_json())
     if what == "rules":
         _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
@@ -373,8 +381,9 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
         if name is None:
             echo(_row("name", "family", "year", "description", wide="family" in found[0]))
         for kind in found:
-            family, year = kind.get("family", ""), kind.get("year", "")
-            echo(_row(kind["name"], family, year, kind["help"], wide="family" in kind))
+            family, year = kind.get("family", ""), kind.get("year", "") or "-"
+            wide = "family" in kind
+            echo(_row(kind["name"], family, year if wide else "", kind["help"], wide=wide))
             if verbose or name is not None:
                 _describe(kind)
 

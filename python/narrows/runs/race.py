@@ -180,9 +180,9 @@ def race(
         EngineError: If the engine cannot run any.
     """
     chosen = choose(engine, kernel)
-    kinds = {kind["name"]: kind for kind in registry.table("cc")}
     for name in only or ():
         registry.check_cc("--only", name)
+    kinds = {kind["name"]: kind for kind in registry.table("cc")}
     if seeds < 1 or seed + seeds - 1 > _LARGEST_SEED:
         raise NarrowsError(
             f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}"

@@ -17,6 +17,7 @@ from narrows.cli.options import (
     json_option,
     latex_option,
     path_option,
+    plugin_option,
     seeds_option,
 )
 from narrows.cli.outputs import Picture, every
@@ -74,6 +75,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 )
 @path_option("queue", "Queue discipline of the bottleneck", show_default="fifo")
 @path_option("loss", "Random loss before the queue")
+@plugin_option
 @option(
     "--only",
     group="Simulation",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core
 from narrows.errors import EngineError, OutputError, RecordError, reason
+from narrows.models import loaded
 from narrows.runs.source import read
 from narrows.storage import provenance
 from narrows.storage.durable import replacing
@@ -453,6 +454,7 @@ def _run(
             else (scenario.toml(), "scenario")
         )
         files = _core.scenario_files(toml, name, built=built)
+        how["plugins"] = loaded.check_live(_core.toml_tables(toml, name))
         if engine == "live":
             from narrows.host import live  # noqa: PLC0415 - most runs need no other process
 
@@ -475,6 +477,9 @@ def _run(
         raw = _core.run_toml(toml, name_of(scenario), **how)
         files = raw.files
     figures: dict[str, Any] = json.loads(raw.json())
+    models = loaded.used(figures["scenario"])
+    if models:
+        more["models"] = models
     figures["provenance"] = provenance.of(figures, watch, files) | more
     done = Run(
         figures=figures,

@@ -298,6 +298,16 @@ def tables(what: str) -> dict[str, Table]:
     return found
 
 
+def _forget() -> None:
+    """Makes the classes of models from plugins anew when they are next needed."""
+    tables.cache_clear()
+    for what, name in registry.EXTERNAL:
+        vars(import_module(f"narrows.{what}")).pop(class_name(name), None)
+
+
+registry.FOLLOWERS.append(_forget)
+
+
 def attribute(what: str, name: str) -> object:
     """The attribute of a module of such classes: `__getattr__` of `narrows.cc` and `narrows.queue`.
 

@@ -14,6 +14,7 @@ from narrows.cli.options import (
     figure_options,
     json_option,
     latex_option,
+    plugin_option,
     seeds_option,
 )
 from narrows.cli.outputs import Picture, every
@@ -44,6 +45,7 @@ def _studies() -> dict[str, Study]:
     "narrows study fairness --quick --json | jq .verdict",
 )
 @argument("name", metavar="[NAME]", required=False, help="Study; without NAME, list the studies")
+@plugin_option
 @option("--quick", group="Execution", is_flag=True, help="Run fewer and shorter cases")
 @seeds_option(
     "Run each case with N seeds and print 95 % confidence intervals",

@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from narrows.models import loaded
 from narrows.runs.scenario import Flow, Path, Ping, Scenario, Station, Wifi
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
 
@@ -314,7 +315,7 @@ def _late_parts(quick: bool) -> dict[str, Part]:
         duration="60s" if quick else "80s",
         warmup=late,
     )
-    ccs = ["cubic", "bbr", "bbr3", "reno"]
+    ccs = ["cubic", "bbr", "bbr3", "reno", *loaded.names("cc")]
     cases = [
         {"path.buffer": buffer, "flow[0].cc": one, "flow[1].cc": other}
         for buffer in ("0.5bdp", "2bdp", "8bdp")
@@ -454,7 +455,7 @@ _MORE_CCS += ["nv", "remy", "scalable", "timely", "veno", "dctcp", "prague"]
 
 
 def _tournament_parts(quick: bool) -> dict[str, Part]:
-    ccs = _FEW_CCS if quick else _FEW_CCS + _MORE_CCS
+    ccs = [*_FEW_CCS, *([] if quick else _MORE_CCS), *loaded.names("cc")]
     scenario = Scenario(
         Path(rate="1Mbit", rtt="10ms"),
         flows=[Flow("cubic")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narrows.models import loaded
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.study.study import Answer, Grid, Part, Rows, Study, first, mean, share, table, total
 
@@ -35,7 +36,7 @@ def _latency_parts(quick: bool) -> dict[str, Part]:
     ]
     queues += [
         {"path.queue": queue, "path.buffer": "1000p"}
-        for queue in _QUEUES
+        for queue in (*_QUEUES, *loaded.names("queue"))
         if queue not in {"fifo", "red", "cake"}
     ]
     queues += [{"path.queue": "cake", "path.buffer": None}]

@@ -15,6 +15,7 @@ from narrows.cli.options import (
     engine_option,
     files_option,
     json_option,
+    plugin_option,
     quiet_option,
 )
 from narrows.cli.outputs import every
@@ -92,6 +93,7 @@ def _table_format(file: str) -> None:
 )
 @argument("file", type=click.Path(dir_okay=False), help="Sweep (TOML)")
 @files_option
+@plugin_option
 @engine_option("Engine of all runs; its results are stored separately")
 @option(
     "--on",

@@ -16,17 +16,19 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows.errors import EngineError, NarrowsError
+from narrows.models import loaded
 from narrows.runs.metric import Metric
 from narrows.sweeps.worker import READY, Case, Outcome, work
 
 if TYPE_CHECKING:
+    from narrows.models.plugins import Cargo
     from narrows.runs.engines import EngineChoice
     from narrows.runs.run import Progress
 
@@ -40,11 +42,28 @@ _AHEAD = 4
 _BEGIN = (
     "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; "
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
-    "main; main()"
+    "main; main(json.loads(sys.argv[2]))"
 )
 """Starts a process with the import path of this one. Signals to the whole process group do not end
 it, not even while it starts.
 """
+
+
+def _loaded() -> list[dict[str, Any]]:
+    """The plugins of this process, for one on this machine."""
+    return [
+        {"name": one.name, "path": one.path, "sha256": one.sha256}
+        for one in _plugins(content=False)
+    ]
+
+
+def _plugins(*, content: bool) -> Sequence[Cargo]:
+    """The plugins of this process for another one."""
+    if not loaded.LOADED:
+        return ()
+    from narrows.models.plugins import cargo  # noqa: PLC0415 - few sweeps have plugins
+
+    return cargo(content=content)
 
 
 class Batches:
@@ -113,8 +132,8 @@ class Local:
 class Threads:
     """Executes cases in threads of this process.
 
-    A metric of the caller may be any function. The engines `linux` and `live` are processes of
-    their own, which end with the thread that waits for them.
+    A metric of the caller may be any function, and a model any class. The engines `linux` and
+    `live` are processes of their own, which end with the thread that waits for them.
     """
 
     def __init__(
@@ -202,7 +221,7 @@ class _Hand:
     def _ask(self, batch: list[Case]) -> list[Outcome] | None:
         if self._child is None:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _BEGIN, json.dumps(sys.path)],
+                [sys.executable, "-c", _BEGIN, json.dumps(sys.path), json.dumps(_loaded())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -300,7 +319,8 @@ class Ray:
                 raise EngineError(
                     f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}"
                 ) from error
-        self._work = ray.remote(num_cpus=1, max_retries=5)(_timed)
+        self._work: Any = ray.remote(num_cpus=1, max_retries=5)(_timed)
+        self._plugins = ray.put(_plugins(content=True))
 
     def _join(self, address: str | None) -> None:
         try:
@@ -330,7 +350,7 @@ class Ray:
             while True:
                 # Two batches per core: while one is being returned, the other one runs.
                 while len(waiting) < 2 * self.hands and (batch := batches.next()):
-                    waiting[self._work.remote(batch, self._metric)] = batch
+                    waiting[self._work.remote(batch, self._metric, models=self._plugins)] = batch
                 if not waiting:
                     return
                 ready, _ = self._ray.wait(list(waiting), num_returns=1)
@@ -358,7 +378,10 @@ def _timed(
     metric: Metric | None = None,
     engine: EngineChoice | None = None,
     progress: Progress | None = None,
+    models: Sequence[Cargo] = (),
 ) -> tuple[list[Outcome], float]:
+    for plugin in models:
+        plugin.unpack()
     begin = time.monotonic()
     return work(batch, metric, engine, progress), time.monotonic() - begin
 
@@ -381,7 +404,8 @@ def crew(
             )
         return Threads(metric, jobs, engine)
     if on == "local":
-        return Local(jobs) if metric is None else Threads(metric, jobs)
+        here = metric is not None or loaded.only_here()
+        return Threads(metric, jobs) if here else Local(jobs)
     if on == "ray":
         return Ray(metric=metric)
     if on.startswith("ray://"):

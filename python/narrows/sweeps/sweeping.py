@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
+from narrows.models import loaded
 from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.metric import Function, Metric
 from narrows.runs.run import Engine
@@ -401,6 +402,11 @@ class Sweep:
             text = json.dumps(tree, sort_keys=True)  # The run fails and reports the reason.
         about = (build(), "" if self.metric is None else self.metric.about(), self.engine.about())
         made = " ".join(part for part in about if part)
+        models = loaded.used(tree)
+        if models:
+            # Another version of a model has other results.
+            kept = {name: one.get("sha256", one) for name, one in models.items()}
+            made += " " + json.dumps(kept, sort_keys=True)
         for seed in self.seeds:
             yield seed, hashlib.sha256(f"{made} {seed} {text}".encode()).hexdigest()[:32]
 

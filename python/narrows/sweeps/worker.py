@@ -8,6 +8,7 @@ caller, because the caller may be a notebook. It ends at the end of its input.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -83,17 +84,24 @@ def transfers(raw: _core.Run) -> Transfers:
     return completed(table.to_pylist())
 
 
-def main() -> None:
-    """Processes each line of the input."""
+def main(loaded: list[dict[str, Any]]) -> None:
+    """Processes each line of the input, after it has loaded the plugins of the parent."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Signals are for the caller, but may be sent to the whole group.
         signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
+    if loaded:
+        from narrows.models.plugins import Cargo  # noqa: PLC0415 - few sweeps have plugins
+
+        for plugin in loaded:
+            Cargo(**plugin).unpack()
     # The caller may have ended before the reply.
     with suppress(BrokenPipeError):
         print(READY, end="", flush=True)
         for line in sys.stdin:
             print(json.dumps(work(json.loads(line))), flush=True)
+            if _core.stuck_runs():
+                os._exit(0)  # A model goes on in a thread; another process takes the next cases.
 
 
 def _die_with_parent() -> None:

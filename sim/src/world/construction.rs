@@ -26,12 +26,13 @@ use narrows_core::units::{Span, Time};
 use std::sync::Arc;
 
 impl World {
-    /// The run of `scenario` at time zero.
+    /// The run of `scenario` at time zero; `stepped` if it may stop after any event.
     pub(super) fn new(
         scenario: &Scenario,
         registry: &Registry<Packet>,
         options: &Options,
         recorder: Option<Box<Recorder>>,
+        stepped: bool,
     ) -> Result<World, SimError> {
         let (network, queues) = SimNetwork::new(scenario, registry)?;
         let timers_of_flows = scenario.flows.len() as u32 * TIMERS_PER_FLOW;
@@ -77,7 +78,7 @@ impl World {
             timers,
             events: 0,
         };
-        let lookahead = if applications.is_empty() {
+        let lookahead = if applications.is_empty() && !stepped {
             Lookahead::new(&mut datapath).map(Box::new)
         } else {
             None

@@ -46,6 +46,17 @@ impl World {
         if self.lookahead.is_some() {
             return self.run_windows(until, progress);
         }
+        self.run_events(until, progress, |_| false).map(drop)
+    }
+
+    /// [`run_until`](Self::run_until) event by event. If `stop` returns true after an event, returns
+    /// its time.
+    pub(super) fn run_events(
+        &mut self,
+        until: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+        mut stop: impl FnMut(&World) -> bool,
+    ) -> Result<Option<Time>, SimError> {
         loop {
             let datapath = &mut self.datapath;
             let network = datapath.network.next_wakeup().unwrap_or(Time::MAX);
@@ -58,7 +69,7 @@ impl World {
                 .map_or(Time::MAX, |device| device.next());
             let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && datapath.observer.packets.pings == 0) {
-                return Ok(());
+                return Ok(None);
             }
             if network == now {
                 datapath.network.poll(now, &mut datapath.observer);
@@ -77,6 +88,9 @@ impl World {
             }
             self.datapath.events += 1;
             self.report(now, progress)?;
+            if stop(self) {
+                return Ok(Some(now));
+            }
         }
     }
 

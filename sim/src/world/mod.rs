@@ -5,6 +5,7 @@
 //! | `construction` | the scenario becomes flows, probes, a network and timers |
 //! | `event_loop` | the order of events, with lookahead or event by event |
 //! | `sampling` | metrics and samples at intervals, and at the end of the run |
+//! | `stepping` | a run that its caller advances step by step |
 //!
 //! **The end.** At `duration`, every sender stops and the metrics are closed. If pings are still
 //! under way, the run continues for at most [`GRACE`], until they have arrived.
@@ -12,6 +13,9 @@
 mod construction;
 mod event_loop;
 mod sampling;
+mod stepping;
+
+pub use stepping::{Observation, Stepping};
 
 use crate::application::Applications;
 use crate::datapath::Datapath;
@@ -51,7 +55,18 @@ pub fn run_recorded(
 ) -> Result<Run, SimError> {
     check(scenario, options)?;
     let recorder = capture.map(|capture| Box::new(Recorder::new(capture, scenario)));
-    let mut world = World::new(scenario, registry, options, recorder)?;
+    let world = World::new(scenario, registry, options, recorder, false)?;
+    finish(world, scenario, registry, options, progress)
+}
+
+/// Runs `world` to its end, and returns the result.
+fn finish(
+    mut world: World,
+    scenario: &Scenario,
+    registry: &Registry<Packet>,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<Run, SimError> {
     world.run_until(world.end, progress)?;
     world.close();
     let datapath = &mut world.datapath;

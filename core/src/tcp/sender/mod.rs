@@ -411,6 +411,35 @@ impl Sender {
         }
     }
 
+    /// Replaces the congestion control by one that `wrap` makes of it, before the connection
+    /// starts.
+    pub fn wrap_cc(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn CongestionControl>) -> Box<dyn CongestionControl>,
+    ) {
+        self.cc = wrap(self.cc.fork());
+    }
+
+    /// Takes a window and a pacing rate from outside, and sends what they permit. The congestion
+    /// control may have other requirements from now on.
+    pub fn steer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        cwnd: u32,
+        pacing: Option<Rate>,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
+        self.w.cwnd = cwnd.min(self.w.clamp);
+        self.w.pacing = pacing;
+        self.needs = Needs::of(&*self.cc);
+        self.pacer.ask(&self.cfg, &*self.cc);
+        self.take_pacing();
+        if self.phase == Phase::Established {
+            self.fill(now, wire);
+            self.persist(now);
+        }
+    }
+
     /// The application ends: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;

@@ -1,0 +1,81 @@
+//! Models of plugins in a live run.
+//!
+//! A queue discipline of a plugin works as in the simulator. A congestion control of a plugin does
+//! not: the TCP of a live run is the kernel's ([`preflight`](crate::emulator::preflight)).
+
+use crate::emulator::frame::Frame;
+use crate::error::HostError;
+use narrows_core::registry::Registry;
+use narrows_plugin::monitor::{self, Model};
+use narrows_plugin::{erased, load};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Interval at which the present event of a model is checked.
+const VISIT: Duration = Duration::from_millis(100);
+
+/// Adds the models of these shared libraries to a registry, and ends the program if an event does
+/// not return.
+pub fn register(registry: &mut Registry<Frame>, files: &[PathBuf]) -> Result<(), HostError> {
+    for file in files {
+        let from = file.display().to_string();
+        let wrong = |problem: String| HostError::Unlike(format!("{from}: {problem}"));
+        let models = load::load(file).map_err(wrong)?;
+        for of in models.ccs {
+            registry.register_cc(of);
+        }
+        for of in models.queues {
+            if erased::nests(&of) {
+                return Err(wrong(format!(
+                    "{}: has parameters that are queue disciplines; remove them",
+                    of.name
+                )));
+            }
+            let model = Box::leak(Box::new(Model {
+                name: of.name.into(),
+                from: from.clone(),
+            }));
+            registry.register_queue(monitor::queue(model, erased::kind(&of)));
+        }
+        failure()?;
+    }
+    if !files.is_empty() {
+        std::thread::spawn(watch);
+    }
+    Ok(())
+}
+
+/// The fault of a model, if there is one.
+pub fn failure() -> Result<(), HostError> {
+    match monitor::process().fault() {
+        Some(fault) => Err(HostError::Broken(fault.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// Ends the program with the name of the model if an event does not return.
+fn watch() {
+    let process = monitor::process();
+    let (mut last, mut since) = (None, 0.0);
+    loop {
+        std::thread::sleep(VISIT);
+        let call = process.call();
+        if call.is_none() || call != last {
+            (last, since) = (call, processor_time());
+        } else if processor_time() - since > monitor::MOST_EVENT_S {
+            process.overdue();
+            if let Err(error) = failure() {
+                crate::terminal::say(error);
+            }
+            std::process::exit(2);
+        }
+    }
+}
+
+/// Processor time of this process, in seconds; the unit of the file is 1/100 s on Linux.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
+}

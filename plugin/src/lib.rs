@@ -1,0 +1,54 @@
+//! Congestion controls and queue disciplines from outside of narrows.
+//!
+//! A plugin is a crate that builds a shared library (`crate-type = ["cdylib"]`). It implements
+//! [`CongestionControl`](narrows_core::cc::CongestionControl) or
+//! [`QueueDiscipline`](narrows_core::queue::QueueDiscipline) and exports them once, with
+//! [`export!`].
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`erased`] | the packet type of a plugin, and queue disciplines of a plugin for every driver |
+//! | [`guard`] | the side of the plugin: a panic becomes a report |
+//! | [`monitor`] | the side of narrows: checks of a model's results, its faults, the present event |
+//! | [`interface`] | the types and the tag that both sides share |
+//! | [`load`] | loading of a shared library; the only unsafe code |
+//!
+//! **Compatibility.** Rust has no stable ABI. A plugin contains the tag [`TAG`], which `load`
+//! compares before it calls any other function of the plugin. The tag has the version of narrows, a
+//! hash of the declarations that both sides share, and the compiler.
+//!
+//! **Memory.** Both sides use the system's allocator, so that values may be freed on the other side.
+//! A plugin must not set a global allocator. A loaded library is never unloaded.
+
+pub mod erased;
+pub mod guard;
+pub mod interface;
+pub mod load;
+pub mod monitor;
+
+pub use erased::AnyPacket;
+pub use interface::{Host, Models, TAG, tag};
+pub use narrows_core as core;
+
+/// Exports the models of a plugin: `export! { ccs: [KIND], queues: [kind()] }`. Both lists may be
+/// empty.
+#[macro_export]
+macro_rules! export {
+    (ccs: [$($cc:expr),* $(,)?], queues: [$($queue:expr),* $(,)?] $(,)?) => {
+        /// The tag of this plugin, as a string that ends with a zero byte.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn narrows_plugin_tag() -> *const ::core::ffi::c_char {
+            static TAG: ::std::sync::OnceLock<::std::ffi::CString> = ::std::sync::OnceLock::new();
+            TAG.get_or_init(|| ::std::ffi::CString::new($crate::tag()).unwrap_or_default())
+                .as_ptr()
+        }
+        /// The models of this plugin.
+        #[unsafe(no_mangle)]
+        pub fn narrows_plugin_models(host: $crate::Host) -> $crate::Models {
+            $crate::guard::guarded(host, || $crate::Models {
+                ccs: vec![$($cc),*],
+                queues: vec![$($queue),*],
+            })
+        }
+    };
+}

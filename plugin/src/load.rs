@@ -1,0 +1,72 @@
+//! Loading of a plugin. This is the only unsafe code of this crate.
+//!
+//! A library runs code when it is loaded, with all rights of the process. Callers load only files
+//! that the user named.
+
+use crate::interface::{Host, Models, tag};
+use crate::monitor;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+type Tag = extern "C" fn() -> *const c_char;
+type Export = fn(Host) -> Models;
+
+/// The models of the shared library `file`. The error names the problem and the remedy, without the
+/// name of the file.
+pub fn load(file: &Path) -> Result<Models, String> {
+    let place = std::fs::canonicalize(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+        _ => format!("cannot be read ({error})"),
+    })?;
+    let name = CString::new(place.as_os_str().as_bytes())
+        .map_err(|_| "the name contains a zero byte".to_owned())?;
+    // SAFETY: the name ends with a zero byte. The library is never closed, so its functions and
+    // statics stay valid.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        return Err(format!("cannot be loaded: {}", last_error()));
+    }
+    let other = symbol(library, c"narrows_plugin_tag").ok_or(
+        "is not a plugin: it has no function narrows_plugin_tag; export the models with \
+         narrows_plugin::export!",
+    )?;
+    // SAFETY: `export!` declares this symbol with this type, in every version of narrows.
+    let other = unsafe { std::mem::transmute::<*mut c_void, Tag>(other) };
+    // SAFETY: the function returns a static string that ends with a zero byte.
+    let theirs = unsafe { CStr::from_ptr(other()) }.to_string_lossy();
+    let ours = tag();
+    if theirs != ours {
+        return Err(format!(
+            "was built for another narrows or by another compiler\n    plugin:  {theirs}\n    \
+             narrows: {ours}\n    build the plugin again: cargo build --release, with \
+             narrows-plugin of this narrows and this rustc"
+        ));
+    }
+    let export = symbol(library, c"narrows_plugin_models")
+        .ok_or("has no function narrows_plugin_models; build the plugin again")?;
+    // SAFETY: equal tags mean the same compiler and the same declarations, so this is the type that
+    // `export!` gave the symbol.
+    let export = unsafe { std::mem::transmute::<*mut c_void, Export>(export) };
+    Ok(export(Host {
+        fail: monitor::fail,
+    }))
+}
+
+fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+fn last_error() -> String {
+    // SAFETY: dlerror returns null or a string that is valid until the next call of this thread.
+    let said = unsafe { libc::dlerror() };
+    if said.is_null() {
+        return "no reason".into();
+    }
+    // SAFETY: as above; the string is copied at once.
+    unsafe { CStr::from_ptr(said) }
+        .to_string_lossy()
+        .into_owned()
+}

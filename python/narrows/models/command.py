@@ -1,0 +1,92 @@
+"""`narrows new`: the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from narrows.cli.command import Group, argument, option
+from narrows.models.skeleton import LANGUAGES, Skeleton, checkout
+from narrows.render.terminal import echo
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _passed(command: F) -> F:
+    """The argument and the options of both commands."""
+    for declare in (
+        option(
+            "--core",
+            group="Output",
+            metavar="PATH",
+            type=click.Path(file_okay=False, exists=True, path_type=Path),
+            show_default="that of this checkout, or the crate of this version",
+            help="Folder core of a checkout of narrows, for a model in Rust",
+        ),
+        option(
+            "--dir",
+            "folder",
+            group="Output",
+            metavar="DIR",
+            type=click.Path(path_type=Path),
+            show_default="NAME",
+            help="New directory of the files",
+        ),
+        option(
+            "--lang",
+            group="Output",
+            type=click.Choice(LANGUAGES),
+            default="python",
+            help="Language of the model",
+        ),
+        argument("name", help="Name of the model in scenarios"),
+    ):
+        command = declare(command)
+    return command
+
+
+@click.group(
+    cls=Group,
+    examples=(
+        "narrows new cc my_cc",
+        "narrows new cc my_cc --lang rust",
+        "narrows new queue my_queue",
+    ),
+)
+def new() -> None:
+    """Write the skeleton of a congestion control or queue discipline.
+
+    The skeleton is a model that works, with a test, a scenario and a README.
+    """
+
+
+@new.command(examples=("narrows new cc my_cc", "narrows new cc my_cc --lang rust --dir plugin"))
+@_passed
+def cc(name: str, lang: str, folder: Path | None, core: Path | None) -> None:
+    """Write the skeleton of a congestion control."""
+    _write("cc", name, lang, folder, core)
+
+
+@new.command(examples=("narrows new queue my_queue", "narrows new queue my_queue --lang rust"))
+@_passed
+def queue(name: str, lang: str, folder: Path | None, core: Path | None) -> None:
+    """Write the skeleton of a queue discipline."""
+    _write("queue", name, lang, folder, core)
+
+
+def _write(kind: str, name: str, lang: str, folder: Path | None, core: Path | None) -> None:
+    if core is not None and lang != "rust":
+        raise click.BadParameter("is for --lang rust; omit it", param_hint="--core")
+    skeleton = Skeleton(
+        kind=kind,
+        name=name,
+        language=lang,
+        folder=folder or Path(name),
+        core=core or (checkout() if lang == "rust" else None),
+    )
+    for file in skeleton.write():
+        echo(str(file))
+    echo(f"{skeleton.folder / 'README.md'} has the commands to test and to run the model.")

@@ -1,0 +1,120 @@
+"""The plugins of this process, for the parts of narrows that run models.
+
+This module imports little, because every command uses it; `plugins` loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from narrows.errors import EngineError
+
+LIBRARIES = (".so", ".dylib")
+"""Suffixes of shared libraries."""
+
+Json = dict[str, Any]
+Names = tuple[tuple[str, str], ...]
+"""The list (`cc` or `queue`) and the name of each model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """A plugin that was loaded.
+
+    Attributes:
+        name: As the user wrote it.
+        kind: `file`, `module`, `class` or `package`.
+        path: Its file, if there is one.
+        sha256: The hash of its file.
+        version: The version of its package.
+        models: Its models.
+    """
+
+    name: str
+    kind: str
+    path: str | None
+    sha256: str | None
+    version: str | None
+    models: Names
+
+    def about(self) -> Json:
+        """For the provenance of a result."""
+        given = {"from": self.name, "sha256": self.sha256, "version": self.version}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def native(self) -> bool:
+        """Whether it is a shared library."""
+        return self.path is not None and self.path.endswith(LIBRARIES)
+
+
+LOADED: list[Plugin] = []
+"""In the order of loading."""
+
+
+def names(of: str) -> list[str]:
+    """The names of the models of plugins.
+
+    Args:
+        of: `cc` or `queue`.
+    """
+    return [name for plugin in LOADED for kind, name in plugin.models if kind == of]
+
+
+def only_here() -> bool:
+    """Whether there is a class of this program, which no other process has."""
+    return any(plugin.kind == "class" for plugin in LOADED)
+
+
+def named(scenario: object) -> Iterator[tuple[str, str]]:
+    """The lists and names of the models that the tables of a scenario name."""
+    if isinstance(scenario, Mapping):
+        for key, value in scenario.items():
+            if key in {"cc", "queue"}:
+                if isinstance(value, str):
+                    yield key, value
+                elif isinstance(value, Mapping) and isinstance(value.get("kind"), str):
+                    yield key, value["kind"]
+            yield from named(value)
+    elif isinstance(scenario, (list, tuple)):
+        for value in scenario:
+            yield from named(value)
+
+
+def used(scenario: Mapping[str, Any]) -> dict[str, Json]:
+    """The models from outside that a scenario names, with their origin."""
+    if not LOADED:
+        return {}
+    names = set(named(scenario))
+    return {
+        name: plugin.about()
+        for plugin in LOADED
+        for of, name in plugin.models
+        if (of, name) in names
+    }
+
+
+def check_live(scenario: Mapping[str, Any]) -> list[str]:
+    """The shared libraries that a live run of a scenario needs.
+
+    Raises:
+        EngineError: If it names a model in Python, which only the simulator runs.
+    """
+    names = set(named(scenario))
+    libraries = []
+    for plugin in LOADED:
+        models = [model for model in plugin.models if model in names]
+        if not models:
+            continue
+        if not plugin.native():
+            of, name = models[0]
+            why = (
+                "the congestion control of a live run is the kernel's"
+                if of == "cc"
+                else "the live engine has no Python; write the discipline in Rust"
+            )
+            raise EngineError(f"{name}: comes from {plugin.name}: {why}; or write --engine sim")
+        assert plugin.path is not None
+        libraries.append(plugin.path)
+    return libraries

@@ -1,0 +1,224 @@
+"""A run that its caller advances step by step, with control of one flow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from narrows import _core
+from narrows.errors import EngineError
+from narrows.models import loaded
+from narrows.runs.run import Run
+from narrows.runs.scenario import Scenario
+from narrows.runs.source import read
+from narrows.storage import provenance
+from narrows.storage.text import name_of
+
+_LEAST_MBIT, _MOST_MBIT = 1e-6, 1e9
+"""Range of a pacing rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The state of the controlled flow after a step; counters begin again with each step.
+
+    Attributes:
+        t_s: Time in the run.
+        finished: Whether the run is over.
+        cwnd: Congestion window, in packets.
+        rtt_ms: RTT of the last ACK that measured one; None before the first one.
+        srtt_ms: Smoothed RTT; 0 before the first measurement.
+        min_rtt_ms: Minimum RTT; 0 before the first measurement.
+        pacing_mbit: Pacing rate, which also sizes the bursts of a flow without pacing.
+        in_flight: Packets in flight.
+        acks: ACKs that arrived in this step.
+        delivered: Packets that were delivered in this step.
+        lost: Packets that were found to be lost in this step.
+        marked: Packets that were reported as marked in this step.
+        goodput_mbit: Acknowledged data of this step; None if the step took no time.
+    """
+
+    t_s: float
+    finished: bool
+    cwnd: int
+    rtt_ms: float | None
+    srtt_ms: float
+    min_rtt_ms: float
+    pacing_mbit: float
+    in_flight: int
+    acks: int
+    delivered: int
+    lost: int
+    marked: int
+    goodput_mbit: float | None
+
+
+class SteppedRun(Run):
+    """A run between its begin and its end; after the end it has all results of a `Run`.
+
+    >>> from narrows import Flow, Path, Scenario, start
+    >>> path = Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+    >>> stepped = start(Scenario(path, flows=[Flow("cubic")], duration="3s"))
+    >>> seen = stepped.step(until="1s")
+    >>> seen.t_s, seen.finished
+    (1.0, False)
+    >>> seen = stepped.step(until=2.0, cwnd=10)
+    >>> seen.cwnd
+    10
+    >>> round(stepped.finish().flows[0]["cwnd_packets"]["mean"]) < 20
+    True
+    """
+
+    def __init__(self, stepper: _core.Stepper, toml: str, watch: provenance.Watch) -> None:
+        """Made by `start`."""
+        super().__init__(figures={}, toml=toml, tables={})
+        self._stepper, self._watch = stepper, watch
+        self._held: list[dict[str, float | None]] = []
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The whole summary; only after the end of the run."""
+        if not self._figures:
+            now, end = (ns / 1e9 for ns in self._stepper.times_ns())
+            raise EngineError(
+                f"the run is at {now:g} s of {end:g} s; step(until={end:g}) or finish() completes "
+                "it"
+            )
+        return super().json
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """The metrics of each flow; only after the end of the run."""
+        flows: list[dict[str, Any]] = self.json["flows"]
+        return flows
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over."""
+        if self._figures:
+            return True
+        now, end = self._stepper.times_ns()
+        return now >= end
+
+    def step(
+        self,
+        *,
+        until: float | str | None = None,
+        acks: int | None = None,
+        cwnd: int | None = None,
+        pacing_mbit: float | None = None,
+    ) -> Observation:
+        """Sets the window or the pacing rate, and advances the run to a time or by ACKs.
+
+        From the first `cwnd` or `pacing_mbit` on, the caller holds both in the place of the flow's
+        congestion control. A value that is not given keeps its last value. Without them, the
+        results are those of `run`.
+
+        Args:
+            until: The time in the run, in seconds or as text with a unit.
+            acks: The number of ACKs of the flow; 1 if `until` is not given. ACKs that arrive at
+                one instant are handled together.
+            cwnd: The congestion window, in packets.
+            pacing_mbit: The pacing rate.
+
+        Raises:
+            EngineError: If a value is out of its range, or the run is over.
+        """
+        if until is not None and acks is not None:
+            raise EngineError("step: until and acks cannot be combined; omit one of them")
+        if acks is not None and acks < 1:
+            raise EngineError(f"step: acks = {acks}: write a number of at least 1")
+        if cwnd is not None and not 1 <= cwnd < 2**31:
+            raise EngineError(f"step: cwnd = {cwnd}: write a number of packets of at least 1")
+        if pacing_mbit is not None and not _LEAST_MBIT <= pacing_mbit <= _MOST_MBIT:
+            raise EngineError(f"step: pacing_mbit = {pacing_mbit}: write a rate above 0")
+        if self._figures:
+            raise EngineError("step: the run is over; start() begins another one")
+        seen = self._stepper.step(
+            until_ns=None if until is None else self._ns(until),
+            acks=acks,
+            cwnd=None if cwnd is None else int(cwnd),
+            pacing_bit=None if pacing_mbit is None else int(pacing_mbit * 1e6),
+        )
+        if cwnd is not None or pacing_mbit is not None:
+            self._held.append({"cwnd": cwnd, "pacing_mbit": pacing_mbit})
+        return Observation(**seen)
+
+    def _ns(self, until: float | str) -> int:
+        seconds = _core.seconds(until) if isinstance(until, str) else float(until)
+        now = self._stepper.times_ns()[0]
+        if not now <= seconds * 1e9 < 2**63:
+            raise EngineError(
+                f"step: until = {until!r} is before the present time, {now / 1e9:g} s"
+            )
+        return round(seconds * 1e9)
+
+    def finish(self) -> SteppedRun:
+        """Advances the run to its end; returns the run with its results."""
+        if not self._figures:
+            raw = self._stepper.finish()
+            figures: dict[str, Any] = json.loads(raw.json())
+            more: dict[str, Any] = {}
+            models = loaded.used(figures["scenario"])
+            if models:
+                more["models"] = models
+            if self._held:
+                more["steps_with_control"] = len(self._held)
+            figures["provenance"] = provenance.of(figures, self._watch, raw.files) | more
+            self._figures, self._source, self._files = figures, raw, dict(raw.files)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As that of a run; a run before its end does not pickle."""
+        _ = self.json
+        return super().__getstate__()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """The counterpart of `__getstate__`."""
+        Run.__init__(self, **state)
+
+    def __repr__(self) -> str:
+        """The time, or the results."""
+        if self._figures:
+            return super().__repr__()
+        now, end = (ns / 1e9 for ns in self._stepper.times_ns())
+        return f"<narrows.SteppedRun at {now:g} s of {end:g} s>"
+
+
+def start(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    control: str | None = None,
+    seed: int | None = None,
+    sample_interval: str | None = None,
+    states: bool = False,
+) -> SteppedRun:
+    """Begins a run that `step` advances; it is simulated.
+
+    Args:
+        scenario: The scenario, or the name of its file.
+        control: The ID of the flow that `step` observes and controls; the first one by default.
+        seed: The seed in the place of the scenario's.
+        sample_interval: Interval of samples, as of `run`.
+        states: Whether the table `states` is kept, as of `run`.
+
+    Raises:
+        ScenarioError: If the scenario has errors.
+        EngineError: If there is no such flow, or it has a workload.
+    """
+    if seed is not None and not 0 <= seed < 2**64:
+        raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
+    watch = provenance.Watch()
+    given: Mapping[str, Any] | str
+    if isinstance(scenario, Scenario):
+        given, name, toml = scenario.tree(), "", scenario.toml()
+    else:
+        given = toml = read(scenario)
+        name = name_of(scenario)
+    stepper = _core.start_run(
+        given, name, control=control, seed=seed, sample_interval=sample_interval, states=states
+    )
+    return SteppedRun(stepper, toml, watch)

@@ -1,0 +1,152 @@
+"""A model that fails ends the run, and names itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+
+HEAD = """\
+from narrows.models import CongestionControl, QueueDiscipline
+
+
+class Bad(CongestionControl):
+    name = "bad"
+
+    def on_ack(self, window, ack):
+        if ack.may_grow:
+            window.cwnd += ack.delivered
+        if ack.now_s > 0.5:
+            FAULT
+
+    def describe(self):
+        return {"x": VALUE}
+
+
+class Queue(QueueDiscipline):
+    name = "bad_queue"
+
+    def dequeue(self, now_s):
+        packet = super().dequeue(now_s)
+        if now_s > 0.5:
+            QUEUED
+        return packet
+"""
+
+SCENARIO = """\
+duration = "3s"
+[path]
+rate   = "10Mbit"
+rtt    = "20ms"
+buffer = "1bdp"
+queue  = "fifo"
+[[flow]]
+cc = "bad"
+"""
+
+
+def plugin(
+    folder: Path, fault: str = "pass", value: str = "1.0", queued: str = "pass", queue: str = "fifo"
+) -> None:
+    code = HEAD.replace("FAULT", fault).replace("VALUE", value).replace("QUEUED", queued)
+    (folder / "bad.py").write_text(code, encoding="utf-8")
+    text = SCENARIO.replace('"fifo"', f'"{queue}"')
+    (folder / "bad.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero (bad.py:11)"),
+        ("window.cwnd = float('nan')", "window.cwnd is NaN"),
+        ("window.cwnd = float('inf')", "window.cwnd is inf"),
+        ("window.cwnd = -3", "window.cwnd is -3"),
+        ("window.ssthresh = float('nan')", "window.ssthresh is NaN"),
+        ("window.pacing_mbit = -1.0", "window.pacing_mbit is -1"),
+        ("window.pacing_mbit = float('nan')", "window.pacing_mbit is NaN"),
+        ("window.cwnd = 'many'", "TypeError"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise SystemExit(7)", "SystemExit: 7"),
+    ],
+)
+def test_a_fault_names_file_model_event_and_time(
+    tmp_path: Path, cli: Cli, fault: str, problem: str
+) -> None:
+    plugin(tmp_path, fault)
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad: on_ack at 0\.5\d* s: ", done.stderr), done.stderr
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_state_that_is_no_number_is_a_fault(tmp_path: Path, cli: Cli) -> None:
+    plugin(tmp_path, value="float('nan')")
+    done = cli("run", "bad.toml", "--plugin", "bad.py", "--out", "out")
+    assert done.returncode == 2
+    assert "bad.py: bad: describe at " in done.stderr
+    assert "x is NaN" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("queued", "problem"),
+    [
+        ("packet = 5", "neither a packet nor None"),
+        ("packet and packet.drop('aqm')", "not in the queue"),
+        ("packet and packet.drop('fun')", 'write "aqm" or "overflow"'),
+        ("self.fifo.append(packet)", "not in the queue"),
+        ("1 / 0", "ZeroDivisionError: division by zero (bad.py:23)"),
+    ],
+)
+def test_a_fault_of_a_queue_names_it(tmp_path: Path, cli: Cli, queued: str, problem: str) -> None:
+    plugin(tmp_path, queued=queued, queue="bad_queue")
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad_queue: (de|en)queue at 0\.5\d* s: ", done.stderr), done.stderr
+    assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "while True: pass",
+        "try:\n                while True: pass\n            except Exception: pass",
+    ],
+)
+def test_an_event_that_does_not_return_ends_the_run(tmp_path: Path, cli: Cli, fault: str) -> None:
+    plugin(tmp_path, fault)
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad: on_ack at 0\.5\d* s: did not return within 5 s", done.stderr)
+
+
+def test_an_event_that_cannot_be_interrupted_ends_the_run_too(tmp_path: Path, cli: Cli) -> None:
+    stubborn = (
+        "\n            while True:\n                try:\n                    while True: pass\n"
+        "                except BaseException: pass"
+    )
+    plugin(tmp_path, stubborn)
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert "did not return within 5 s of processor time" in done.stderr
+
+
+def test_a_race_ends_with_the_name_of_the_model(tmp_path: Path, cli: Cli) -> None:
+    plugin(tmp_path, "1 / 0")
+    done = cli("race", "--only", "bad", "--duration", "4s", "--seeds", "1", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert "bad.py: bad: on_ack at " in done.stderr
+
+
+def test_a_sweep_reports_the_fault_of_each_case(tmp_path: Path, cli: Cli) -> None:
+    plugin(tmp_path, "1 / 0")
+    (tmp_path / "sweep.toml").write_text(
+        'title = "s"\nscenario = "bad.toml"\n[over]\n"flow[0].cc" = ["bad", "cubic"]\n'
+    )
+    done = cli("sweep", "sweep.toml", "--plugin", "bad.py", "--jobs", 2, "--json")
+    assert done.returncode == 1
+    (failure,) = json.loads(done.stdout)["failed"]
+    assert "bad.py: bad: on_ack at " in json.dumps(failure)
