@@ -113,8 +113,8 @@ def of_mean(values: Sequence[float], most: float | None = None, least: float = 0
 
     The interval ends at `least` and `most`, the limits of the metric.
 
-    >>> of_mean([1.0, 2.0, 3.0])
-    Interval(mean=2.0, low=0.0, high=4.484..., sd=1.0, runs=3)
+    >>> of_mean([1.0, 3.0])
+    Interval(mean=2.0, low=0.0, high=14.706..., sd=1.414..., runs=2)
     >>> of_mean([2.0])
     Interval(mean=2.0, low=None, high=None, sd=None, runs=1)
     """

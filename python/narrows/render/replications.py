@@ -43,8 +43,8 @@ def cell(one: Interval | None, factor: float = 1.0, most: int = 2) -> str:
     """A mean with half of its interval.
 
     >>> from narrows.inference import of_mean
-    >>> cell(of_mean([1.0, 2.0, 1.5])), cell(None)
-    ('1.5 ± 1.2', '–')
+    >>> cell(of_mean([10.0, 20.0, 15.0])), cell(None)
+    ('15 ± 12', '–')
     """
     if one is None:
         return "–"
