@@ -1,17 +1,19 @@
-//! BBR, version 2, as the alpha in published measurements: [version 3](super::bbr3) with other
-//! numbers and switches.
+//! BBR, version 2, as in the alpha release that was used in published measurements. The algorithm
+//! is [version 3](super::bbr3) with other constants and switches.
 //!
-//! Algorithm, where it differs: Startup paces at 2.885, with as many bandwidth-delay products in
-//! the window. Drain paces at 1/2.885, without a time limit. ProbeDown paces at 0.75. ProbeUp ends
-//! when it has lasted a minimum round trip and 1.25 products are in flight, before a plateau of the
-//! rate can show. Startup ends with losses if 8 ACKs of a round trip report them. The bound of data
-//! in flight is then the measured product, even if more was delivered. The undo of a spurious
-//! recovery restores its bounds, not its phase.
+//! Differences from the algorithm of version 3: Startup has a pacing gain of 2.885 and a window of
+//! 2.885 bandwidth-delay products. Drain has a pacing gain of 1/2.885 and no time limit. ProbeDown
+//! has a pacing gain of 0.75. ProbeUp ends when it has lasted a minimum round trip and 1.25
+//! products are in flight. It ends before ACKs can show whether the rate still grows. Startup ends
+//! because of losses if 8 ACKs of one round trip report losses. The bound of data in flight is then
+//! the measured product, even if more was delivered. The undo of a spurious recovery restores the
+//! bounds, but not the phase of ProbeBW.
 //!
-//! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), and the numbers of the alpha
-//! (2019 to 2021) where it differs; the changes of version 3 (IETF 117, 2023). Deviations: as in
-//! version 3. Packets acknowledged while the window is not the limit count towards the next
-//! increase of the bound. Aggregation is measured over 10 round trips.
+//! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), the alpha release (2019 to 2021)
+//! for constants that differ from the draft; the changes of version 3 (IETF 117, 2023). The
+//! deviations of version 3 apply. Two more: packets count towards the next increase of the bound
+//! even if they are acknowledged while the window is not the limit. Aggregation is measured over 10
+//! round trips.
 
 use super::bbr3::Bbr3;
 use super::bbr3::version::{Version, params};

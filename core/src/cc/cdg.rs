@@ -1,19 +1,21 @@
-//! CDG, CAIA delay gradient, as in Linux: backs off with some probability when round trips
-//! increase.
+//! CDG, CAIA delay gradient, as in Linux: the sender backs off with some probability when
+//! round-trip times increase.
 //!
-//! Algorithm, once per round trip: `g` is the change of the minimum round trip since the last
-//! round. If that does not rise, it is the change of the maximum. It is averaged over the last 8
-//! rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms, `ssthresh = 0.71 cwnd`, by PRR as after a
-//! mark. Five such back-offs in a row without a decrease of the queue are ineffective: other flows
-//! keep it full, so the next ones are skipped. On loss `ssthresh = max(cwnd, shadow) / 2`, at most
-//! `cwnd`. The *shadow* window is Reno's without back-offs. Growth is Reno's; slow start ends as in
-//! HyStart, with an eighth of the minimum round trip.
+//! Algorithm, once per round trip: `g` is the change of the minimum round-trip time since the
+//! previous round. If the minimum does not increase, `g` is the change of the maximum round-trip
+//! time. `g` is averaged over the last 8 rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms,
+//! `ssthresh = 0.71 cwnd`, by PRR as after a mark. Five such back-offs in a row without a decrease
+//! of the queue are ineffective: other flows keep it full, so the next ones are skipped. On loss
+//! `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`. The *shadow* window is Reno's without
+//! back-offs. Growth is Reno's; slow start ends as in HyStart, with an eighth of the minimum round
+//! trip.
 //!
 //! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking
 //! 2011). Linux 6.12 differs, and all of it is kept:
 //! - gradients are summed, not averaged. A sum of µs times 42 in millionths of the exponent is
 //!   `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
-//! - the maximum round trip counts if the minimum does not grow; the paper backs off on either;
+//! - the maximum round trip counts if the minimum does not grow; the paper backs off if the
+//!   gradient of either is positive;
 //! - the paper holds the window for a round trip after a back-off, and uses the gradient to
 //!   distinguish random loss (loss tolerance). Here a back-off is a reduction like any other, and
 //!   tolerance is off by default;

@@ -6,19 +6,19 @@
 //! - `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is at least 38;
 //! - otherwise `dwnd −= ζ diff`, and `ssthresh` is at most `win`, so that slow start does not undo
 //!   it;
-//! - on loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`, in slow start and after a
-//!   timeout 0;
-//! - `γ` is the queue of Reno alone: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1 − base/rtt)`, in 5 …
-//!   30.
+//! - on loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`. In slow start and after a
+//!   timeout, `dwnd` is 0;
+//! - `γ` follows the queue that `cwnd` alone would build: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1
+//!   − base/rtt)`, within 5 to 30.
 //!
 //! Without queues, therefore, `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`.
-//! Once the queue holds `γ` packets, the sum is constant while Reno's part grows: in the end only
-//! Reno is left.
+//! Once the queue holds `γ` packets, the sum `win` is constant while `cwnd` grows, so `dwnd`
+//! shrinks until only the window of Reno is left.
 //!
 //! Sources: draft-sridharan-tcpm-ctcp-02 (2008); Tan, Song, Zhang, Sridharan, "A Compound TCP
 //! approach for high-speed and long distance networks", INFOCOM 2006. Choices where they are open:
-//! - `α winᵏ` is of the whole window, as in the paper (drafts 00 and 01 use `dwnd`); `k = 3/4`, as
-//!   in Windows (0.8 at first);
+//! - `α winᵏ` is computed from the whole window, as in the paper (drafts 00 and 01 use `dwnd`); `k
+//!   = 3/4`, as in Windows (0.8 at first);
 //! - `rtt` is the mean of the round trip's samples without ACKs in recovery. `base` is the minimum
 //!   of the connection, and the smoothed round trip after a timeout, because the path may have
 //!   changed;

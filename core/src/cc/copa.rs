@@ -1,17 +1,18 @@
 //! Copa: keeps a few packets per flow in the queue, by moving towards a target rate that follows
 //! the delay.
 //!
-//! Algorithm, with `standing` the minimum round trip of half a smoothed one, `least` that of 10 s
-//! and `dq = standing − least`:
+//! Algorithm: `standing` is the minimum round trip of the last half of a smoothed round trip.
+//! `least` is the minimum round trip of the last 10 s, and `dq = standing − least`.
 //! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise
 //!   `cwnd −= v/(δ cwnd)`; `δ = 0.5`;
 //! - `v = 1`, doubled each round trip from the third one in the same direction on, and reset to 1
 //!   by a change of direction;
 //! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; the pacing rate
 //!   is `2 cwnd/standing`;
-//! - the queue is nearly empty if `dq < 0.1 (greatest of 4 − least)`. After 5 round trips in which
-//!   it was not, the mode is competitive. Then `1/δ` grows by 1 per round trip and is halved on
-//!   loss, never below 2. In the default mode a loss has no effect.
+//! - the queue is nearly empty if `dq < 0.1 (max − least)`, where `max` is the maximum round trip
+//!   of the last 4 round trips. After 5 round trips in which the queue was never nearly empty, the
+//!   mode is competitive. In this mode, `1/δ` grows by 1 per round trip and is halved on loss,
+//!   never below 2. In the default mode a loss has no effect.
 //!
 //! In the steady state the window exceeds its target, detects that one round trip later and turns.
 //! The queue oscillates between nothing and 2.5/δ packets per flow in 5 round trips. A queue that
@@ -19,13 +20,13 @@
 //!
 //! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet",
 //! NSDI 2018. Choices where it is open:
-//! - when `v > 1` and an ACK requires the other direction, `v` is 1 at once. At the end of the
-//!   round trip, the oscillation would be larger;
+//! - when `v > 1` and an ACK requires the other direction, `v` is 1 at once. If `v` were reset at
+//!   the end of the round trip only, the oscillation would be larger;
 //! - `v/δ` is at most `cwnd`: no faster than slow start;
-//! - a queue with less than one packet of the flow's own is empty, too. The paper's queue is a
-//!   fluid. Of whole packets, acknowledged in pairs, the last one rarely leaves, and a tenth of an
-//!   oscillation of five is half a packet. Without this rule, flows of Copa alone would become
-//!   competitive;
+//! - a queue with less than one packet of the flow counts as empty, too. The paper models the queue
+//!   as a fluid. Real flows send whole packets, which are acknowledged in pairs, so the last packet
+//!   rarely leaves the queue. A tenth of an oscillation of five packets is only half a packet.
+//!   Without this rule, flows of Copa alone would enter the competitive mode;
 //! - packets leave one by one, as those of the paper's sender do;
 //! - an unused window does not grow, but decreases; a timeout restarts slow start.
 

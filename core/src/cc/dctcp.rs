@@ -1,21 +1,23 @@
-//! DCTCP: with early marks of switches, the window decreases by the share of marked packets.
+//! DCTCP: switches mark packets early, and the window decreases in proportion to the share of
+//! marked packets.
 //!
-//! Algorithm, with `F` the share of marked packets among those delivered in one window of data:
-//! `α = (1 − g) α + g F`, `g = 1/16`, and `α = 1` at first. On a mark, once per window,
-//! `ssthresh = cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is
+//! Algorithm, with `F` the share of marked packets among those delivered in one window of data: `α
+//! = (1 − g) α + g F`, `g = 1/16`, and `α = 1` at first. On a mark, once per window, `ssthresh =
+//! cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN, the flow behaves as
 //! Reno.
 //!
 //! The receiver must echo single marks ([`Need::EcnEcho`]), and the queue must mark packets that
-//! find more than `K` packets before them. Then `N` flows keep the queue between `K + N` and
-//! `K + N − ½ √(2N (C·RTT + K))`: it never becomes empty with `K > C·RTT/7`.
+//! find more than `K` packets before them. Then `N` flows keep the queue between `K + N` and `K + N
+//! − ½ √(2N (C·RTT + K))`. If `K > C·RTT/7`, the queue never becomes empty.
 //!
 //! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue;
 //! Linux 6.12 for differences from the RFC:
-//! - `α` is an integer of 1024ths and decreases by `α >> 4`, or to 0 once that is 0;
+//! - `α` is an integer in units of 1/1024. It decreases by `α >> 4`; once `α >> 4` is 0, it
+//!   decreases to 0;
 //! - `F` counts packets, not bytes, including SACKed ones; an ACK with ECE marks all packets that
 //!   it delivers;
-//! - SACKed packets count before the window ends and is judged, packets acknowledged in order
-//!   after;
+//! - at the end of a window, SACKed packets are counted before the window is evaluated. Packets
+//!   that the same ACK acknowledges in order are counted afterwards;
 //! - a loss during a reduction for a mark reduces the window again, from its present value.
 
 use super::reno::Reno;

@@ -1,23 +1,24 @@
 //! HighSpeed TCP as in Linux: the larger the window, the more it grows and the less it decreases.
 //!
-//! Algorithm: the window for a loss rate p is `W = 0.12 / p^0.835`. It equals Reno's at 10⁻³ (38
-//! packets) and is 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38) / ln(83000/38)`, this
-//! requires `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`. On loss
-//! `ssthresh = (1 − b(w)) w`, per round trip `cwnd += a(w)`. Up to 38 packets it is Reno: a = 1, b
-//! = 1/2.
+//! Algorithm: the window for a loss rate p is `W = 0.12 / p^0.835`. It equals the window of Reno at
+//! a loss rate of 10⁻³ (38 packets), and is 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38)
+//! / ln(83000/38)`, this requires `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`. On
+//! loss `ssthresh = (1 − b(w)) w`, per round trip `cwnd += a(w)`. Up to 38 packets, a = 1 and b =
+//! 1/2, as in Reno.
 //!
 //! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for
 //! differences, all of which measurements show:
 //! - a row applies to every window down to the row before: a(w) is rounded up, b(w) down;
-//! - growth counts ACKs, not packets. A receiver that delays ACKs halves it, so at small windows it
-//!   is slower than Reno;
+//! - growth counts ACKs, not packets. A receiver that delays ACKs halves the growth, so small
+//!   windows grow more slowly than in Reno;
 //! - the row is looked up when the window grows in avoidance, so a loss uses the row of the last
-//!   such ACK. The first loss, out of slow start, takes a half. Of two losses in a row, the second
-//!   takes the share of the first;
+//!   such ACK. The first loss, at the end of slow start, removes half of the window. If two losses
+//!   follow each other without growth in between, the second removes the same fraction as the
+//!   first;
 //! - b(w) is in 1/256, rounded down, except in the last row (beyond 89 053 packets), where Linux
 //!   has 24, not 23;
-//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses the
-//!   threshold has no effect in avoidance.
+//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses
+//!   `ssthresh` does not count in congestion avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Start, Window};

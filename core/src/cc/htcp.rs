@@ -1,12 +1,12 @@
 //! H-TCP as in Linux: the longer the time since the last congestion, the faster the window grows.
 //!
-//! Algorithm, with `Δ` the time since the last congestion in seconds: `f(Δ) = 1` up to 1 s, then
-//! `1 + 10 (Δ − 1) + ((Δ − 1)/2)²`. It is scaled by `min_rtt / 100 ms`, limited to 1/10 to 2, and
-//! is at least
-//! 1. Per window acknowledged `cwnd += α`, `α = 2 (1 − β) f`. On congestion
-//!    `ssthresh = max(β cwnd, 2)` with `β = min_rtt / max_rtt`, from 0.5 to 0.8, because a short
-//!    queue is emptied by less than half. `β = 0.5` if the throughput has changed by more than a
-//!    fifth since the congestion before.
+//! Algorithm: let `Δ` be the time since the last congestion event, in seconds. `f(Δ)` is 1 for `Δ ≤
+//! 1`, and `1 + 10 (Δ − 1) + ((Δ − 1)/2)²` for a larger `Δ`. `f` is multiplied by `min_rtt / 100
+//! ms`, a factor that is limited to the range from 1/10 to 2. The product is at least 1. Each
+//! window acknowledged adds `α = 2 (1 − β) f` packets to `cwnd`. On congestion `ssthresh = max(β
+//! cwnd, 2)`, where `β = min_rtt / max_rtt` is limited to the range from 0.5 to 0.8. To empty a
+//! short queue, a reduction by less than half suffices. `β = 0.5` if the throughput has changed by
+//! more than a fifth since the previous congestion event.
 //!
 //! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004);
 //! draft-leith-tcp-htcp-06; Linux 6.12 for differences:

@@ -1,17 +1,18 @@
 //! Hybla as in Linux: over a long path the rate grows as fast as Reno's over a path of 25 ms.
 //!
 //! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance
-//! `cwnd += ρ²/cwnd`; it starts at `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2, 2)`. Reno's
-//! window grows by 1/rtt packets per second and its rate by 1/rtt²: four times the distance is 16
-//! times as slow. Hybla's rate grows independently of the round trip.
+//! `cwnd += ρ²/cwnd`; the initial window is `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2,
+//! 2)`. The window of Reno grows by 1/rtt packets per second, and its rate by 1/rtt². On a path
+//! with four times the round trip, the rate of Reno therefore grows 16 times more slowly. The rate
+//! of Hybla grows independently of the round trip.
 //!
 //! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12
 //! for differences:
-//! - steps are per ACK, for any number of acknowledged packets: a receiver that delays ACKs halves
-//!   growth;
+//! - each ACK causes one step, for any number of acknowledged packets, so a receiver that delays
+//!   ACKs halves the growth;
 //! - the initial window is `ρ` in whole packets, not the host's: one packet on a short path;
-//! - `ρ` is in eighths, from the smoothed round trip, and follows it only down to new minima: a
-//!   queue does not count;
+//! - `ρ` is in units of 1/8. It follows the smoothed round trip only when this reaches a new
+//!   minimum, so a queue does not increase `ρ`;
 //! - 2^ρ is 2 to the whole part (at most 16) times a rounded eighth's power; fractions of a packet
 //!   are in 1/128;
 //! - a step that rounds to zero (below 1/128 packet) is replaced by one packet per window of ACKs;

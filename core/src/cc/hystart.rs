@@ -2,18 +2,21 @@
 //!
 //! HyStart (Ha, Rhee 2011; Linux 6.12) runs from a window of 16 packets on, once per connection
 //! until a timeout. Either detector sets `ssthresh = cwnd`:
-//! - *ACK train*: ACKs at most 2 ms apart have arrived for longer than half of the minimum round
-//!   trip since the round began. For paced flows it is the whole round trip. Then the path is full.
+//! - *ACK train*: since the round began, ACKs at most 2 ms apart have arrived for longer than half
+//!   of the minimum round trip. For paced flows, this time is the whole minimum round trip. Such a
+//!   train means that the path is full.
 //! - *Delay*: after eight samples, the minimum round trip of a round exceeds the connection's
-//!   minimum. The difference is an eighth of that minimum, at least 4 ms and at most 16 ms.
+//!   minimum by an eighth of that minimum. The required difference is at least 4 ms and at most 16
+//!   ms.
 //!
 //! Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, and round trips were in eighths of
-//! one. Half of the minimum round trip was enough for an ACK train, with pacing too. Only the first
-//! eight round trips of a round counted.
+//! one. An ACK train of half of the minimum round trip was enough for paced flows as well. Only the
+//! first eight round trips of a round counted.
 //!
 //! HyStart++: after eight samples of a round, its minimum round trip is compared with that of the
-//! last round. If it is higher by an eighth (4 to 16 ms), slow start becomes conservative: a
-//! quarter of the growth, for five rounds. If the delay falls again, slow start resumes.
+//! last round. If it is higher by an eighth (at least 4 ms, at most 16 ms), slow start becomes
+//! conservative. For five rounds, the window then grows at a quarter of the rate. If the delay
+//! falls again, slow start resumes.
 
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::{Kernel, Rule};

@@ -14,12 +14,12 @@
 //! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008). Linux
 //! 6.12 for the details:
 //! - α is in 1/128 and β in 1/64, both computed once per round trip, also in slow start;
-//! - after a queue, α is 10 again only after five round trips without one;
+//! - after a round trip with a queue, α is 10 again only after five round trips without a queue;
 //! - the minimum and the maximum round trip are kept forever, even over a timeout, which sets α = 1
 //!   and β = 1/2;
 //! - growth counts packets acknowledged in order, and discards the rest when the window changes;
-//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses the
-//!   threshold has no effect in avoidance.
+//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses
+//!   `ssthresh` does not count in congestion avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Rto, Sample, Window};

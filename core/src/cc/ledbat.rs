@@ -6,22 +6,22 @@
 //! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
 //!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`. This lowers `ssthresh` to `W`, so that slow
 //!   start does not undo it. A loss halves the window;
-//! - slowdown: `W = 2` for two round trips, then slow start (with any delay) back to the old
-//!   window. The first one begins 2 round trips after slow start. The time to the next one is nine
-//!   times the duration of the last.
+//! - slowdown: `W = 2` for two round trips, then slow start, whatever the delay is, back to the
+//!   window before the slowdown. The first slowdown begins 2 round trips after slow start. The time
+//!   between two slowdowns is nine times the duration of the first of the two.
 //!
-//! Slowdowns empty the queue, so every flow measures the path without it. Late flows measure the
-//! same minimum round trip as older ones, and have the same target.
+//! Slowdowns empty the queue, so every flow measures the path without it. Flows that start late
+//! therefore measure the same minimum round trip as older flows, and have the same target.
 //!
 //! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Choices where
 //! they are open:
 //! - `delay` is that of the minimum of the last four samples (RFC 6817's CURRENT_FILTER), which
-//!   excludes delayed ACKs. For a burst it is the round trip of the first packets: a flow with
-//!   larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
+//!   excludes delayed ACKs. For a burst, this minimum is the round trip of its first packets, so a
+//!   flow with larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
 //! - the slow start out of a slowdown has the GAIN of the first one, because its duration
 //!   determines the time to the next slowdown;
-//! - a loss ends the first slow start as a delay does; one in a slowdown halves the window to
-//!   restore; a timeout ends a slowdown.
+//! - a loss ends the first slow start, as a delay does. A loss during a slowdown halves the window
+//!   that is restored after the slowdown. A timeout ends a slowdown.
 
 use super::{
     Ack, CcKind, CongestionControl, Family, INFINITE_SSTHRESH, Loss, Reduced, Rto, Sample,

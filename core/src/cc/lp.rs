@@ -1,29 +1,30 @@
 //! TCP-LP, low priority, as in Linux: yields as soon as one-way delays grow.
 //!
 //! Algorithm, per sample of the one-way delay (the peer's timestamp less the echo of the sender's):
-//! `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, it is Reno. Above, `cwnd` is
-//! halved, and an *inference* of three round trips begins, in which the window does not grow. If
-//! the delay is above again before its end, `cwnd = 1`. Each time the minimum restarts at `owd` and
-//! the maximum at `2 owd`. On loss it is Reno. A reduction for delay does not change `ssthresh`:
-//! below it the window recovers by slow start.
+//! `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, the flow behaves as Reno. If
+//! `owd` exceeds this threshold, `cwnd` is halved, and an *inference* of three round trips begins,
+//! in which the window does not grow. If `owd` exceeds the threshold again before the inference
+//! ends, `cwnd = 1`. With each such reduction, `min` is set to `owd` and `max` to `2 owd`. A loss
+//! has the effect that it has in Reno. A reduction for delay does not change `ssthresh`, so the
+//! window grows back to `ssthresh` by slow start.
 //!
 //! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control"
 //! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003). Linux 6.12 for the following details, which
 //! determine its behaviour:
-//! - timestamps count milliseconds. Finer changes are invisible, and on a short path a delay of 1
-//!   after one of 0 is a queue;
+//! - timestamps count milliseconds, so smaller changes are invisible. On a short path, a delay of 1
+//!   ms after a delay of 0 ms already counts as a queue;
 //! - the rate of the peer's clock is estimated from the timestamps of successive ACKs, 63/64 old
 //!   and 1/64 new, in whole hertz. It falls by 1 with any lower value and rises only with one
 //!   higher by at least 64. The peer's timestamps count for 1000/rate ms in whole numbers: 1 from
 //!   501 to 1000 Hz, and 0 above;
-//! - the greatest delay is discarded: the second greatest replaces it;
+//! - the greatest delay is discarded, and the second greatest is the maximum;
 //! - the arithmetic has 32 bits, which must hold eighths of a delay. Linux's timestamps have a
 //!   random offset (`tcp_timestamps = 1`), so seven of eight connections never see the delay grow,
 //!   and are Reno. `stamp_offset = "none"` corresponds to `tcp_timestamps = 2` on both hosts: the
 //!   algorithm of the paper.
 //!
-//! Deviation: timestamps begin with the run, not with the host. This matters only where the peer's
-//! clock is misjudged.
+//! Deviation: timestamps begin with the run, not with the host. This matters only if the estimate
+//! of the peer's clock rate is wrong.
 
 use super::reno::Reno;
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Window};

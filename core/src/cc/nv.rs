@@ -12,16 +12,18 @@
 //! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision.
 //!
 //! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all of the following:
-//! - the first decision to decrease in slow start needs 30 samples, and there is none before the
-//!   second round trip. With too few samples for ten round trips, growth stops meanwhile;
-//! - the round trip is averaged, half old, half new. The packets in flight when the packet left are
-//!   those delivered since. Before 5.16 they were the bytes sent and not acknowledged;
+//! - in slow start, the first decision to decrease needs only 30 samples. No decision is made
+//!   before the second round trip. If there are too few samples for ten round trips, growth stops
+//!   until there are enough;
+//! - the round trip is averaged, half old, half new. The number of packets in flight when a packet
+//!   left is the number of packets delivered since then. Before 5.16, it was computed from the
+//!   bytes sent and not acknowledged;
 //! - the minimum round trip is valid for a random 3.75 to 6.25 s, and for 2 s at first. Then the
-//!   minimum of that period replaces it. It is correct only if the queue drains: otherwise NV's own
-//!   10 packets become part of it;
+//!   minimum of that period replaces it. This new minimum is correct only if the queue drains in
+//!   that period. Otherwise the 10 packets of NV in the queue become part of the minimum;
 //! - a window with only one sample per round trip is enlarged by 2 until there are more;
-//! - a timeout halves growth (the next one quarters it …); nine decisions to grow in a row undo one
-//!   step;
+//! - a timeout halves the growth rate, and each further timeout halves it again. Nine decisions to
+//!   grow in a row double it;
 //! - a reduction resets the average and the minimum round trip to the next sample.
 //!
 //! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in

@@ -2,24 +2,26 @@
 //! dependence.
 //!
 //! Algorithm, with `p` the share of marked packets: `α = (1 − g) α + g p`, `g = 1/16`, once per
-//! round trip from the first mark on; `α = 1` until then. A mark takes `α/2` of the window, once
-//! per round trip; a loss takes half, once per recovery. Every packet acknowledged without a mark
-//! adds `s / cwnd`, also during a reduction. In equilibrium two packets per round trip are marked:
-//! `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, in bursts of a quarter of a millisecond.
+//! round trip from the first mark on; `α = 1` until then. A mark removes the fraction `α/2` of the
+//! window, once per round trip; a loss removes half of the window, once per recovery. Every packet
+//! acknowledged without a mark adds `s / cwnd`, also during a reduction. In equilibrium two packets
+//! per round trip are marked: `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, in bursts of a
+//! quarter of a millisecond.
 //!
 //! Round trips below 25 ms: after 500 of them a flow behaves as one of 25 ms. `s = (srtt / 25 ms)²`
-//! instead of 1, and `α` and reductions are computed once in 25 ms. Its rate, not its window, then
-//! grows as that of the other flow.
+//! instead of 1, and `α` and reductions are computed once in 25 ms. Then the rate of such a flow,
+//! and not its window, grows as fast as that of a flow of 25 ms.
 //!
 //! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for the
 //! requirements; the Linux implementation (L4STeam, version 0.6) for numbers and order. The window
 //! is fractional in 2⁻²⁰ of a packet. `α` has 20 bits and is stored times `1/g`, so that no
-//! remainder is lost. The rate counts packets of 1500 bytes. Without ECN that counts
-//! ([`Need::EcnCount`]) it is Reno.
+//! remainder is lost. The rate counts packets of 1500 bytes. Without ECN that counts marks
+//! ([`Need::EcnCount`]), the flow behaves as Reno.
 //!
-//! Deviations: in a recovery the window is constant, as in Linux. After a timeout it grows like
-//! Reno's, where Linux's waits for the end of the episode. There is no fallback to Reno for a queue
-//! that seems to mark as in RFC 3168: Linux's is off by default.
+//! Deviations: in a recovery the window is constant, as in Linux. After a timeout the window grows
+//! as in Reno. In the Linux implementation, it grows only after the end of the episode. There is no
+//! fallback to Reno for a queue that seems to mark as in RFC 3168. In the Linux implementation,
+//! this fallback is off by default.
 
 use super::reno::{self, Reno};
 use super::{

@@ -5,10 +5,10 @@
 //!
 //! Sources: RFC 5681; Linux 6.12 for the details:
 //! - the unit is packets, not bytes;
-//! - an ACK that crosses the threshold counts with its rest in congestion avoidance;
+//! - when an ACK crosses `ssthresh`, the packets beyond `ssthresh` count in congestion avoidance;
 //! - the reduction is computed from `cwnd`, not from the flight size;
-//! - credit for more than a window takes effect at once, as one packet if it existed before (the
-//!   window had been reduced).
+//! - acknowledged packets beyond a whole window increase the window at once. If they were counted
+//!   before a reduction of the window, they increase it by one packet only.
 
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Window};
 use alloc::boxed::Box;

@@ -2,14 +2,15 @@
 //! decreases by an eighth.
 //!
 //! Algorithm: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per
-//! round trip; on loss `ssthresh = cwnd − cwnd/8`. The window recovers after
-//! `ln(8/7)/ln(1.01) = 13.4` round trips, whatever its size: hence the name. Two flows keep their
-//! shares, because both grow and decrease by the same factor.
+//! round trip; on loss `ssthresh = cwnd − cwnd/8`. The window returns to its value before a loss
+//! after `ln(8/7)/ln(1.01) = 13.4` round trips, whatever this value is. The name of the algorithm
+//! refers to this property. Two flows keep their shares, because both windows grow and decrease by
+//! the same factors.
 //!
 //! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR
 //! 33(2), 2003). a = 0.01 and b = 0.125 are the paper's. Linux 6.12 differs in details:
-//! - below 100 packets it grows as Reno does (the paper's threshold is 16 packets, and its
-//!   reduction there a half; Linux's is an eighth everywhere);
+//! - below 100 packets the window grows as in Reno. In the paper, this threshold is 16 packets, and
+//!   a loss below it halves the window. In Linux, a loss always removes an eighth;
 //! - the reduction is computed from `cwnd`, not from the flight size.
 
 use super::reno::{avoid, beyond_slow_start};

@@ -7,21 +7,22 @@
 //!   before `N = 1`; `gradient > 0`: `rate *= 1 − β gradient`.
 //!
 //! Between the thresholds, nothing determines the length of the queue or the shares of flows. Any
-//! queue and any shares with the link's rate as their sum are stable. There is no unique fixed
-//! point, and flows need not be fair. Source: Zhu, Ghobadi, Misra, Padhye, "ECN or delay: lessons
-//! learnt from analysis of DCQCN and TIMELY", CoNEXT 2016.
+//! queue length is stable, and so are any rates whose sum is the rate of the link. There is no
+//! unique fixed point, and flows need not be fair. Source: Zhu, Ghobadi, Misra, Padhye, "ECN or
+//! delay: lessons learnt from analysis of DCQCN and TIMELY", CoNEXT 2016.
 //!
 //! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015;
 //! α and the minimum round trip from the paper of 2016. The defaults are for 10 Gbit/s. It was
 //! designed for network cards that send and time segments. Over TCP:
-//! - a segment is this many bytes acknowledged in order, sent as one burst. Its round trip is the
-//!   minimum of its ACKs, that of its first packets, because the others waited behind them. The
-//!   paper uses the last one and subtracts the length at the card's rate. Both are equal if card
-//!   and bottleneck are equally fast;
-//! - a flow begins at the line rate (the paper: divided by the flows of its host, here one), and
-//!   stays between `δ` and it;
-//! - no segment reduces the rate by more than half, as in the authors' published code: a gradient
-//!   above 1/β would take all;
+//! - a segment is this many bytes acknowledged in order, sent as one burst. The round trip of a
+//!   segment is the minimum of the round trips of its ACKs. This is the round trip of its first
+//!   packets, because the other packets wait behind them. The paper uses the round trip of the last
+//!   packet and subtracts the transmission time of the segment at the rate of the card. Both
+//!   results are equal if card and bottleneck are equally fast;
+//! - a flow begins at the line rate, and its rate stays between `δ` and the line rate. In the
+//!   paper, the initial rate is divided by the number of flows of the host, which is one here;
+//! - no segment reduces the rate by more than half, as in the authors' published code. Without this
+//!   limit, a gradient above 1/β would reduce the rate to zero;
 //! - the window limits nothing. Lost packets are retransmitted without an effect on the rate: the
 //!   paper's network is lossless.
 

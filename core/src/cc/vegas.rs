@@ -7,21 +7,22 @@
 //!   ends; otherwise the window doubles as Reno's;
 //! - avoidance: `cwnd − 1` above `beta` queued, `cwnd + 1` below `alpha`, otherwise no change; at
 //!   least 2 packets;
-//! - a round trip with at most two measurements, and all of recovery, are Reno's; so is the
-//!   response to a loss.
+//! - in a round trip with at most two measurements, and during recovery, the window changes as in
+//!   Reno. The response to a loss is also that of Reno.
 //!
 //! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet"
 //! (IEEE JSAC 13(8), 1995). Linux 6.12 differs, as measurements show:
 //! - slow start doubles with every round trip, not with every other;
-//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it and its
-//!   bounds are whole packets;
+//! - the divisor of `queued` is `base`, not `rtt`, which makes `queued` a little larger; `queued`
+//!   and its bounds are whole packets;
 //! - the paper's early retransmissions are left out: recovery is the transport's;
 //! - `base` is reset whenever data leaves while none is in flight, after a pause or after a
 //!   timeout. A standing queue of other flows then counts as part of the path;
-//! - the window changes even if it was not the limit; `ssthresh` follows it at three quarters.
+//! - the window changes even if it did not limit the sender; `ssthresh` is kept at three quarters
+//!   of the window.
 //!
-//! Linux counts the excess in 32 bits, which overflow if a large window waits for seconds; this
-//! file does not.
+//! Linux computes `queued` in 32 bits, which overflow if the packets of a large window wait for
+//! seconds. In this file, the computation does not overflow.
 
 use super::reno::{Reno, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};

@@ -10,12 +10,13 @@
 //!
 //! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
 //! (IEEE JSAC 21(2), 2003). Linux 6.12 differs, as measurements show:
-//! - the measure is taken with every ACK, from that ACK's round trip alone, not once per round
-//!   trip; its unit is half packets;
-//! - until three round-trip times have been measured, and in any state but Open, it is Reno; the
-//!   measure before then still determines the reduction;
+//! - `queued` is computed with every ACK, from the round trip of this ACK alone, not once per round
+//!   trip. Its unit is half a packet;
+//! - until three round-trip times have been measured, and in any state but Open, the window grows
+//!   as in Reno. The last value of `queued` from the state Open still determines the reduction;
 //! - without measurements, the whole window counts as queued;
-//! - the ACK that completes a window in the second kind of avoidance does not count;
+//! - while the window grows for every other `cwnd` packets only, the ACK that completes a window
+//!   does not count towards the next one;
 //! - `base` is reset whenever data leaves while none is in flight.
 //!
 //! Before 5.7 Linux counted an ACK of several packets as one in avoidance; this is not modelled.

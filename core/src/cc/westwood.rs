@@ -7,13 +7,13 @@
 //! in the same way, and `rtt_min` is measured anew. Random losses therefore cost little.
 //!
 //! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004)
-//! for the filter over round trips that makes it Westwood+. Linux 6.12 differs, as measurements
-//! show:
+//! for the filter over round trips, which distinguishes Westwood+ from Westwood. Linux 6.12
+//! differs, as measurements show:
 //! - the window is halved during recovery, and set to the estimate only afterwards, which may raise
 //!   it;
-//! - bandwidth is whole bytes per tick and time is in ticks, which truncates much at 100 Hz, or at
-//!   some hundred kbit/s;
-//! - an ACK counts with the round trip of the one before it;
+//! - bandwidth is a whole number of bytes per tick, and time is in ticks. At 100 Hz, or at some
+//!   hundred kbit/s, the truncation is large;
+//! - the end of a sample is checked with the round trip of the previous ACK;
 //! - a duplicate ACK counts as a segment that has arrived, and is subtracted from the ACK that
 //!   later acknowledges it. The kernel's fast path does not subtract it;
 //! - both filters begin with the first sample, not with zero.

@@ -1,10 +1,12 @@
 //! XCP's sender: routers determine the change of the window.
 //!
 //! Algorithm: every data packet carries the window, the round-trip time and the change that the
-//! sender requests, `(rate · rtt − cwnd) / (cwnd / s)`. This is the distance to its `rate`,
-//! distributed over the packets of a round trip. Routers on the path reduce it to the change that
-//! they allow ([`queue::xcp`](crate::queue::xcp)). The receiver returns it, and with each ACK
-//! `cwnd = max(cwnd + feedback, s)`. A loss halves the window, as Reno. There is no slow start.
+//! sender requests, `(rate · rtt − cwnd) / (cwnd / s)`. This is the difference between the window
+//! for its `rate` and the present window, divided among the packets of a round trip. Routers on the
+//! path reduce the requested change to the change that they allow
+//! ([`queue::xcp`](crate::queue::xcp)). The receiver returns the reduced change as feedback, and
+//! with each ACK `cwnd = max(cwnd + feedback, s)`. A loss halves the window, as Reno. There is no
+//! slow start.
 //!
 //! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
 //! (SIGCOMM 2002), sections 3.1 to 3.4. By draft-falk-xcp-spec-03, an ACK of several packets

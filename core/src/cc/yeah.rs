@@ -1,5 +1,5 @@
-//! YeAH as in Linux: fast while its queue is short, otherwise Reno; it empties its own queue before
-//! a loss.
+//! YeAH as in Linux: the window grows fast while the queue is short, and as in Reno otherwise. The
+//! flow removes its own packets from the queue before a loss occurs.
 //!
 //! Algorithm, once per round trip, with `rtt` its minimum, `base` the minimum of the connection,
 //! and `queued = cwnd · (rtt − base) / rtt`:
@@ -8,15 +8,19 @@
 //!   `cwnd` (Reno);
 //! - `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`;
 //! - `reno` estimates a competing Reno flow's window: half of `cwnd` at first, plus one per slow
-//!   round trip. It is halved on loss, and 2 after `zeta` fast round trips;
-//! - on congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most half. It loses half after
-//!   `rho` consecutive slow round trips, which indicate a competing greedy flow.
+//!   round trip. It is halved on loss, and set to 2 after `zeta` fast round trips;
+//! - on congestion, `cwnd` is reduced by `queued`, at least by `cwnd / 8` and at most by half.
+//!   After `rho` consecutive slow round trips, which indicate a competing greedy flow, `cwnd` is
+//!   halved.
 //!
 //! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007).
 //! Linux 6.12 differs, as measurements show:
-//! - slow start is Reno's, plus the measure of the queue; the paper's slow start is Vegas's;
-//! - fast round trips are counted to `zeta` over all of the time since the last loss, not in a row;
-//! - the mode is that of the round trip before; recovery interrupts the measure, not the growth;
+//! - slow start is that of Reno, and `queued > alpha` also ends it; the slow start of the paper is
+//!   that of Vegas;
+//! - all fast round trips since the last loss count towards `zeta`; in the paper, only consecutive
+//!   ones count;
+//! - the mode follows from the estimate of the previous round trip; recovery interrupts the
+//!   estimation of `queued`, but not the growth;
 //! - the window never exceeds 2³²/128 packets; `base` is reset whenever data leaves while none is
 //!   in flight.
 //!

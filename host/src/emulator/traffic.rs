@@ -3,7 +3,8 @@
 //!
 //! A sending application writes as much as the kernel accepts. It writes again whenever less than
 //! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and code
-//! point are socket options.
+//! point are socket options. A flow with ECN connects to the second address of its receiver,
+//! because the route to this address enables ECN.
 
 use crate::emulator::preflight::metric_interval;
 use crate::error::HostError;

@@ -1,9 +1,9 @@
-//! Room for aggregated ACKs (Wi-Fi, receive offload): while none arrive, the flow must have enough
-//! data in flight.
+//! Additional window for aggregated ACKs (Wi-Fi, receive offload): while no ACKs arrive, the flow
+//! must have enough data in flight.
 //!
-//! Algorithm: over an epoch, `extra = acknowledged − bw · time`. A new epoch begins when that is
-//! not positive, or at 2²⁰ packets. The maximum `extra` of the last 5 to 10 round trips is added to
-//! the window, at most `bw · 100 ms`.
+//! Algorithm: over an epoch, `extra = acknowledged − bw · time`. A new epoch begins when `extra` is
+//! not positive, or after 2²⁰ packets. The maximum `extra` of the last 5 to 10 round trips is added
+//! to the window. The addition is at most `bw · 100 ms`.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Window};

@@ -1,8 +1,8 @@
-//! Round trips, and the maximum delivery rate of the last ten of them.
+//! Round trips, and the maximum delivery rate of the last ten round trips.
 //!
 //! A round trip ends when a packet is delivered that was sent after the round trip had begun. A
-//! rate that the application limited is only a lower bound of the path's rate. It counts only if it
-//! is at least the maximum.
+//! delivery rate that the application limited is only a lower bound of the rate of the path. It
+//! counts only if it is at least the present maximum.
 
 use super::{Ack, Bbr, Delivery};
 use crate::windowed::WindowedMax;

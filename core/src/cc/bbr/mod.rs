@@ -3,7 +3,7 @@
 //!
 //! Algorithm: `bw` is the maximum delivery rate of ten round trips, `min_rtt` the minimum round
 //! trip of ten seconds. `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` plus some room.
-//! A loss changes neither. Gains follow a mode:
+//! A loss does not change `bw` or `min_rtt`. Gains depend on a mode:
 //!
 //! ```text
 //!   Startup ── three round trips in which bw grew by less than 25 % ──▶ Drain

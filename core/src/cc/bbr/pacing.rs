@@ -1,8 +1,9 @@
 //! The pacing rate, and the size of a burst at that rate.
 //!
-//! Algorithm: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full it only
-//! increases. It begins at `2.885 · initial window / rtt of the handshake`. A burst is 2⁻¹⁰ s of
-//! it, about a millisecond, at least two segments, or one below 1.2 Mbit/s.
+//! Algorithm: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full, the
+//! rate never decreases. It begins at `2.885 · initial window / rtt of the handshake`. A burst
+//! contains the data of 2⁻¹⁰ s (about a millisecond) at this rate. It has at least two segments, or
+//! at least one segment if the rate is below 1.2 Mbit/s.
 
 use super::bandwidth::Bw;
 use super::{Bbr, UNIT, Window};

@@ -1,11 +1,12 @@
 //! The long-term rate: detection of a policer, a token bucket that passes its rate and drops the
 //! rest.
 //!
-//! Algorithm: from the first loss on, intervals of 4 to 16 round trips are measured. One ends with
-//! a loss if at least 50 packets were lost for every 256 delivered in it (16.3 % of those sent). If
-//! the delivery rates of two successive intervals differ by at most an eighth, or by 4 kbit/s,
-//! there is a policer. Their mean is the bandwidth, with gain 1, for 48 round trips of ProbeBW. A
-//! limit by the application restarts the detection. Random loss of this rate has the same effect.
+//! Algorithm: from the first loss on, intervals of 4 to 16 round trips are measured. An interval
+//! ends with a loss if at least 50 packets were lost for every 256 delivered in it. This is a loss
+//! rate of 50/306, or 16.3 %. If the delivery rates of two successive intervals differ by at most
+//! an eighth, or by 4 kbit/s, BBR assumes a policer. The mean of the two delivery rates is then the
+//! bandwidth for 48 round trips of ProbeBW, with a gain of 1. If the application limits the rate,
+//! the detection starts again. Random loss at this rate also makes BBR assume a policer.
 
 use super::bandwidth::Bw;
 use super::{Bbr, LONG_TERM_UNITY_GAIN, Mode, UNIT};

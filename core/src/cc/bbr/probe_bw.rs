@@ -1,10 +1,11 @@
 //! ProbeBW: eight phases of about one minimum round trip each, which probe for bandwidth, drain the
 //! queue and cruise.
 //!
-//! Algorithm: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products
-//! are in flight or packets were lost. Gain 0.75 until it has lasted `min_rtt` *or* one product is
-//! in flight. Then six phases of gain 1. The first phase is random, except 0.75, so that flows do
-//! not probe at the same time.
+//! Algorithm: the first phase of the cycle has a gain of 1.25. It ends when it has lasted `min_rtt`
+//! *and* either 1.25 bandwidth-delay products are in flight or packets were lost. The next phase
+//! has a gain of 0.75, until it has lasted `min_rtt` *or* one bandwidth-delay product is in flight.
+//! Six phases with a gain of 1 follow. The first phase of a flow is selected at random, but never
+//! the phase with a gain of 0.75. Flows therefore do not probe at the same time.
 
 use super::{Ack, Bbr, Delivery, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, Mode, UNIT};
 use crate::units::Time;

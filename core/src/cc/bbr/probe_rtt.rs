@@ -1,9 +1,11 @@
-//! The minimum round trip of ten seconds, and ProbeRTT, which empties the queue to measure it.
+//! The minimum round trip of the last ten seconds, and ProbeRTT, which empties the queue to measure
+//! it again.
 //!
-//! Algorithm: if no round trip as low has been measured for 10 s, the window falls to 4 packets. It
-//! stays there until no more are in flight, and then for 200 ms and a round trip. Flows that share
-//! a queue measure its emptiness at the same instant, so their ten seconds end together and they
-//! empty it together. Data delivered meanwhile counts as limited by the application. A flow that
+//! Algorithm: if no round trip as low has been measured for 10 s, the window falls to 4 packets.
+//! The window stays at 4 packets until no more than 4 packets are in flight, and then for 200 ms
+//! and a round trip. When the queue becomes empty, all flows that share it measure a new minimum at
+//! the same time. Their ten seconds therefore end at the same time, and they enter ProbeRTT
+//! together. Rates of data delivered in ProbeRTT count as limited by the application. A flow that
 //! resumes after an idle period skips the probe, because its queue was empty.
 
 use super::{

@@ -1,8 +1,8 @@
 //! Detection of a full pipe, and Drain, which removes Startup's queue.
 //!
 //! Algorithm: the pipe is full once three round trips have passed in which the maximum rate has not
-//! grown by 25 %. Round trips that the application limited do not count. Drain lasts until one
-//! bandwidth-delay product is in flight.
+//! grown by 25 %. Round trips in which the application limited the rate do not count. Drain lasts
+//! until one bandwidth-delay product is in flight.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, STARTUP_THRESHOLD, UNIT, Window};

@@ -6,9 +6,10 @@
 //! follows the goal down at once. Before, it grows while it is below the goal. The minimum is 4
 //! packets.
 //!
-//! In recovery, lost packets are subtracted from the window. For the first round trip it is the
-//! packets in flight plus those just delivered (packet conservation). Afterwards it grows towards
-//! the goal again. The end of recovery restores the earlier window.
+//! In recovery, lost packets are subtracted from the window. During the first round trip of
+//! recovery, the window is the packets in flight plus those just delivered (packet conservation).
+//! Afterwards the window grows towards the goal again. The end of recovery restores the window
+//! before recovery.
 
 use super::bandwidth::Bw;
 use super::{

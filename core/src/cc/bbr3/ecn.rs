@@ -1,12 +1,14 @@
-//! Marks, with `ecn`: as published by Google for very short paths; the draft leaves them open.
+//! The response to ECN marks, if `ecn` is set. It follows Google's published code for very short
+//! paths, because the draft does not define a response.
 //!
-//! Algorithm, if the minimum round trip is at most 5 ms: per round trip
-//! `alpha += (marked share − alpha)/16`. Outside of probing, a round trip with marks reduces the
-//! bound of data in flight to `1 − alpha/3` of it. A share of more than half is too high while
-//! probing, and ends Startup after two such round trips.
+//! Algorithm, if the minimum round trip is at most 5 ms: per round trip `alpha += (marked share −
+//! alpha)/16`. While the flow does not probe, a round trip with marks multiplies the bound of data
+//! in flight by `1 − alpha/3`. A share of marked packets above one half ends a probe. It ends
+//! Startup after two such round trips.
 //!
-//! The connection's ECN determines the marked packets: with RFC 3168's, all packets until the
-//! sender's response. Deviation: there is no immediate probe when marks cease.
+//! The ECN variant of the connection determines which packets count as marked. With ECN according
+//! to RFC 3168, all packets count from the first mark until the sender responds. Deviation from
+//! Google's code: the flow does not start a probe at once when marks cease.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, Mode, Window};

@@ -1,14 +1,15 @@
-//! The long-term bound of data in flight, learned by probing from losses of single packets.
+//! The long-term bound of data in flight, which the flow learns from losses of single packets while
+//! it probes.
 //!
-//! Algorithm: let a packet that was sent while probing be lost, and more than 2 % of the packets in
-//! flight at its departure with it. Then `inflight_long = max(packets in flight when losses
+//! Algorithm: let a packet be lost that was sent during a probe. If more than 2 % of the packets in
+//! flight at its departure are lost, then `inflight_long = max(packets in flight when losses
 //! exceeded 2 %, 0.7 · min(bdp, cwnd))`, once per probe, and the probe ends. More packets in flight
-//! without such losses raise the bound. If ProbeUp uses all of it, it grows by 1, 2, 4 … packets
-//! per round trip.
+//! without such losses raise the bound. If ProbeUp uses the whole bound, the bound grows by 1, 2, 4
+//! … packets per round trip.
 //!
-//! The position in a burst at which losses exceeded the threshold follows from
-//! `(lost + x)/(in flight + x) = threshold`. It is solved for the `x` packets of the burst that the
-//! last packet before did not include.
+//! The position in a burst at which losses exceeded the threshold follows from `(lost + x)/(in
+//! flight + x) = threshold`. The equation is solved for `x`, the number of packets of the burst
+//! after the last packet before it.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, LostPacket, Mode, Window};

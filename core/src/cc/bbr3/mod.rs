@@ -1,5 +1,6 @@
-//! BBR, version 3, after the draft: a model of the path with two time scales, and bounds learned
-//! from losses. Version 2 is the same with other numbers and switches ([`super::bbr2`]).
+//! BBR, version 3, as specified in the draft: a model of the path with two time scales, and bounds
+//! that the flow learns from losses. Version 2 uses the same code with other constants and switches
+//! ([`super::bbr2`]).
 //!
 //! Algorithm: `bw = min(maximum rate of two cycles, bw_short)`, `pacing = gain · bw`,
 //! `cwnd = gain · bw · min_rtt`, at most `inflight_long` and `inflight_short`. Losses while
@@ -18,16 +19,17 @@
 //! | `window` | rate, window, recovery and its undo |
 //! | `ecn` | marks, if enabled |
 //!
-//! Losses precede the ACK that shows them. An ACK updates the latest round trip, maximum rate,
-//! short-term bounds and aggregation. Full pipe, Startup, Drain, the cycle and the long-term bound
-//! follow. The last are minimum round trip, rate and window.
+//! Order of calculations: for one ACK, the lost packets that it reveals are handled first. Then the
+//! latest round trip, the maximum rate, the short-term bounds and the aggregation are updated. Full
+//! pipe, Startup, Drain, the cycle and the long-term bound follow. Minimum round trip, rate and
+//! window are updated last.
 //!
 //! Sources: draft-ietf-ccwg-bbr-06 (2026-07). Shared with [version 1](super::bbr): rates and their
 //! arithmetic, round trips, pacing and bursts, plateau, aggregation. Deviations:
 //! - gains are in 1/256, as in version 1;
 //! - a burst is 2⁻¹⁰ s of the rate;
-//! - the window before a timeout becomes the short-term bound, as in Google's code; in the draft it
-//!   is the window after it;
+//! - after a timeout, the window before the timeout becomes the short-term bound, as in Google's
+//!   code. In the draft, the window after the timeout becomes this bound;
 //! - others are in `probe_bw` and `window`, each with its reason.
 
 mod ecn;

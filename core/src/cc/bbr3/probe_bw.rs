@@ -10,12 +10,12 @@
 //!                    1.25 · bw
 //! ```
 //!
-//! A probe after one with too many losses is cautious: it stops when the packets in flight reach
-//! the bound. If that causes no loss, Refill and ProbeUp follow at once.
+//! A probe that follows a probe with too many losses is cautious: it stops when the packets in
+//! flight reach the bound. If the cautious probe causes no loss, Refill and ProbeUp follow at once.
 //!
-//! The packets in flight are those at the next departure, plus those of this ACK, as in the
-//! published code. The number left after an ACK would never reach the bound in a cautious probe,
-//! because the window is limited by the bound.
+//! The number of packets in flight is that at the next departure plus the packets delivered by this
+//! ACK, as in the published code. The number that is left after an ACK would never reach the bound
+//! in a cautious probe, because the bound limits the window.
 
 use super::long_term::AckPhase;
 use super::signals::Short;

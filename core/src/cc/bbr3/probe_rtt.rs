@@ -1,9 +1,11 @@
-//! The minimum round trip of ten seconds, and ProbeRTT, which measures it after five.
+//! The minimum round trip of the last ten seconds, and ProbeRTT, which measures it again after five
+//! seconds.
 //!
-//! Algorithm: after five seconds without a lower round trip, at most half a product stays in
-//! flight, but at least 4 packets. This lasts for 200 ms and a round trip. Data delivered meanwhile
-//! counts as limited by the application. A flow that resumes after an idle period skips the probe,
-//! because its queue was empty. Afterwards the short-term bounds are dropped, and the flow cruises.
+//! Algorithm: after five seconds without a lower round trip, the flow keeps at most half a
+//! bandwidth-delay product in flight, but at least 4 packets. This state lasts for 200 ms and a
+//! round trip. Rates of data delivered in this state count as limited by the application. A flow
+//! that resumes after an idle period skips the probe, because its queue was empty. Afterwards the
+//! short-term bounds are dropped, and the flow cruises.
 
 use super::long_term::AckPhase;
 use super::signals::Short;

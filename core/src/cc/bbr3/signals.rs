@@ -1,11 +1,11 @@
-//! Measurements from ACKs: the maximum rate of two cycles, the latest round trip's deliveries, and
-//! the short-term bounds, which hold until the next probe.
+//! Measurements from ACKs: the maximum rate of two cycles, the deliveries of the latest round trip,
+//! and the short-term bounds. These bounds apply until the next probe.
 //!
 //! Algorithm: `max_bw` is the maximum rate of this cycle of ProbeBW and the one before. A rate that
 //! the application limited counts only if it is at least the maximum. After a round trip with
-//! losses, except while probing, `bw_short = max(bw of that round trip, 0.7 · bw_short)`. The bound
-//! of data in flight follows likewise. `bw = min(max_bw, bw_short)`. The next probe drops both
-//! bounds.
+//! losses, except while probing, `bw_short = max(bw of that round trip, 0.7 · bw_short)`. The
+//! short-term bound of data in flight is computed in the same way from the data delivered. `bw =
+//! min(max_bw, bw_short)`. The next probe drops both bounds.
 
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;

@@ -1,10 +1,10 @@
-//! Startup and Drain: they measure the path's rate and remove the queue.
+//! Startup, which measures the rate of the path, and Drain, which removes the queue of Startup.
 //!
-//! Algorithm: Startup paces at 2.77 times the bandwidth, with two products in the window. It ends
-//! after three round trips with less than 25 % growth. It also ends after a round trip of recovery
-//! with more than 2 % of its packets lost in at least six places. Then `inflight_long = max(bdp,
-//! packets delivered in that round trip)`. Drain paces at half the bandwidth until one product is
-//! in flight, or for three round trips.
+//! Algorithm: Startup paces at 2.77 times the bandwidth, with a window of two bandwidth-delay
+//! products. It ends after three round trips in which the bandwidth has grown by less than 25 %. It
+//! also ends after a round trip of recovery with more than 2 % of its packets lost in at least six
+//! places. Then `inflight_long = max(bdp, packets delivered in that round trip)`. Drain paces at
+//! half the bandwidth. It ends when one product is in flight, or after three round trips.
 
 use super::{Ack, Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;

@@ -1,16 +1,17 @@
 //! Rate and window; the state that a recovery stores, and its undo.
 //!
-//! Algorithm: `pacing = 0.99 · gain · bw`; until the pipe is full it only increases. `cwnd` grows
-//! by the delivered packets up to `gain · bw · min_rtt + aggregation`, at least three bursts, plus
-//! 2 in ProbeUp. In ProbeBW it is at most `inflight_long` (less 15 % in Cruise and ProbeRTT). It is
-//! always at most `inflight_short`, and at least 4.
+//! Algorithm: `pacing = 0.99 · gain · bw`; until the pipe is full, the pacing rate never decreases.
+//! `cwnd` grows by the delivered packets up to `gain · bw · min_rtt + aggregation`, at least three
+//! bursts, plus 2 packets in ProbeUp. In ProbeBW, `cwnd` is at most `inflight_long`; in Cruise and
+//! ProbeRTT it is at most 85 % of `inflight_long`. In every state, `cwnd` is at most
+//! `inflight_short`, and at least 4 packets.
 //!
 //! Losses reduce the window only by those bounds: there is no packet conservation. A timeout
-//! reduces it to the packets in flight plus one; the end of recovery restores it.
+//! reduces the window to the packets in flight plus one; the end of recovery restores the window.
 //!
-//! The undo restores the state at the first loss of an episode. (The draft stores it again at each
-//! round trip with losses and at the begin of recovery. By then, the loss that began it may have
-//! lowered it.)
+//! The undo restores the state at the first loss of an episode. The draft stores the state again at
+//! each round trip with losses and at the begin of recovery. By then, the loss that began the
+//! recovery may already have lowered the bounds.
 
 use super::signals::Short;
 use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
