@@ -70,8 +70,8 @@ pub struct Window {
     pub cwnd_cnt: u32,
     /// Maximum of `cwnd`.
     pub clamp: u32,
-    /// The pacing rate of the congestion control; `None` selects the transport's own formula. It
-    /// sizes bursts of flows without pacing too.
+    /// The pacing rate of the congestion control; `None` selects the transport's own formula. The
+    /// rate also determines the size of bursts of flows without pacing.
     pub pacing: Option<Rate>,
     /// Minimum number of segments in a burst.
     pub min_burst: u32,
@@ -85,8 +85,8 @@ pub struct Window {
     pub reduce: bool,
 }
 
-/// A window that limits nothing, 1.5 GB, for congestion controls that set only a rate. Metrics omit
-/// it.
+/// A window that limits nothing (1.5 GB), for congestion controls that set only a rate. Metrics
+/// omit this window.
 pub const NO_WINDOW: u32 = 1 << 20;
 
 impl Window {
@@ -116,40 +116,43 @@ impl Window {
 pub struct Sample {
     /// Time of its arrival.
     pub now: Time,
-    /// The round-trip time of its newest cumulatively or selectively acknowledged packet, if it was
-    /// measured.
+    /// The round-trip time of the newest packet that this ACK acknowledged cumulatively or
+    /// selectively, if the time was measured.
     pub rtt: Option<Span>,
-    /// Packets it acknowledged cumulatively.
+    /// Packets that this ACK acknowledged cumulatively.
     pub acked: u32,
     /// Bytes: everything below is acknowledged.
     pub una: u64,
     /// Bytes: everything below has been sent.
     pub nxt: u64,
-    /// The pacing rate of the transport, which also sizes bursts of flows without pacing.
+    /// The pacing rate of the transport, which also determines the size of bursts of flows without
+    /// pacing.
     pub pacing: Rate,
     /// Whether the flow is paced.
     pub paced: bool,
     /// Whether it reported marks.
     pub ece: bool,
-    /// Whether it only acknowledged more data in order: no SACK, no mark, an unchanged window of
-    /// the peer (Linux's fast path).
+    /// Whether this ACK only acknowledged more data in order, without a SACK, a mark, or a change
+    /// of the peer's window (Linux's fast path).
     pub plain: bool,
-    /// The state of recovery before it.
+    /// The state of recovery before this ACK.
     pub state: State,
     /// The smoothed round-trip time, including this ACK, in eighths of a microsecond as in Linux.
     pub srtt8_us: u64,
-    /// Packets delivered so far, as Linux passes them here: with the packets that this ACK SACKed,
-    /// without those that it acknowledged in order.
+    /// Packets delivered so far, as Linux passes them here. They include the packets that this ACK
+    /// SACKed, but not the packets that it acknowledged in order.
     pub delivered: u64,
-    /// Of them the marked ones. With ECE these are all that an ACK delivered, including packets
-    /// that this one SACKed. With a counter, those of this ACK are not included.
+    /// Marked packets among `delivered`. With ECE, all packets that a marked ACK delivered count,
+    /// including packets that this ACK SACKed. With a counter, marks that this ACK reports are not
+    /// included.
     pub delivered_ce: u64,
-    /// The peer's timestamp in it and the echo of the sender's, ms.
+    /// The timestamp of the peer in this ACK, and the echoed timestamp of the sender, in ms.
     pub stamps: (u32, u32),
     /// Packets SACKed and not acknowledged in order, including this ACK.
     pub sacked: u32,
-    /// Packets delivered since the transmission of the packet sent last of those it acknowledged,
-    /// that one and this ACK included: the packets in flight then. 0 if it acknowledged none.
+    /// The number of packets in flight when the newest packet that this ACK acknowledged was sent.
+    /// It is the number of packets delivered since then, including this packet and this ACK. 0 if
+    /// this ACK acknowledged no packet.
     pub flight: u32,
     /// The sum of the routers' feedback in the headers of packets that arrived since the last ACK.
     pub feedback: Feedback,
@@ -163,8 +166,8 @@ pub struct Ack {
     pub now: Time,
     /// Packets newly acknowledged, cumulatively or selectively.
     pub delivered: u32,
-    /// Whether the window may grow. It may not in recovery, or if the ACK acknowledged no new data
-    /// in order.
+    /// Whether the window may grow. The window may not grow in recovery, or if the ACK acknowledged
+    /// no new data in order.
     pub may_grow: bool,
     /// Whether the window was the limit in the last round.
     pub cwnd_limited: bool,
@@ -172,19 +175,19 @@ pub struct Ack {
     pub una: u64,
     /// Bytes: everything below has been sent.
     pub nxt: u64,
-    /// Packets in flight after it.
+    /// Packets in flight after this ACK.
     pub in_flight: u32,
-    /// Packets that it showed to be lost.
+    /// Packets that this ACK showed to be lost.
     pub lost: u32,
-    /// The state of recovery after it.
+    /// The state of recovery after this ACK.
     pub state: State,
     /// Whether it reported marks.
     pub ece: bool,
     /// Marked packets. With ECE these are all that the ACK delivered, as in Linux's `delivered_ce`.
-    /// With a counter it is the counter's increase, which may exceed the packets that this ACK
-    /// delivered.
+    /// With a counter, this is the increase of the counter, which may exceed the packets that this
+    /// ACK delivered.
     pub marked: u32,
-    /// Its delivery sample, if needed ([`CongestionControl::needs_delivery`]).
+    /// The delivery sample of this ACK, if needed ([`CongestionControl::needs_delivery`]).
     pub delivery: Option<Delivery>,
 }
 
@@ -192,13 +195,13 @@ pub struct Ack {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The delivery rate over the flight of the newest packet that it acknowledged; `None` if it is
-    /// unknown.
+    /// The delivery rate over the flight of the newest packet that this ACK acknowledged; `None` if
+    /// the rate is unknown.
     pub sample: Option<RateSample>,
     /// The round-trip time of that packet, if it is known.
     pub rtt: Option<Span>,
-    /// Whether the receiver may have delayed this ACK: it acknowledged one short packet, and no
-    /// other packet was in flight.
+    /// Whether the receiver may have delayed this ACK: the ACK acknowledged one short packet, and
+    /// no other packet was in flight.
     pub maybe_delayed: bool,
     /// Packets in flight before this ACK.
     pub prior_in_flight: u32,
@@ -206,7 +209,7 @@ pub struct Delivery {
     pub next_departure: Time,
     /// Totals of the connection, including this ACK.
     pub totals: Totals,
-    /// The result of the flight it belongs to, if needed
+    /// The result of the flight that this ACK ends, if needed
     /// ([`CongestionControl::needs_flight_record`]).
     pub flight: Option<FlightSample>,
 }
@@ -214,16 +217,16 @@ pub struct Delivery {
 /// The result of a flight: from the transmission of the newest acknowledged packet to its ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlightSample {
-    /// Packets in flight after that packet was sent, itself included.
+    /// Packets in flight after the newest acknowledged packet was sent, including this packet.
     pub in_flight: u32,
     /// Packets delivered since.
     pub delivered: u64,
-    /// Of them the packets delivered by ACKs with marks.
+    /// Those of the delivered packets that ACKs with marks delivered.
     pub delivered_ce: u64,
-    /// Packets marked lost since.
+    /// Packets marked lost since the newest acknowledged packet was sent.
     pub lost: u64,
-    /// Whether the window was used up at any time in the last round trip. Unlike the field of
-    /// [`Ack`], it does not depend on slow start or on the kernel's release.
+    /// Whether the window was used up at any time in the last round trip. Unlike
+    /// [`Ack::cwnd_limited`], this does not depend on slow start or on the kernel's release.
     pub cwnd_limited: bool,
 }
 
@@ -245,7 +248,8 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// Packets delivered since.
     pub delivered: u64,
-    /// The time of these deliveries: the longer of sending and acknowledging them.
+    /// The duration of these deliveries: the time in which the packets were sent or the time in
+    /// which they were acknowledged, whichever is longer.
     pub interval: Span,
     /// Whether the application limited the flow when that packet was sent.
     pub app_limited: bool,
@@ -274,11 +278,11 @@ pub struct LostPacket {
     pub seq: u64,
     /// The byte after its last byte.
     pub end: u64,
-    /// Packets in flight after it was sent, itself included.
+    /// Packets in flight after the lost packet was sent, including this packet.
     pub in_flight: u32,
-    /// Packets marked lost since it was sent, itself included.
+    /// Packets marked lost since the lost packet was sent, including this packet.
     pub lost: u64,
-    /// Whether the application limited the flow when it was sent.
+    /// Whether the application limited the flow when the lost packet was sent.
     pub app_limited: bool,
     /// Totals of the connection.
     pub totals: Totals,
@@ -322,11 +326,11 @@ pub struct Start {
 pub struct Sent {
     /// Time of the event.
     pub now: Time,
-    /// Time of the last data before.
+    /// Time of the last transmission of data before this event.
     pub last_sent: Option<Time>,
-    /// Whether the application had no data to send before.
+    /// Whether the application had no data to send before this event.
     pub app_limited: bool,
-    /// Bytes: everything below had been sent before this.
+    /// Bytes: everything below had been sent before this event.
     pub nxt: u64,
     /// Totals of the connection.
     pub totals: Totals,
@@ -358,7 +362,7 @@ pub struct StateChange {
     pub now: Time,
     /// The old state.
     pub from: State,
-    /// The new state; it may be the same.
+    /// The new state, which may equal the old state.
     pub to: State,
     /// Bytes: everything below has been sent.
     pub nxt: u64,
@@ -420,29 +424,32 @@ pub trait CongestionControl: Send + Sync {
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
     /// An ACK, after loss detection. The window grows here.
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
-    /// Congestion: sets `w.ssthresh`, and with [`owns_recovery`](Self::owns_recovery) also the
-    /// window. PRR reduces the window to the threshold.
+    /// Congestion: the congestion control sets `w.ssthresh`. If
+    /// [`owns_recovery`](Self::owns_recovery) returns true, it also sets the window; otherwise PRR
+    /// reduces the window to the threshold.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
-    /// One packet was marked lost; only with [`needs_flight_record`](Self::needs_flight_record).
+    /// One packet was marked lost; called only if
+    /// [`needs_flight_record`](Self::needs_flight_record) returns true.
     fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
-    /// The retransmission timer fired and everything in flight counts as lost. It follows `on_loss`
-    /// if an episode of loss begins.
+    /// The retransmission timer fired, and everything in flight counts as lost. If an episode of
+    /// loss begins, the transport calls `on_loss` before.
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
-    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called with
-    /// [`owns_recovery`](Self::owns_recovery).
+    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called if
+    /// [`owns_recovery`](Self::owns_recovery) returns true.
     fn on_reduced(&mut self, _w: &mut Window, _ev: &Reduced) {}
     /// The state of recovery changes (`set_state` in Linux).
     fn on_state(&mut self, _w: &mut Window, _ev: &StateChange) {}
-    /// The reduction was spurious: restores the window. The transport restores the threshold.
+    /// The reduction was spurious: the congestion control restores the window. The transport
+    /// restores the threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
     }
-    /// Returns whether it is in slow start, for observers. Congestion controls whose window does
-    /// not follow `ssthresh` override it.
+    /// Returns whether the congestion control is in slow start, for observers. Congestion controls
+    /// whose window does not follow `ssthresh` override this method.
     fn in_slow_start(&self, w: &Window) -> bool {
         w.in_slow_start()
     }
-    /// Returns whether it sets the window in recovery itself, without PRR.
+    /// Returns whether the congestion control sets the window in recovery itself, without PRR.
     fn owns_recovery(&self) -> bool {
         false
     }
@@ -463,8 +470,8 @@ pub trait CongestionControl: Send + Sync {
     fn needs_feedback(&self) -> bool {
         false
     }
-    /// The congestion header of a packet that leaves now; only with
-    /// [`needs_feedback`](Self::needs_feedback).
+    /// The congestion header of a packet that leaves now; called only if
+    /// [`needs_feedback`](Self::needs_feedback) returns true.
     fn congestion(&self, _w: &Window) -> Option<Congestion> {
         None
     }
@@ -472,7 +479,8 @@ pub trait CongestionControl: Send + Sync {
     fn send_buffer_windows(&self) -> u32 {
         2
     }
-    /// Visits named numbers for traces (`w_max`, `k_s` …).
+    /// Calls the visitor with each named number of the internal state, for traces (`w_max`, `k_s`
+    /// …).
     fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}
     /// The name of its present mode, for traces; `None` if it has no modes.
     fn mode(&self) -> Option<&'static str> {
@@ -568,7 +576,7 @@ impl Need {
     }
 }
 
-/// A system whose default congestion control it is or was.
+/// A system whose default congestion control is or was the described one.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct DefaultIn {
     /// The system.
@@ -579,7 +587,8 @@ pub struct DefaultIn {
     pub until: &'static str,
 }
 
-/// Creates a congestion control. It is a closure, because a plugin's refers to the loaded plugin.
+/// Creates a congestion control. This is a closure, because the one of a plugin refers to the
+/// loaded plugin.
 pub type MakeCc = dyn Fn(&Params, &Host) -> Box<dyn CongestionControl> + Send + Sync;
 
 /// One congestion control of a registry.
@@ -597,11 +606,11 @@ pub struct CcKind {
     pub year: u16,
     /// Its requirements.
     pub needs: &'static [Need],
-    /// Systems whose default it is or was.
+    /// Systems whose default congestion control it is or was.
     pub default_in: &'static [DefaultIn],
     /// Its parameters.
     pub params: &'static [Param],
-    /// Creates one for a flow of `host`.
+    /// Creates an instance for a flow of `host`.
     pub make: &'static MakeCc,
 }
 

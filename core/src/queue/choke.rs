@@ -1,19 +1,21 @@
 //! CHOKe: choose and keep for responsive flows, choose and kill for unresponsive ones.
 //!
-//! Algorithm: RED's average ([`law`](super::red::law)), here of packets. At or below `min` every
-//! packet passes. Above, the arriving packet is compared with one drawn from the queue; if both
-//! belong to the same flow, both are dropped. Otherwise it is refused: always above `max`, below
-//! with RED's probability. A refused packet is marked if `ecn` is set and it can be marked, else
+//! Algorithm: RED's average ([`law`](super::red::law)), here of packets. If the average is at or
+//! below `min`, every packet passes. If it is above `min`, the arriving packet is compared with a
+//! packet drawn at random from the queue. If both belong to the same flow, both are dropped.
+//! Otherwise the arriving packet is refused: always if the average is above `max`, and else with
+//! the probability of RED. A refused packet is marked if `ecn` is set and it can be marked, else
 //! dropped. Flows with many packets in the queue are drawn most often.
 //!
 //! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for
 //! approximating fair bandwidth allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
 //!
-//! As in Linux, a packet that was dropped in the middle leaves a hole. A draw that hits holes is
-//! repeated twice, then the head is taken. Flows are equal if their hashes are.
+//! As in Linux, a packet that was dropped in the middle leaves a hole. A draw that selects a hole
+//! is repeated up to two times; after three holes, the head is selected. Two packets belong to the
+//! same flow if their hashes are equal.
 //!
-//! Deviations: when the table is full of holes they are closed. Linux would overrun its head. The
-//! default `limit` is 1000 packets; tc has none.
+//! Deviations: when the table is full and contains holes, this file closes the holes, where Linux
+//! would overwrite the head of the table. The default `limit` is 1000 packets; tc has none.
 
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};

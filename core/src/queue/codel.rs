@@ -1,11 +1,12 @@
 //! CoDel: controls the time that packets spend in a queue, when they leave it. This file has the
 //! control law for the head of any queue, and the discipline `codel`.
 //!
-//! Algorithm: a head is above if it has waited for `target` or longer, with more than one full
-//! frame behind it. Once heads have been above for `interval`, one packet is dropped (marked, with
-//! `ecn`). The next drop is at `drop_next`, which advances by `interval / √count` with each. A head
-//! below `target` ends dropping. If dropping begins again within 16 intervals, it resumes with the
-//! count gained in the last phase, else with 1.
+//! Algorithm: a head is above target if it has waited for `target` or longer and more than one full
+//! frame waits behind it. Once all heads have been above target for `interval`, one packet is
+//! dropped (or marked, with `ecn`), and a dropping phase begins. The next drop is at `drop_next`,
+//! which advances by `interval / √count` with each drop. A head below `target` ends the phase. If
+//! another phase begins within 16 intervals, `count` starts with the number of drops of the last
+//! phase, otherwise with 1.
 //!
 //! ```text
 //!            ┌───────── head waited < target, or <= 1514 B behind it ─────────┐
@@ -17,10 +18,10 @@
 //!
 //! Linux differs from the RFC in four points, which this file follows:
 //! - the clock counts units of 1024 ns;
-//! - a root is followed by one Newton step per drop in 16 bits ([`newton_step`]). After a jump of
-//!   the count it is some per cent off;
+//! - the inverse square root is updated by one Newton step per drop, in 16 bits ([`newton_step`]).
+//!   After a jump of the count, it has an error of some per cent;
 //! - a mark ends the dequeue;
-//! - the count resumes from the drops that the last phase added.
+//! - the count of a new phase starts from the number of drops in the last phase.
 //!
 //! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
 //! this clock does not wrap.

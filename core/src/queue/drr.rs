@@ -10,13 +10,13 @@
 //! 1995; Linux 6.12 `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
 //!
 //! As in Linux: the round, the default quantum (a full frame), and each class's own `pfifo` of
-//! `txqueuelen` packets that drops at its tail. In the paper a class gets its quantum at the begin
-//! of its turn. In Linux it gets it when it joins and at the end of its turn. The order is the
-//! same.
+//! `txqueuelen` packets that drops at its tail. In the paper, a class gets its quantum at the begin
+//! of its turn. In Linux, a class gets a quantum when it joins and at the end of each turn. The
+//! order of service is the same.
 //!
 //! Deviation: the assignment of packets to classes. Linux has no classes by default; filters assign
 //! packets, and packets that no filter matches are dropped. Here flows are hashed to `classes`
-//! equal classes. The path's `buffer` is that of each class.
+//! equal classes. The `buffer` of the path limits each class separately.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};

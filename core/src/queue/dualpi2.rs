@@ -1,20 +1,19 @@
-//! DualPI2: two queues with one controller. Flows with a scalable congestion control get a short
-//! delay, beside flows that need a standing queue, with equal shares.
+//! DualPI2: two queues with one controller. Flows with a scalable congestion control have a short
+//! queueing delay. They share the link equally with flows that need a standing queue.
 //!
 //! Algorithm:
 //! - Packets with ECT(1) (and CE) enter queue L, others queue C.
-//! - Every `tupdate`, with `d` the longer one of the two heads' waiting times: `p += alpha (d -
-//!   target)
-//!   + beta (d - d before)`.
+//! - Let `d` be the waiting time of the head of L or of the head of C, whichever is longer. At
+//!   every `tupdate`, the change of `p` is `alpha (d - target)` plus `beta (d - previous d)`.
 //! - The probability of a mark or drop is `p²` for C (two random numbers below `p`), and
 //!   `coupling · p` for L. A packet that can be marked is marked, others are dropped.
 //! - A packet of L is also marked if it waited longer than `step`. With fewer than two full frames
 //!   in the queue, no packet is marked or dropped.
 //! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking, and L
 //!   marks every packet and drops with `p²`.
-//! - L goes first while its credit lasts: while both have packets, a byte of L costs `protection`,
-//!   a byte of C returns `100 - protection`.
-//! - Verdicts are made when packets leave, or, with `drop_early`, when they arrive.
+//! - L is served first while it has credit. While both queues have packets, a byte sent from L
+//!   reduces the credit by `protection`, and a byte sent from C increases it by `100 - protection`.
+//! - Packets are dropped or marked when they leave, or, with `drop_early`, when they arrive.
 //!
 //! Fairness: a sender that halves its window per round trip sends about `1.22 / √pC`, one that
 //! responds to each mark `2 / pL`. With `pC = p²` and `pL = 2 p`, both are nearly equal.

@@ -2,10 +2,10 @@
 //! ones (`head`).
 //!
 //! Algorithm: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit`
-//! (packets). With `drop = "head"` the oldest packets are dropped until it fits. A packet that
-//! would not fit into an empty queue is dropped itself. Source: Linux 6.12 `bfifo`, `pfifo`,
-//! `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
-//! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
+//! (packets). With `drop = "head"`, the oldest packets are dropped until the arriving packet fits.
+//! An arriving packet that would not fit into an empty queue is dropped itself. Source: Linux 6.12
+//! `bfifo`, `pfifo`, `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's
+//! default `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;

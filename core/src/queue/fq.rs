@@ -1,13 +1,15 @@
 //! Fair queueing with pacing, Linux's `fq`: a queue for each flow, served by deficit round robin.
 //!
-//! - Deficit round robin: a flow spends a credit. Without credit it gets a `quantum` and goes
-//!   behind the others. New flows (with `initial_quantum`) come before old ones. A flow that was
-//!   empty for `refill_delay` has at least a quantum again.
+//! - Deficit round robin: each flow has a credit, which its packets reduce. A flow without credit
+//!   gets a `quantum` and goes behind the other flows. New flows start with `initial_quantum` and
+//!   are served before old flows. A flow that was empty for `refill_delay` has at least a quantum
+//!   again.
 //! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the
 //!   next round.
-//! - Pacing: a flow without credit sends its next packet `max(size, quantum) / maxrate` later, less
-//!   its lateness, up to half of that. Up to `low_rate_threshold` this applies after each packet,
-//!   by its own size. A packet with a departure time waits for it.
+//! - Pacing: a flow that has spent its credit waits for `max(size, quantum) / maxrate`. If the flow
+//!   sent its last packet late, the wait is shorter by this lateness, at most by half. If `maxrate`
+//!   is at most `low_rate_threshold`, the flow waits after each packet for `size / maxrate`. A
+//!   packet with a departure time waits until this time.
 //! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`. A packet
 //!   that leaves more than `ce_threshold` after its due time is marked.
 //!
@@ -20,8 +22,8 @@
 //!
 //! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets have
 //! neither a socket nor a departure time. A flow is a hash of the 5-tuple under `orphan_mask`, so
-//! two flows may share a queue. The band follows from the code point by the map of Linux's
-//! forwarding. As in Linux, refilling does not raise a negative credit.
+//! two flows may share a queue. The code point selects the band by the map that Linux uses for
+//! forwarded packets. As in Linux, a negative credit is not refilled after an idle time.
 //!
 //! Deviations: Linux discards a flow that was idle for three seconds when another flow of the same
 //! bucket is looked up. Here none is discarded. The map from priorities to bands is Linux's

@@ -1,22 +1,24 @@
-//! FQ-CoDel: a queue for each flow, served by deficit round robin, each with CoDel; new flows go
-//! first.
+//! FQ-CoDel: each flow has a queue with CoDel. The queues are served by deficit round robin, and
+//! new flows are served first.
 //!
 //! Algorithm: flows hash to `flows` queues. A queue that gets its first packet joins the new ones
-//! with a deficit of `quantum`. The first new queue is served, else the first old one. With a
-//! deficit of 0 or less it gets a `quantum` and goes behind the old ones. Otherwise CoDel
-//! ([`codel`](super::codel)) selects its packet, whose size is subtracted. An empty new queue goes
-//! behind the old ones, if there are any, so that sparse packets do not keep a flow new. Any other
-//! empty queue leaves. When `limit` or `memory_limit` is exceeded, the queue with the most bytes
-//! loses half of them from its head, at most `drop_batch` packets. Its CoDel counts each as a drop.
+//! with a deficit of `quantum`. The first new queue is served, or the first old queue if there is
+//! no new one. If its deficit is 0 or less, the queue gets a `quantum` and goes behind the old
+//! queues. Otherwise CoDel ([`codel`](super::codel)) selects the packet that leaves, and the size
+//! of this packet is subtracted from the deficit. An empty new queue goes behind the old ones, if
+//! there are any, so that sparse packets do not keep a flow new. Any other empty queue leaves. When
+//! `limit` or `memory_limit` is exceeded, the queue with the most bytes loses half of them from its
+//! head, at most `drop_batch` packets. Its CoDel counts each as a drop.
 //!
 //! Sources: RFC 8290; Linux 6.12 `fq_codel`. A test compares every packet of recordings of Linux
 //! (`core/tests/queue_replay.rs`).
 //!
-//! Linux differs from the RFC in two points, which this file follows. The bytes that may always
-//! wait behind a head ([`MTU`](super::codel::MTU)) are compared with the backlog of all queues.
-//! CoDel may therefore drop the only packet of a thin flow. The count grows by a batch at once.
-//! [`newton_step`](super::codel::newton_step) is exact for steps of one only, so it may then not
-//! give 1/√count.
+//! Linux differs from the RFC in two points, which this file follows. The first point: the number
+//! of bytes that may always wait behind a head ([`MTU`](super::codel::MTU)) is compared with the
+//! backlog of all queues together. CoDel may therefore drop the only packet of a flow with little
+//! traffic. The second point: a batch of drops increases the count of CoDel by the whole batch at
+//! once. [`newton_step`](super::codel::newton_step) is accurate only if the count changes by one,
+//! so its result may then differ from 1/√count.
 
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};

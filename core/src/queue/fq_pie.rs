@@ -1,4 +1,5 @@
-//! FQ-PIE: a queue for each flow, served by deficit round robin, each with PIE; new flows go first.
+//! FQ-PIE: each flow has a queue with PIE. The queues are served by deficit round robin, and new
+//! flows are served first.
 //!
 //! Algorithm: flows hash to `flows` queues, which are served as in
 //! [`round_robin`](super::round_robin). Each has its own state of PIE ([`pie`](super::pie)): delay,
@@ -8,11 +9,12 @@
 //! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8);
 //! there is no RFC.
 //!
-//! As in Linux: `memory_limit` exists but causes no drops (tc counts it as `overmemory`). Updates
-//! of more than 2048 queues take a tick more for each further 2048. Recordings with 2049 and 4096
-//! queues show that period, and that all queues are updated at one instant of it, as here.
-//! Recordings with 6144 queues fit neither, and the rule for them is unknown. Queues whose PIE is
-//! at rest are skipped, which only saves time.
+//! As in Linux: `memory_limit` exists but causes no drops (tc counts it as `overmemory`). If there
+//! are more than 2048 queues, the period of updates is longer by one tick for each further 2048
+//! queues. Recordings with 2049 and 4096 queues show this period. They also show that all queues
+//! are updated at the same instant, as here. Recordings with 6144 queues agree with neither
+//! observation, and the rule for them is unknown. This file skips queues whose PIE state cannot
+//! change, which only saves time.
 
 use super::pie::{
     ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,

@@ -1,21 +1,24 @@
-//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind the others.
+//! HHF, the heavy-hitter filter: flows that send much data in a short time wait behind all other
+//! flows.
 //!
-//! Algorithm: four arrays of 1024 counters are cleared every `reset_timeout`. A packet's flow has
-//! one counter in each. The minimum of the four plus the packet is an upper bound of the flow's
-//! bytes. Up to `admit_bytes` the four are raised to that sum. Above, the flow is heavy: it is no
-//! longer counted, and stored until it was idle for `evict_timeout`. Heavy packets and the others
-//! wait in two queues under deficit round robin, with `quantum` and `non_hh_weight` quanta per
-//! turn. The others go first when they become active. When `limit` is exceeded, the head of the
-//! heavy queue is dropped, or of the other queue if the heavy one is empty.
+//! Algorithm: four arrays of 1024 counters are cleared every `reset_timeout`. The flow of a packet
+//! has one counter in each array. The minimum of the four counters plus the size of the packet is
+//! an upper bound of the bytes of the flow. If this sum is at most `admit_bytes`, the four counters
+//! are raised to the sum. Otherwise the flow is heavy: it is no longer counted, and it is stored
+//! until it has been idle for `evict_timeout`. Packets of heavy flows and all other packets wait in
+//! two queues under deficit round robin. Per turn, the heavy queue sends `quantum` bytes, and the
+//! light queue `non_hh_weight` times as many. When the light queue becomes active, it is served
+//! first. When `limit` is exceeded, the head of the heavy queue is dropped, or the head of the
+//! light queue if the heavy queue is empty.
 //!
 //! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002
 //! (multistage filter, conservative update, shielding); `tc qdisc add … hhf help`; Linux 6.12
 //! `hhf`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, time is in ticks and both timeouts must be exceeded. The packet that makes a flow
-//! heavy is itself heavy and not counted. Flows are stored in 1024 lists. An idle one makes room
-//! only for flows of its list, when they arrive, and at most `hh_limit` are stored. Deviation: the
-//! counters' indices are parts of a product of the flow's hash.
+//! As in Linux, time is in ticks, and a timeout expires only when it is exceeded. The packet that
+//! makes a flow heavy is itself heavy and not counted. Heavy flows are stored in 1024 lists, at
+//! most `hh_limit` in all. Only an arriving flow of the same list can replace an idle flow.
+//! Deviation: the counters' indices are parts of a product of the flow's hash.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;

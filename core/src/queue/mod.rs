@@ -42,8 +42,8 @@ pub enum DropReason {
     Policer,
 }
 
-/// The receiver of dropped and marked packets. It is not a result, because fair queues drop packets
-/// of other flows.
+/// The receiver of dropped and marked packets. Drops are not a return value of `enqueue`, because a
+/// fair queue may drop packets of other flows.
 pub trait Sink<P> {
     /// `packet` was dropped.
     fn dropped(&mut self, now: Time, packet: P, reason: DropReason);
@@ -69,9 +69,9 @@ pub struct ClassCounts {
     pub sent: Backlog,
     /// Packets dropped, on entry or later.
     pub drops: u64,
-    /// Number of times that it reached its limit.
+    /// Number of times that the class reached its limit.
     pub overlimits: u64,
-    /// Packets sent with another class's tokens.
+    /// Packets sent with tokens of another class.
     pub borrowed: u64,
 }
 
@@ -81,32 +81,32 @@ pub type Factory<'a, P> =
 
 /// A queue discipline. The caller sets `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
-    /// Takes an arriving packet, which is queued or passed to `sink`.
+    /// Takes an arriving packet, and either queues it or passes it to `sink`.
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
     /// Takes a packet with an earliest departure time that its sender, on this host, requests.
     /// Disciplines without pacing ignore the time.
     fn enqueue_for(&mut self, now: Time, packet: P, _departs: Time, sink: &mut dyn Sink<P>) {
         self.enqueue(now, packet, sink);
     }
-    /// Returns whether a sender on this host counts its own packet as rejected (`NET_XMIT_DROP`)
-    /// when one is dropped for this reason during its enqueue. Otherwise it only sees congestion
-    /// (`NET_XMIT_CN`).
+    /// Returns the effect that a drop for this reason, during the enqueue of a packet, has on a
+    /// sender on this host. `true`: the sender counts its packet as rejected (`NET_XMIT_DROP`).
+    /// `false`: the sender only detects congestion (`NET_XMIT_CN`).
     fn refuses(&self, _why: DropReason) -> bool {
         true
     }
     /// Returns the next packet, if there is one; the link is free.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
-    /// Returns the size of the packet that `dequeue` would return, if it is known before (in a
-    /// plain queue).
+    /// Returns the size of the packet that `dequeue` would return, if the discipline knows it
+    /// before, as a FIFO does.
     fn peek(&self) -> Option<Bytes> {
         None
     }
-    /// Returns whether it ever requests a wake-up. Called once; a discipline without wake-ups costs
-    /// less.
+    /// Returns whether the discipline ever requests a wake-up. Called once; a discipline without
+    /// wake-ups needs less computing time.
     fn wakes(&self) -> bool {
         true
     }
-    /// Returns when `on_wakeup` must be called even if no packet moves.
+    /// Returns the time at which `on_wakeup` must be called even if no packet arrives or leaves.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
@@ -114,8 +114,8 @@ pub trait QueueDiscipline<P>: Send {
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
     /// Returns the backlog.
     fn backlog(&self) -> Backlog;
-    /// Returns the names of its classes or bands, in its own order. A discipline with a single
-    /// queue, or with one per flow, has none. Called once.
+    /// Returns the names of the classes or bands of the discipline, in its own order. A discipline
+    /// with a single queue, or with one queue per flow, has no names. Called once.
     fn classes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -127,7 +127,7 @@ pub trait QueueDiscipline<P>: Send {
     fn class_served(&self) -> usize {
         0
     }
-    /// Returns the counters of a class, if it counts.
+    /// Returns the counters of a class, if the discipline has counters.
     fn counts_of(&self, _class: usize) -> Option<ClassCounts> {
         None
     }
@@ -152,7 +152,7 @@ impl Limit {
             Limit::Packets(most) => backlog.packets < most,
         }
     }
-    /// Returns whether `backlog` exceeds it.
+    /// Returns whether `backlog` exceeds this limit.
     pub fn exceeded(self, backlog: Backlog) -> bool {
         match self {
             Limit::Bytes(most) => backlog.bytes > most,
@@ -179,15 +179,16 @@ impl Backlog {
 pub struct QueueContext {
     /// The scenario's `buffer`, if it has one; otherwise the discipline's own default applies.
     pub limit: Option<Limit>,
-    /// The rate of the link that serves the queue; the mean of a varying rate.
+    /// The rate of the link that serves the queue; if the rate varies, its mean.
     pub rate: Rate,
-    /// Timer frequency of its kernel, in Hz; some disciplines measure time in ticks.
+    /// Timer frequency of the kernel, in Hz; some disciplines measure time in ticks.
     pub hz: u32,
     /// The seed of this queue's random numbers and hashes.
     pub seed: u64,
 }
 
-/// Creates a queue discipline. It is a closure, because a plugin's refers to the loaded plugin.
+/// Creates a queue discipline. This is a closure, because the one of a plugin refers to the loaded
+/// plugin.
 pub type MakeQueue<P> = dyn Fn(&Params, &QueueContext) -> Box<dyn QueueDiscipline<P>> + Send + Sync;
 
 /// One queue discipline of a registry.
@@ -203,10 +204,10 @@ pub struct QueueKind<P: 'static> {
     /// Checks conditions between parameters; [`no_check`](crate::param::no_check) if there are
     /// none.
     pub check: fn(&Params) -> Result<(), Refusal>,
-    /// Whether it writes into the congestion headers of packets.
+    /// Whether the discipline writes into the congestion headers of packets.
     pub feedback: bool,
-    /// Creates one. [`Registry::make_queue`](crate::registry::Registry::make_queue) also creates
-    /// nested disciplines.
+    /// Creates an instance. [`Registry::make_queue`](crate::registry::Registry::make_queue) also
+    /// creates nested disciplines.
     pub make: &'static MakeQueue<P>,
 }
 

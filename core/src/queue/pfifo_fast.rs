@@ -1,5 +1,5 @@
-//! `pfifo_fast`, the default of a Linux interface: three bands, of which the first with a packet is
-//! served.
+//! `pfifo_fast`, the default queue discipline of a Linux interface. It has three bands, and the
+//! first band that holds a packet is served.
 //!
 //! Algorithm: the type of service selects the band. Each band is a ring of `limit` packets that
 //! drops at its tail. A lower band waits while a higher one has packets.
@@ -16,10 +16,11 @@
 //! band 1, AF11 (10) and AF41 (34) in band 2.
 //!
 //! Sources: Linux 6.12 `pfifo_fast`; its map of TOS to priority and of priority to band
-//! (tc-prio(8)). `core/tests/queue_replay.rs` compares packet by packet. Since 4.16 it has no lock,
-//! and each band has its own limit. As in Linux, a ring frees its entries sixteen at a time and at
-//! its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes, which Linux does
-//! not have, limits the bytes of each band, and frees them at once.
+//! (tc-prio(8)). `core/tests/queue_replay.rs` compares packet by packet. Since 4.16 the discipline
+//! has no lock, and each band has its own limit. As in Linux, a ring frees its entries in groups of
+//! sixteen and at its end. A band may therefore be full while up to 15 packets fewer than `limit`
+//! wait. Deviation: a buffer in bytes, which Linux does not have, limits the bytes of each band,
+//! and frees them at once.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;

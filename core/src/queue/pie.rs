@@ -7,28 +7,31 @@
 //! p loses 1/64 if the delay was 0 twice.
 //!
 //! An entering packet is dropped with probability p only under these conditions:
-//! - 150 ms of service have passed since the last calm (p 0, delay below target / 2 twice);
+//! - 150 ms of service have passed since the last calm update. An update is calm if p is 0 and the
+//!   delay was below target / 2 in this and the previous update;
 //! - p >= 20 % or `delay >= target / 2`;
 //! - two full frames are waiting.
 //!
-//! Derandomisation: p is summed over the packets. There is no drop before the sum is 0.85, and a
-//! certain one at 8.5; a drop resets it. With `ecn` and p <= 10 %, packets that can be marked are
-//! marked instead. The delay is that of the packet that left last (0 if the queue is empty after
-//! it). With `dq_rate_estimator` it is the backlog over a measured departure rate.
+//! Derandomisation: p is summed over the arriving packets. While the sum is below 0.85, no packet
+//! is dropped. When the sum reaches 8.5, a packet is dropped in any case. A drop resets the sum.
+//! With `ecn` and p <= 10 %, packets that can be marked are marked instead. The delay is that of
+//! the packet that left last (0 if the queue is empty after it). With `dq_rate_estimator` it is the
+//! backlog over a measured departure rate.
 //!
 //! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs
 //! (`core/tests/queue_pie.rs`). Where Linux differs from the RFC, this file follows Linux. The
-//! present delay spares a packet, not the one before. p decays by 1/64 instead of 1/50. The delay
-//! is by default not estimated from a rate. A mark forced by the sum of 8.5 does not reset it.
+//! present delay, and not that of the previous update, decides whether a packet is exempt from
+//! drops. p decays by 1/64 instead of 1/50. By default, the delay is not estimated from a rate. A
+//! mark that is forced by the sum of 8.5 does not reset the sum.
 //!
 //! Undocumented properties of Linux:
 //! - the timer wheel adds a tick to `tupdate`: 15 ms become 16 ms at 1000 Hz and 20 ms at 250 Hz.
 //!   The probability changes that much more slowly;
-//! - p is not limited to 1. It is a word of 64 bits of which 2^56 are 1. An overload that drops do
-//!   not end raises it to 2 and 3, and it must decrease from there afterwards;
+//! - p is not limited to 1. It is a word of 64 bits in units of 2^-56. An overload that drops do
+//!   not end raises p to 2 or 3, and p must decrease from this value afterwards;
 //! - the first update is half a second after the creation of the queue. Before, only the limit
-//!   drops packets. A slow start without HyStart that begins with the queue, over a short path,
-//!   therefore gets twice as far.
+//!   drops packets. A slow start without HyStart that begins together with the queue therefore
+//!   reaches twice the window on a short path.
 //!
 //! Deviations: in a step where Linux's 64 bits would wrap around (delays of minutes), this file
 //! saturates. The queue is created with the scenario; the time until its first packet, within a

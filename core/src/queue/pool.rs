@@ -1,9 +1,9 @@
-//! A common store for the packets of many queues: a fair queue with a thousand queues needs no
-//! thousand buffers.
+//! A common store for the packets of many queues, so that a fair queue with a thousand queues does
+//! not need a thousand buffers.
 //!
-//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the
-//! packets in both directions. Each end costs one access and entries are reused. The store never
-//! has more entries than the maximum number of packets.
+//! A [`Pool`] holds the packets. A [`List`] is one queue in the pool, with a head, a tail, and
+//! links between the packets in both directions. An access to either end of a list costs one memory
+//! access. Entries are reused. The store never has more entries than the maximum number of packets.
 
 use alloc::vec::Vec;
 

@@ -1,8 +1,9 @@
 //! Rates of Linux's packet schedulers: tokens are nanoseconds at a rate.
 //!
 //! Algorithm: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes
-//! per second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which passes a burst as whole
-//! microseconds in ticks of 64 ns. Measured: `burst 3010` at 700 Mbit/s passes 2973 bytes.
+//! per second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which rounds the duration of a
+//! burst to whole microseconds and passes it in ticks of 64 ns. Measured: `burst 3010` at 700
+//! Mbit/s passes 2973 bytes.
 
 use crate::units::{Bytes, Rate};
 

@@ -1,10 +1,11 @@
 //! Deficit round robin among many queues, in which new queues go before the others.
 //!
 //! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. The first
-//! new queue is served, else the first old one. A queue whose deficit is used up gets a `quantum`
-//! and goes behind the old ones. An empty new queue goes behind the old ones, if there are any, so
-//! that sparse packets do not keep a queue new. Any other empty queue leaves. Sources: RFC 8290,
-//! section 4; Linux 6.12 `fq_codel`, `fq_pie`.
+//! new queue is served, or the first old queue if there is no new one. A queue whose deficit is
+//! used up gets a `quantum` and goes behind the old queues. An empty new queue goes behind the old
+//! queues, if there are any. A queue that receives single packets now and then therefore does not
+//! remain new. Any other empty queue leaves the round. Sources: RFC 8290, section 4; Linux 6.12
+//! `fq_codel`, `fq_pie`.
 
 use crate::units::Bytes;
 use alloc::vec::Vec;

@@ -1,17 +1,18 @@
-//! SFB, Stochastic Fair BLUE: marks each flow's packets with a probability that follows the flow's
-//! own share of the queue.
+//! SFB, Stochastic Fair BLUE: marks the packets of each flow with a probability that follows the
+//! number of packets of this flow in the queue.
 //!
-//! Algorithm: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it,
-//! and has a probability. A packet that arrives at an empty bin subtracts `decrement`; one that
-//! finds `target` packets or more adds `increment`. The minimum count and the minimum probability p
-//! of its eight bins decide:
-//! - at `max` packets it is dropped;
-//! - with p = 1 its flow is limited to `penalty_rate`;
-//! - otherwise it is refused with probability p: marked if possible. With p above a half, it is
-//!   dropped with twice the excess in any case.
+//! Algorithm: a flow has one bin in each of 8 levels with 16 bins each. A bin counts its waiting
+//! packets and has a probability. A packet that arrives at an empty bin reduces the probability of
+//! the bin by `decrement`. A packet that finds `target` packets or more in the bin increases it by
+//! `increment`. The minimum count and the minimum probability p of its eight bins decide:
+//! - if the minimum count is `max` or more, the packet is dropped;
+//! - if p = 1, the flow is unresponsive; all unresponsive flows together are limited to
+//!   `penalty_rate`. Otherwise, the packet is marked with probability p, or dropped if it cannot be
+//!   marked. If p is above one half, the packet is dropped with probability 2 (p − ½) even if it
+//!   can be marked.
 //!
-//! Every `rehash` the flows get other bins, of a second set. For `db` before, flows with p = 1 are
-//! counted in that set too.
+//! After every `rehash`, the flows use the bins of a second set. During the time `db` before this
+//! change, flows with p = 1 are also counted in the second set.
 //!
 //! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms",
 //! 1999, and "Stochastic Fair Blue", 2001; tc-sfb(8); Linux 6.12 `sfb`. `core/tests/queue_sfb.rs`
@@ -20,9 +21,10 @@
 //! As in Linux:
 //! - probabilities are in units of 1/65535;
 //! - p is updated by packets that are then dropped, but not by those beyond `limit`;
-//! - a request for penalty tokens in vain restarts their time, so frequent requests get none;
+//! - a request that finds no penalty token restarts the time to the next token, so frequent
+//!   requests get no tokens;
 //! - a set that is not in use keeps its probabilities for its next use;
-//! - the packet at which the sets change takes its hash from the old one to the new.
+//! - the packet at which the sets change uses the hash of the old set in the new set.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};

@@ -2,12 +2,13 @@
 //!
 //! Algorithm: flows hash to `divisor` buckets. A bucket with packets has one of `flows` queues of
 //! at most `depth` packets. The next queue in the round sends while it has allowance, from which
-//! packet sizes are subtracted. Without allowance it gets a `quantum` and is skipped. A queue that
-//! becomes active joins behind all others with a `quantum`.
+//! packet sizes are subtracted. A queue without allowance gets a `quantum` and is skipped. A queue
+//! that becomes active joins behind all others with a `quantum`.
 //!
-//! Above `limit` the longest queue loses its newest packet (`headdrop`: the oldest). Of equals, it
-//! is the one that reached this length last. A queue of length `depth` does the same. Each
-//! `perturb` the hash changes and all packets are sorted again. With `redflowlimit` each queue has
+//! If all queues together exceed `limit`, the longest queue loses its newest packet (`headdrop`:
+//! its oldest). If several queues are the longest, the one that reached this length last loses the
+//! packet. A queue that exceeds `depth` loses a packet in the same way. After each `perturb`, the
+//! hash changes and all packets are sorted into queues again. With `redflowlimit` each queue has
 //! RED ([`law`](super::red::law)), whose state is reset when the queue is empty. With `headdrop`,
 //! RED too marks or drops the oldest.
 //!
@@ -15,9 +16,9 @@
 //! (`core/tests/queue_red.rs`); iproute2 6.1.
 //!
 //! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it. If
-//! all queues are one packet long, the next one in the round loses it. Sorting again resets the
-//! round, and drops packets that exceed a queue. Allowances are whole bytes, as measured in
-//! 6.12.117; older releases round to 8.
+//! all queues are one packet long, the next queue in the round loses its packet. Sorting packets
+//! again resets the round, and drops packets that exceed the depth of their new queue. Allowances
+//! are whole bytes, as measured in 6.12.117; older releases round to 8.
 
 use super::pool::{List, Pool};
 use super::red::law::{Law, Vars, Verdict};

@@ -1,30 +1,32 @@
-//! XCP's router: a plain queue that determines the change of every sender's window.
+//! The router of XCP: a FIFO that determines how much each sender may change its window.
 //!
 //! Algorithm, once per control interval `d` (the mean round-trip time of the traffic, in which each
 //! flow weighs `rtt · s/cwnd`):
 //! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity less the
-//!   arrivals, bytes/s; `Q` is the recent minimum of the queue;
+//!   arrivals, bytes/s; `Q` is the minimum of the queue in a recent period;
 //! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;
 //!   `φ < 0` is distributed in proportion (multiplicative decrease), `n = ξn rtt s`;
 //! - shuffling: `h = max(0, γ y − |φ|)` of the traffic `y` is both added and subtracted;
-//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`, sums of the
-//!   interval before.
+//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`; the sums are
+//!   those of the previous interval.
 //!
-//! A leaving packet gets at most `p − n`; allotments are subtracted from the total (residues).
+//! A leaving packet gets a window change of at most `p − n`. Each allotted change is subtracted
+//! from the remaining total of the interval (the residue).
 //!
 //! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
-//! (SIGCOMM 2002), section 3.5 and appendix A. By draft-falk-xcp-spec-03, the minimum of the queue
-//! is taken over half of `d` less the queue's own delay, at least 2 ms. The control is stable for
-//! `0 < α < π/(4√2)` and `β = α²√2`, at any delay and rate. Details:
+//! (SIGCOMM 2002), section 3.5 and appendix A. The period of the minimum of the queue is that of
+//! draft-falk-xcp-spec-03. It is half of the difference between `d` and the present queueing delay,
+//! at least 2 ms. The control is stable for `0 < α < π/(4√2)` and `β = α²√2`, at any delay and
+//! rate. Details:
 //! - the first interval begins with the first header and lasts its round-trip time. Before its end
 //!   no sender gets feedback, and later none without a round-trip time;
 //! - packets without a header count as traffic, and feedback is shared among those with one;
-//! - an interval ends with the first packet after it, not by a timer: nothing is counted between
-//!   them;
+//! - no timer ends an interval; it ends with the first packet after its duration. Nothing is
+//!   counted in between;
 //! - an interval lasts at least a millisecond, which limits the computing time.
 //!
-//! The capacity is the link's rate. If that varies, or the medium is shared, the router does not
-//! know its capacity.
+//! The capacity is the rate of the link. If the rate varies, the router uses its mean. If the
+//! medium is shared, the router does not know its actual capacity.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};

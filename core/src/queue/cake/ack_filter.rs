@@ -1,14 +1,15 @@
 //! The ACK filter: removes older ACKs that a newer ACK makes redundant.
 //!
 //! Algorithm: when a segment with an ACK joins a queue, pure ACKs of the same connection in the
-//! queue are searched from the head. One is redundant if the new one acknowledges as much, its
-//! timestamps are not older, and its SACK blocks cover the old ones. A DSACK is never covered. The
-//! new one must also have new information, so duplicate ACKs stay.
+//! queue are searched from the head. A queued ACK is redundant if the new ACK acknowledges at least
+//! as much and has no older timestamps. In addition, the SACK blocks of the new ACK must cover
+//! those of the queued ACK. A DSACK is never covered. The new ACK must also contain new
+//! information, so duplicate ACKs are not removed.
 //!
-//! Conservative: the first redundant ACK is removed if a second follows with the same ECN flags; if
-//! they change, the search restarts. Aggressive: it is also removed alone, if it is directly before
-//! the new one and has the same ECN flags. Source: tc-cake(8); Linux 6.12, case by case
-//! (`core/tests/queue_cake.rs`).
+//! Conservative mode: the first redundant ACK is removed if a second redundant ACK with the same
+//! ECN flags follows it. If the flags differ, the search starts again at the second one. Aggressive
+//! mode: a single redundant ACK is also removed, if it is directly before the new ACK and has the
+//! same ECN flags. Source: tc-cake(8); Linux 6.12, case by case (`core/tests/queue_cake.rs`).
 
 use crate::packet::{Ack, Packet};
 use crate::queue::Sink;

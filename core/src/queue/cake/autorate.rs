@@ -2,12 +2,12 @@
 //! pauses.
 //!
 //! Algorithm: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above
-//! the average ends a window. The window's bytes over its time are averaged likewise into the peak,
-//! and the shaper is set to 15/16 of that. Source: tc-cake(8); Linux 6.12, packet by packet
-//! (`core/tests/queue_replay.rs`).
+//! the average ends a window. The rate of the window is its bytes divided by its duration. These
+//! rates are averaged in the same way into the peak rate, and the shaper is set to 15/16 of the
+//! peak rate. Source: tc-cake(8); Linux 6.12, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12: every window sets the rate, although its source intends to wait for a
-//! quarter of a second. The first gap counts as a second, so about 1500 packets pass until short
+//! Measured in Linux 6.12: every window sets the rate, although the source code intends to wait for
+//! a quarter of a second. The first gap counts as a second, so about 1500 packets pass until short
 //! gaps end windows.
 
 use crate::units::{Span, Time};

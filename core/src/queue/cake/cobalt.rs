@@ -1,12 +1,13 @@
 //! COBALT: CoDel, which reacts to the delay of packets, and BLUE, which reacts to overflows; each
 //! queue has both.
 //!
-//! Algorithm: a packet that waited for more than `target` (and four frames' transmission time)
-//! makes the queue bad. Any other packet makes it good. A bad queue signals at `drop_next`, by a
-//! mark or else a drop; `count` grows by one and `drop_next` advances by `interval / √count`. In a
-//! good queue the same clock decreases `count`, so that it decays gradually. BLUE drops with a
-//! probability, regardless of ECN. It grows by 1/256 with each overflow, and decreases by 1/4096
-//! each time the queue is empty. Each change occurs at most once per `target`.
+//! Algorithm: a packet that waited for more than `target` and more than the transmission time of
+//! four frames makes the queue bad. Any other packet makes the queue good. A bad queue signals at
+//! `drop_next`: it marks the packet, or drops it if it cannot be marked. Then `count` grows by one,
+//! and `drop_next` advances by `interval / √count`. In a good queue, `count` decreases by one at
+//! `drop_next`, so that it decays gradually. BLUE drops packets with a probability, regardless of
+//! ECN. This probability grows by 1/256 with each overflow, and decreases by 1/4096 each time the
+//! queue is empty. Each change occurs at most once per `target`.
 //!
 //! ```text
 //!           ┌─────────────── one waited <= target ────────────────┐
@@ -17,10 +18,11 @@
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12,
 //! packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Linux 6.12 differs from the paper: a queue in its first bad state signals with its next packet,
-//! because its root starts at zero. In the paper it signals an interval later. A late clock is set
-//! to the present after a mark, and in a good queue. Deviation: Linux truncates the interval to 32
-//! bits of ns in this one place, 4.3 s; this file does not.
+//! Linux 6.12 differs from the paper: a queue in its first bad state signals with its next packet.
+//! The reason is that the root in Linux starts at zero. In the paper the queue signals an interval
+//! later. If `drop_next` is in the past after a mark or in a good queue, it is set to the present
+//! time. Deviation: in this place, Linux truncates the interval to 32 bits of nanoseconds (4.3 s);
+//! this file does not.
 
 use crate::packet::Packet;
 use crate::queue::Sink;

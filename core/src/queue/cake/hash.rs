@@ -1,16 +1,18 @@
 //! The queue of a packet's flow, and the hosts that it counts for.
 //!
-//! Algorithm: a flow's hash selects one of 1024 queues, and with it the eight of its set. From the
-//! selected one on, the first queue that belongs to the flow is used. Otherwise the first idle one
-//! is, which then belongs to the flow; otherwise the selected one, which two flows then share. Of
-//! 100 flows, less than one in 100 shares a queue, where a plain hash almost always has two that
-//! do. Hosts have a table of the same kind. Source: Piece of CAKE (2018), section III.C; Linux
-//! 6.12.
+//! Algorithm: a flow's hash selects one of 1024 queues, and with it the eight of its set. The
+//! search begins at the selected queue and continues in its set. The flow uses the queue that
+//! already belongs to it. If there is none, it uses the first idle queue, which then belongs to the
+//! flow. If no queue of the set is idle, it shares the selected queue with another flow. Of 100
+//! flows, fewer than one shares a queue on average. With a plain hash, two of 100 flows almost
+//! always share a queue. Hosts have a table of the same kind. Source: Piece of CAKE (2018), section
+//! III.C; Linux 6.12.
 //!
 //! Modes: `flowblind` uses one queue; `srchost`, `dsthost` and `hosts` use one for each host or
 //! pair of hosts; `flows` uses one for each flow. `dual-srchost`, `dual-dsthost` and
-//! `triple-isolate` do too, with a turn that is shorter the more flows of the same host are busy.
-//! With `nat` a host is the one behind a translated address, otherwise the address.
+//! `triple-isolate` also use one queue for each flow. The more flows of the same host are busy, the
+//! shorter is the turn of each queue. With `nat`, hosts behind one translated address are
+//! distinguished; otherwise each address is one host.
 
 use crate::packet::Packet;
 

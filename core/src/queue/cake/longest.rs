@@ -1,10 +1,11 @@
 //! The longest of all queues: a heap that is built at the first overflow and maintained for a while
 //! after the last.
 //!
-//! As in Linux 6.12: an entry that sinks continues only below a larger one than the entry that has
-//! just replaced it. In a valid heap it sinks by one level, so the top is not always the longest.
-//! The drops show it: of the 2605 packets that a recording lost, this heap selects every one. A
-//! correct heap selects 655 others (`cake-longest`). Source: measurement of Linux 6.12.
+//! As in Linux 6.12: an entry that sinks continues only while its child is larger than the entry
+//! that has just replaced it. In a valid heap, an entry therefore sinks by one level only, so the
+//! top of the heap is not always the longest queue. The drops of Linux show this: a recording lost
+//! 2605 packets, and this heap selects the same packets. A correct heap selects 655 other packets
+//! (`cake-longest`). Source: measurement of Linux 6.12.
 
 use super::hash::QUEUES;
 use crate::units::Bytes;

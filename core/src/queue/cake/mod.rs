@@ -7,18 +7,20 @@
 //! ```
 //!
 //! Algorithm: a packet may leave when the shaper's clock is due ([`shaper`]). Among tins with
-//! packets, the last one within its threshold is served first, else the one that will be within it
-//! soonest. Without a rate, tins take turns by weight ([`tins`]). Within a tin queues take turns,
-//! new ones first. A turn is a quantum divided by the number of busy flows of the flow's host
-//! ([`hash`]). Each queue has a control law ([`cobalt`]). An empty queue leaves when its control
-//! law is at rest. When memory runs out, the longest queue of all drops its head ([`longest`]).
+//! packets, the last tin that is within its threshold is served first. If no tin is within its
+//! threshold, the tin that will be within it soonest is served. Without a rate, tins take turns by
+//! weight ([`tins`]). Within a tin queues take turns, new ones first. A turn is a quantum divided
+//! by the number of busy flows of the flow's host ([`hash`]). Each queue has a control law
+//! ([`cobalt`]). An empty queue leaves its chain when the count of its control law has decayed to
+//! zero. When memory runs out, the longest queue of all drops its head ([`longest`]).
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12
 //! `cake`, packet by packet (`core/tests/queue_replay.rs`).
 //!
 //! As in Linux: the control law does not drop the last packet of a queue. A turn is rounded at
-//! random to whole bytes, so that no flow gains by rounding. Deviations: a queue that lacks 64
-//! turns or more gets them at once ([`tin`]). `fwmark` is rejected, because packets have no marks.
+//! random to whole bytes, so that no flow gains by rounding. Deviations: a queue that needs 64
+//! turns or more until it may send receives them at once ([`tin`]). `fwmark` is rejected, because
+//! packets have no marks.
 
 pub mod ack_filter;
 pub mod autorate;

@@ -1,7 +1,8 @@
 //! Overhead of a line: the bytes of a packet that the shaper charges.
 //!
-//! Algorithm: with an overhead the frame loses its Ethernet header and gets `overhead`; it is at
-//! least `mpu`. ATM uses cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources:
+//! Algorithm: if an overhead is set, the Ethernet header of the frame is replaced by `overhead`
+//! bytes. A packet counts at least `mpu` bytes. ATM divides a packet into cells of 48 bytes, each
+//! of which counts 53 bytes. PTM adds one byte for every 64 bytes or part thereof. Sources:
 //! tc-cake(8); Linux 6.12.
 
 use crate::param::Params;

@@ -1,11 +1,11 @@
-//! Three chains of queues: the new, the old, and empty ones with a decaying control law.
+//! Three chains of queues: new queues, old queues, and empty queues whose control law still decays.
 //!
 //! A queue is in at most one of them. The chains of new and old queues are lists with removal at
-//! the head and insertion at the tail, with one link per queue. The old ones rotate: a sweep visits
-//! each once. A queue that has used up its turn moves to the next sweep, or to a later one if it
-//! will have no turn before. Empty sweeps cost nothing. An empty queue that gets a packet leaves
-//! from the middle, so the decaying ones are linked in both directions. They form a ring, whose
-//! head moves to its tail in one step, because this happens with every packet.
+//! the head and insertion at the tail, with one link per queue. The old queues rotate: a sweep
+//! visits each of them once. A queue that has used up its turn moves to the next sweep in which it
+//! may send. Sweeps without a queue cost nothing. An empty queue that gets a packet leaves from the
+//! middle of its chain, so this chain is linked in both directions. They form a ring, whose head
+//! moves to its tail in one step, because this happens with every packet.
 
 use super::hash::QUEUES;
 

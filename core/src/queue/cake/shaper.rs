@@ -2,10 +2,10 @@
 //!
 //! Algorithm: a packet advances `next` by its bytes' time at the rate; a packet may leave when
 //! `next` is due. An idle shaper's clock is set to the present, so no credit accumulates. There are
-//! no bursts, and a late packet does not delay the next one. A second clock, one and a half times
-//! as slow, counts only packets that were sent. A shaper at the receiving end (`ingress`) also
-//! charges its drops; the second clock then guarantees two thirds of the rate to other packets.
-//! Source: Piece of CAKE (2018), section III.A; Linux 6.12.
+//! no bursts, and a late packet does not delay the next one. A second clock runs at two thirds of
+//! the rate and counts only packets that were sent. A shaper behind the bottleneck (`ingress`) also
+//! charges its drops to the first clock. The second clock then guarantees that packets are still
+//! sent at two thirds of the rate. Source: Piece of CAKE (2018), section III.A; Linux 6.12.
 
 use crate::units::{Span, Time};
 

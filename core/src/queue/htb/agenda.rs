@@ -1,8 +1,8 @@
 //! Events of numbered entries in the order of their times; entries with equal times are in the
 //! order of insertion.
 //!
-//! A binary heap with the position of each number, so that one can be removed from its middle. It
-//! allocates once.
+//! The events form a binary heap. The position of each number is stored, so that an entry can be
+//! removed from the middle of the heap. The heap allocates memory once.
 
 use crate::units::Time;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! One rate of a class: tokens, in nanoseconds of that rate.
 //!
-//! Algorithm: tokens accumulate with time, up to the depth; a packet's cost is subtracted even if
-//! they do not suffice. Below zero the class is in debt, at most a minute. Source: Linux 6.12
-//! `htb_accnt_tokens`.
+//! Algorithm: tokens accumulate with time, up to the depth of the bucket. The cost of a packet is
+//! subtracted even if the tokens do not suffice. A class with fewer than zero tokens is in debt. A
+//! debt is limited to the tokens of one minute. Source: Linux 6.12 `htb_accnt_tokens`.
 
 use crate::queue::psched::{Pace, burst};
 use crate::units::{Bytes, Rate};

@@ -1,5 +1,5 @@
-//! HTB, hierarchical token bucket: a tree of classes that share a line. Each class has a guaranteed
-//! rate, and a ceil up to which it may borrow from its parent.
+//! HTB, hierarchical token bucket: a tree of classes that share a link. Each class has a guaranteed
+//! rate, and a maximum rate (ceil) up to which it may borrow from its parent.
 //!
 //! ```text
 //!             1:1 rate 20 Mbit/s                  mode of a class  tokens of rate  tokens of ceil
@@ -10,24 +10,27 @@
 //! ```
 //!
 //! Algorithm: a packet that leaves is charged to its class and all ancestors, at their rate and at
-//! their ceil. Charges may lead into debt, which time pays ([`bucket`]). Leaves that may send by
-//! their own right are served first. Leaves that borrow from a parent that may send follow, then
-//! those whose parent borrows. On each level the lowest priority number is first. Equals take turns
-//! of a `quantum` ([`tree`]). A class that borrows pays with the tokens of its ceil, not of its
-//! rate. A class that may not send is reconsidered when its debt is paid ([`agenda`]). Packets that
-//! no class matches go to the `default` class; without one, they bypass all classes without limit.
+//! their ceil. A charge may exceed the available tokens. The class is then in debt until enough
+//! tokens have accumulated ([`bucket`]). Leaves that have tokens of their own rate are served
+//! first. Leaves that borrow from a parent with tokens of its rate follow, and then leaves whose
+//! parent borrows. On each level, the lowest priority number is served first. Leaves with the same
+//! priority take turns of a `quantum` ([`tree`]). A class that borrows is charged at its ceil, not
+//! at its rate. The discipline examines a class that may not send when its debt has ended
+//! ([`agenda`]). Packets that no class matches go to the `default` class; without one, they bypass
+//! all classes without limit.
 //!
 //! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8);
 //! Devera, *HTB Linux queuing discipline manual, user guide* (2002).
 //!
-//! As in Linux, the sum of the children's rates may exceed their parent's. Each child is served by
-//! its own right, and the parent's ceil does not apply then. A debt is at most a minute. There is
-//! no hysteresis (the default of its module parameter).
+//! As in Linux, the sum of the children's rates may exceed their parent's. Each child then still
+//! receives its own rate, and the ceil of the parent does not apply. A debt is limited to the
+//! tokens of one minute. There is no hysteresis, which is the default of the module parameter of
+//! Linux.
 //!
-//! Deviations: a class may not be `default` or match while it has children, nor have a ceil below
-//! its rate. Linux accepts these and does something else. Instead of Linux's filters, a class here
-//! specifies flows and code points. Of more than 255 leaves, the last ones have no metrics of their
-//! own.
+//! Deviations: a class with children must not be the `default` class and must not have a `match`. A
+//! ceil must not be below its rate. Linux accepts such configurations, but does not do what they
+//! describe. Instead of Linux's filters, a class here specifies flows and code points. Of more than
+//! 255 leaves, the last ones have no metrics of their own.
 
 mod agenda;
 mod bucket;

@@ -1,5 +1,6 @@
-//! A set of small numbers with a search for the next one: bits, and layers of summary bits above
-//! them, 64 to one. With a thousand numbers a search reads two words.
+//! A set of small numbers with a search for the next number in the set. Each number is a bit; above
+//! the bits are layers of summary bits, one for each 64 bits of the layer below. In a set of a
+//! thousand numbers, a search reads two words.
 
 use alloc::vec::Vec;
 

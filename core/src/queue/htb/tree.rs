@@ -1,10 +1,11 @@
 //! The tree of classes: modes, borrowing, and order of service.
 //!
-//! A class that may send by its own right is in the row of its level and priority. One that may
-//! only borrow is in the feed of its parent. The parent, if it may send, is in the row of its level
-//! with the priorities of the classes that it feeds. The rows thus contain exactly the classes that
-//! may lend to a class with packets, the lowest level first. Below an entry of a row the feeds lead
-//! down to leaves. Each row and feed stores the position of its turn.
+//! A class that has tokens of its own rate is in the row of its level and priority. A class that
+//! may only borrow is in the feed of its parent. The parent, if it may send, is in the row of its
+//! level with the priorities of the classes that it feeds. The rows thus contain exactly those
+//! classes that have tokens and below which packets wait, the lowest level first. From an entry of
+//! a row, the feeds lead down to the leaves with packets. Each row and feed stores the position of
+//! its turn.
 //!
 //! Order within a row or feed is by the number of the class, as in Linux. Linux uses search trees;
 //! here they are sets of ranks.

@@ -1,17 +1,18 @@
 //! RED's control law: an average of the backlog, and the number of packets between refusals while
 //! the average is between two thresholds.
 //!
-//! Algorithm: with each arrival avg += (backlog − avg)·2^-Wlog, without the packet itself. Below
-//! `min` every packet passes; from `max` on every packet is refused. Between them, packets since
-//! the last refusal are counted, and one is refused when (avg − min)·count ≥ R. R is uniform in [0,
-//! (max − min)/probability) and drawn anew after each refusal, which spaces refusals evenly. After
-//! an idle time of t the average is halved `table[t >> Scell]` times. If that is zero, it loses the
-//! share t / 2^Scell, at most half.
+//! Algorithm: with each arrival, avg += (backlog − avg)·2^-Wlog, where the backlog does not include
+//! the arriving packet. Below `min` every packet passes; from `max` on every packet is refused.
+//! Between them, packets since the last refusal are counted, and one is refused when (avg −
+//! min)·count ≥ R. R is uniform in [0, (max − min)/probability) and drawn anew after each refusal,
+//! which spaces refusals evenly. After an idle time of t, the average is halved `table[t >> Scell]`
+//! times. If this entry is zero, the average loses the fraction t / 2^Scell, at most half.
 //!
 //! - Gentle: between `max` and 2·`max` the probability grows from `probability` to 1; from 2·`max`
 //!   on every packet is refused.
-//! - Adaptive: each half second in which avg is outside of the middle fifth of [min, max], the
-//!   probability changes. Above, it grows by min(1 %, a quarter), up to 50 %; below, it is
+//! - Adaptive: at the end of each half second, the probability changes if avg is outside of the
+//!   middle fifth of [min, max]. If avg is above it, the probability grows by a quarter of its
+//!   value or by 1 %, whichever is less, up to 50 %. If avg is below it, the probability is
 //!   multiplied by 0.9, down to 1 %.
 //!
 //! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993.
@@ -19,9 +20,9 @@
 //! "Adaptive RED", 2001. Linux 6.12, in the same integers, packet by packet
 //! (`core/tests/queue_red.rs`).
 //!
-//! Linux differs from the paper in two points, which this file follows: R is a range and not a
-//! probability per packet. After an idle time the average is updated by that time or by the packet
-//! that ends it, not by both.
+//! Linux differs from the paper in two points, which this file follows. R is drawn from a range
+//! once per refusal; there is no probability per packet. After an idle time, the average is updated
+//! either for this time or for the packet that ends it, not for both.
 
 use super::words::Words;
 use crate::rng::Rng;

@@ -10,13 +10,13 @@
 //!
 //! The average decays only after a dequeue from the empty queue. In Linux neither `htb` nor `tbf`
 //! dequeues from an empty queue, so below them it is constant
-//! (`core/tests/data/queue/red-rest.txt`). `prio` does for a lower band (`red-decay.txt`), and so
-//! does a device.
+//! (`core/tests/data/queue/red-rest.txt`). `prio` dequeues from an empty lower band
+//! (`red-decay.txt`), and a device dequeues from an empty queue.
 //!
 //! Deviations from Linux:
-//! - `adaptive` adapts. Linux 6.12 reads the flag where iproute2 before 5.7 put it. With a newer
-//!   iproute2 it never adapts. With the old encoding it does each 504 ms, the half second rounded
-//!   up by its timers, as here.
+//! - `adaptive` takes effect. Linux 6.12 reads the flag in the position where iproute2 before 5.7
+//!   put it. With a newer iproute2, Linux never adapts the probability. With an older one, it
+//!   adapts the probability every 504 ms (half a second, rounded up by its timers), as here.
 //! - `gentle` is Floyd's; in Linux the probability jumps at `max`.
 //! - `bandwidth` is the link's rate; in tc it is 10 Mbit/s.
 //! - tc requires `limit`; here it is a thousand usual packets, as without any discipline.
