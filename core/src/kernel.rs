@@ -19,8 +19,8 @@
 //! - a tail loss probe of new data did not delay the next probe;
 //! - `fq` at the sender counted Ethernet headers in BBR's gaps; `pacing = "fq"` counts as pacing by
 //!   the sender does;
-//! - in ProbeRTT, BBR reduced the window only with ACKs that delivered data, and restored it
-//!   likewise (until 4.19).
+//! - in ProbeRTT, BBR reduced and restored the window only with ACKs that delivered data (until
+//!   4.19).
 
 use alloc::vec::Vec;
 

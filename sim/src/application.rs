@@ -6,11 +6,11 @@
 //! established, with the round trip of this handshake. Data of one half may carry an ACK for the
 //! other half. The packet is that of the data, and the ACK is stored until this data arrives.
 //!
-//! The slots of closed connections are reused, the one that was freed first before all others.
-//! Therefore the number of simultaneous connections bounds the memory ([`MOST_OPEN`]). The flow
-//! number in a packet is that of a half: a mark, the number of uses of the slot, the slot, and the
-//! half. So a late packet of a closed connection finds no receiver, and a fair queue sees a new
-//! flow in each connection. Datagrams have the number of their application, with another mark.
+//! The slots of closed connections are reused, in the order in which they were freed. Therefore the
+//! number of simultaneous connections bounds the memory ([`MOST_OPEN`]). The flow number in a
+//! packet is that of a half: a mark, the number of uses of the slot, the slot, and the half. A late
+//! packet of a closed connection therefore finds no receiver, and a fair queue treats each
+//! connection as a new flow. A datagram contains the number of its application, with another mark.
 
 use crate::datapath::{Datapath, Nic};
 use crate::error::SimError;

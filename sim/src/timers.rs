@@ -1,10 +1,11 @@
 //! Numbered timers that fire in the order of time, then of number.
 //!
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
-//! time costs nothing: the entry of the timer stays where it is. If it comes up too early, it is
-//! entered again, at the time that is wanted by then. A move to an earlier time adds a second
-//! entry. For example, a paced sender moves its timer from the timeout to its next burst. The entry
-//! of the timeout is kept for the move back. So each timer has a few entries at most.
+//! time costs nothing: the entry of the timer stays where it is. If the entry comes up before the
+//! time of the timer, a new entry is made at the present time of the timer. A move to an earlier
+//! time adds a second entry. For example, a paced sender moves its timer from the timeout to its
+//! next burst. The entry of the timeout is kept for the move back. Each timer therefore has a few
+//! entries at most.
 //!
 //! Entries are sorted shortly before they come up. Time is divided into slots of 131 µs, and an
 //! entry is in the list of its slot. When no earlier entry is left, the entries of the next slot

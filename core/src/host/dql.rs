@@ -9,16 +9,16 @@
 //!               └────┴──────────▶ time;  the limit is updated at each completion
 //! ```
 //!
-//! - *Starved* → larger. Either the device is empty although it was given more than the limit. Or
-//!   all bytes of the last update have left, although they exceeded the limit. Then the limit was
-//!   too small. It grows by the bytes completed beyond those queued at the last update, and by the
-//!   excess at that time.
-//! - *Busy throughout* → perhaps smaller. The slack is `max(limit + over − 2 × completed, last
-//!   super-packet − over)`, the second only with an excess. The minimum slack of a second (`HOLD`)
-//!   is subtracted. A shorter interval would reduce the limit in a lull and starve the device after
-//!   it.
-//! - In any other case the limit is constant. It begins at 0, one super-packet at a time, and grows
-//!   within a few of them.
+//! - *Starved*: the limit was too small and grows. A device is starved if it is empty although it
+//!   was given more bytes than the limit. It is also starved if all bytes of the last update have
+//!   left although they exceeded the limit. The limit grows by the bytes completed beyond those
+//!   queued at the last update, and by the excess over the limit at that time.
+//! - *Busy throughout*: the limit may be too large. The slack is `max(limit + over − 2 × completed,
+//!   last super-packet − over)`, where the second term counts only if there is an excess `over`.
+//!   The minimum slack within one second (`HOLD`) is subtracted from the limit. A shorter interval
+//!   would reduce the limit in a lull and starve the device after it.
+//! - In any other case the limit is constant. The limit begins at 0, which admits one super-packet
+//!   at a time, and grows within a few super-packets.
 //!
 //! As a result, a device that completes each super-packet holds about two of them. A device that
 //! completes all of a millisecond at once holds the data of two milliseconds. That is twice the

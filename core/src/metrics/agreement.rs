@@ -1,8 +1,9 @@
 //! Agreement: the comparison of a metric with a reference.
 //!
 //! The reference is several runs of one case that differ only in random choices, above all in start
-//! times; its value is their median. The tolerance is at least one and a half times their own
-//! spread, because a few runs show less than all of it. It is also at least this:
+//! times; its value is their median. The tolerance is at least one and a half times the spread of
+//! these runs, because a few runs do not show the whole spread. The tolerance is also at least the
+//! value in this table:
 //!
 //! | metric | tolerance |
 //! |---|---|
@@ -16,12 +17,12 @@
 //! | `srtt_ms`, `ping_p50_ms` | 15 % of the excess over the propagation, 2 % of the RTT, or 1 ms |
 //! | `ping_p95_ms` | 25 %, 2 %, 1.5 ms |
 //!
-//! The 0.1 points prevent a single packet from deciding. Among several flows, the goodput of a
-//! starving flow is small and random. 1 ms is a tick and a frame.
+//! The 0.1 points prevent a single packet from determining the result. Among several flows, the
+//! goodput of a starving flow is small and random. 1 ms is a tick and a frame.
 //!
-//! With any spread, a ratio above four never agrees, nor does less than a tenth of a goodput: a
-//! flow without data never passes. If the reference did not finish a transfer in time, a completion
-//! after half of that time still agrees.
+//! Whatever the spread is, a ratio above four never agrees. A goodput below a tenth of the
+//! reference never agrees, so a flow without data never passes. If the reference did not finish a
+//! transfer in time, a completion after half of that time still agrees.
 //!
 //! Every engine is compared with a reference by this measure.
 //!

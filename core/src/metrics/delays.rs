@@ -1,8 +1,9 @@
 //! Distributions of delays: points of the cumulative distribution, for pictures.
 //!
-//! A row has the share of packets with at most that delay. Those of a queue are its
-//! [`Histogram`]'s, so the percentiles among the metrics are on the curve. Those of a probe are its
-//! round-trip times, exact. Those of a workload, by flow, are its users' waiting times.
+//! A row contains a delay and the share of packets with at most this delay. The delays of a queue
+//! are those of its [`Histogram`], so the percentiles among the metrics are on the curve. The
+//! delays of a probe are its exact round-trip times. The delays of a workload, by flow, are the
+//! waiting times of its users.
 
 use super::{FlowMetrics, Histogram};
 use crate::units::Span;

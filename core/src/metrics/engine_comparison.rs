@@ -1,8 +1,8 @@
 //! Comparison of two engines by their runs.
 //!
 //! Each engine's value is the median of its runs, which differ in random choices only. A metric
-//! **agrees** if the two are within 10 %, or within the difference that [`compare`](super::compare)
-//! always tolerates:
+//! **agrees** if the two medians differ by at most 10 %, or by at most the difference that
+//! [`compare`](super::compare) always tolerates:
 //!
 //! | metric | tolerated difference |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
 //! | `srtt_ms`, `ping_p50_ms`; `ping_p95_ms` | 2 % of the RTT, or 1 ms; or 1.5 ms |
 //!
-//! It is **undecided** if the spread of the reference's runs exceeds 15 % of their median and that
-//! difference. Otherwise the two have **parted**. This is stricter than
-//! [`compare`](super::compare), whose tolerance grows with the spread, because there the reference
-//! was recorded once and cannot be repeated.
+//! A metric is **undecided** if the spread of the runs of the reference exceeds both 15 % of their
+//! median and the tolerated difference. Otherwise the two engines have **parted**. This is stricter
+//! than [`compare`](super::compare), whose tolerance grows with the spread, because there the
+//! reference was recorded once and cannot be repeated.
 
 use super::agreement::{Conditions, least, median, spread};
 use libm::fabs;

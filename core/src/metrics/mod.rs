@@ -5,10 +5,10 @@
 //! |---|---|
 //! | `goodput_mbit` | bytes that arrived in the summary interval, over that interval |
 //! | `active_goodput_mbit` | acknowledged bytes over the time in which the flow was active |
-//! | `active_s` | that time |
+//! | `active_s` | time in which the flow was active |
 //! | `rtt_ms` | smoothed RTT, sampled each [`metric_interval`] while ACKs arrive |
-//! | `sampled_rtt_ms` | the same with samples without ACKs |
-//! | `cwnd_packets` | congestion window, sampled likewise |
+//! | `sampled_rtt_ms` | as `rtt_ms`, but including samples without ACKs |
+//! | `cwnd_packets` | congestion window, sampled as `rtt_ms` |
 //! | `retransmits` | retransmitted packets in the whole run |
 //! | `retransmit_rate` | retransmitted over all bytes sent, in the whole run |
 //! | `run_retransmit_rate` | the same as `retransmit_rate` |

@@ -1,5 +1,5 @@
-//! Samples: columns over time. One vector per column lets other languages read them without a copy
-//! of each row.
+//! Samples: columns over time. Each column is one vector, so that other languages can read it
+//! without copying every row.
 
 use super::serialize;
 use super::{DelaySamples, PacketEvents, StateSamples, TransferSamples};

@@ -3,8 +3,10 @@
 //! The slowdown of a transfer is its completion time over the time that it needs on an empty path
 //! without slow start. The latter has two parts: the round trips of handshake and data, and the
 //! transmission of all packets. Packets include headers, and the rate is the path's long-term rate.
-//! A flow with a `size` is complete when its sender has the last ACK, two round trips. Transfers of
-//! the workload `poisson` are complete when the client has read the last byte, one and a half.
+//! A flow with a `size` is complete when its sender has the last ACK, so its shortest completion
+//! time includes two round trips. A transfer of the workload `poisson` is complete when the client
+//! has read the last byte. Its shortest completion time therefore includes one and a half round
+//! trips.
 
 use alloc::vec::Vec;
 

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! An access link only delays packets. All packets with the same delay share one link, so their
-//! order of entry is kept. If packets of several links are due at one instant, the link that was
-//! created first goes first. A packet costs O(log links); a receiver without a link costs nothing.
+//! order of entry is kept. If packets of several links are due at one instant, the packet of the
+//! link that was created first leaves first. A packet costs O(log links); a receiver without a link
+//! costs nothing.
 
 use super::delay::ConstantDelay;
 use crate::units::{Span, Time};

@@ -12,10 +12,11 @@
 //! left the buffer, as in a network card. Token buckets are of two kinds:
 //!
 //! - tc's `tbf` peeks at the head of its queue, which stays in the buffer until the tokens suffice.
-//!   Some disciplines know their head only by `dequeue` (CoDel, for instance). They give it to the
-//!   bucket, which holds it and counts it as backlog, as Linux does.
-//! - tc's `htb` does not peek: it dequeues a packet when nothing is owed, and charges it
-//!   afterwards. A discipline below it therefore decides at the instant of departure.
+//!   Some disciplines know their head only by `dequeue` (CoDel, for instance). These disciplines
+//!   pass their head to the bucket, which holds the packet and counts it as backlog, as Linux does.
+//! - tc's `htb` does not peek: it dequeues a packet when the bucket has no debt, and charges the
+//!   packet afterwards. A discipline below `htb` therefore makes its decisions at the instant of
+//!   departure.
 //!
 //! **Queue delay** is the time from entry to the departure instant, when `departed` is called. With
 //! a serial link it includes the packet's own transmission. With a token bucket it does not,

@@ -1,9 +1,9 @@
 //! Propagation that varies: a [`ConstantDelay`](super::delay::ConstantDelay) whose packets each
 //! take a random time and may overtake each other.
 //!
-//! Algorithm: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered` it
-//! waits for packets before it; otherwise packets leave at their own times. Packets that leave at
-//! one instant keep their order of entry.
+//! Algorithm: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered`, a
+//! packet waits for the packets before it; otherwise each packet leaves at its own time. Packets
+//! that leave at one instant keep their order of entry.
 //!
 //! | kind | q(u) | mean | deviation |
 //! |---|---|---|---|
@@ -23,9 +23,9 @@
 //! - q is computed, where netem reads a table of 4096 entries.
 //! - `correlation` is that of the normal deviates behind successive `u`, so the distribution does
 //!   not change: `z ← c · z + √(1 − c²) · g`, `u = Φ(z)`. Linux mixes uniform numbers and takes
-//!   them modulo the table's size or twice the spread, which removes the correlation. With
-//!   `delay 100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003 over 30 000 packets. Its
-//!   distribution is the one without correlation.
+//!   them modulo the table's size or twice the spread, which removes the correlation. With `delay
+//!   100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003 over 30 000 packets. The distribution
+//!   of these delays equals the distribution without correlation.
 //! - `ordered` is netem's behaviour below a queue that keeps order. Without such a queue, netem
 //!   reorders, as does `ordered = false`.
 

@@ -5,9 +5,11 @@
 //! instants that they report are rounded (up, or with the remainder carried), so the error never
 //! exceeds one nanosecond.
 //!
-//! - [`Serial`]: a wire. A packet has left `L / r` after it got the server.
+//! - [`Serial`]: a wire. A packet has left when the time `L / r` has passed since its transmission
+//!   began.
 //! - [`TokenBucket`] with debt: one class of Linux's `htb`. The head of the queue, of any size,
-//!   leaves as soon as nothing is owed, and is charged afterwards. Source: Linux 6.12 `sch_htb`.
+//!   leaves as soon as the bucket has no debt, and is charged afterwards. Source: Linux 6.12
+//!   `sch_htb`.
 //! - [`TokenBucket`] without debt: Linux's `tbf`. Tokens arrive at the rate, up to `burst` bytes.
 //!   The head of the queue leaves when the tokens suffice. The bucket starts full. With a peak
 //!   rate, a second bucket of `mtu` bytes fills at that rate, and a packet needs both. Source:

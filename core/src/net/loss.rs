@@ -8,9 +8,10 @@
 //!
 //! - `independent`: each unit is lost with a probability; [`Bernoulli`] describes its correlation.
 //! - `gilbert_elliott`: a chain of two states that steps once for each unit. In the good state a
-//!   unit is lost with `loss_good`, in the bad state with `loss_bad`. Then good turns bad with `p`,
-//!   bad turns good with `r`. A share `p / (p + r)` of all units is in the bad state, `1 / r` in a
-//!   row. With the defaults (Gilbert's model) these are the loss rate and the mean burst, which
+//!   unit is lost with `loss_good`, in the bad state with `loss_bad`. After each unit, the state
+//!   changes from good to bad with probability `p`, and from bad to good with probability `r`. The
+//!   bad state lasts for `1 / r` units on average, and contains the share `p / (p + r)` of all
+//!   units. With the defaults (Gilbert's model) these are the loss rate and the mean burst, which
 //!   `mean_loss` and `mean_burst` specify directly. The chain starts in the good state. (Linux
 //!   6.12, `gemodel 2% 20%`, 60 000 packets: 8.8 % in bursts of 4.8; the formulas give 9.1 and 5.)
 //!

@@ -1,19 +1,21 @@
 //! Policers: a rate without a queue. Packets above the rate are dropped, or forwarded with another
 //! code point (DSCP).
 //!
-//! - `police`, Linux's: `L` bytes conform if both buckets hold `L/rate` and `L/peakrate` of time.
-//!   Tokens are taken only then. A packet over `mtu` never conforms. Sources: Linux 6.12
-//!   `act_police` (measured packet by packet), tc-police(8).
+//! - `police`, that of Linux: a packet of `L` bytes conforms if the first bucket holds the time
+//!   `L/rate` and the second the time `L/peakrate`. Tokens are removed only if the packet conforms.
+//!   A packet over `mtu` never conforms. Sources: Linux 6.12 `act_police` (measured packet by
+//!   packet), tc-police(8).
 //! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, and the excess fills E up to `ebs`. A
-//!   packet is green if C holds it, else yellow if E does, else red. It is charged to the bucket
-//!   that held it; red is not charged.
+//!   packet is green if C holds enough tokens for it, else yellow if E does, else red. A green
+//!   packet is charged to C, and a yellow packet to E; a red packet is not charged.
 //! - `trtcm` (RFC 2698) has the buckets P (`pir`, `pbs`) and C (`cir`, `cbs`). A packet is red if P
-//!   does not hold it, else yellow if C does not, else green. Yellow is charged to P, green to
-//!   both.
-//! - `cir`, routers' `police cir bc be`: conform, exceed, violate are the colours of a colour-blind
-//!   `srtcm`. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets
-//!   and both of its worked examples.
-//! - `car`, routers' older `rate-limit cir bc be`: one bucket that lends. See [`Lender`].
+//!   does not hold enough tokens for it, else yellow if C does not, else green. A yellow packet is
+//!   charged to P, and a green packet to both.
+//! - `cir`, the `police cir bc be` of routers: conform, exceed and violate are the colours green,
+//!   yellow and red of a colour-blind `srtcm`. Source: Cisco, "Traffic Policing" (IOS 12.2T), its
+//!   algorithm with two token buckets and both of its worked examples.
+//! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
+//!   [`Lender`].
 //!
 //! All buckets start full and fill continuously: no tokens are lost between packets. Sizes are
 //! those of IP packets in the RFCs and at Linux's ingress: `header` bytes of a frame are not

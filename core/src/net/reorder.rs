@@ -4,10 +4,10 @@
 //! [`Jitter`](super::jitter::Jitter) executes it. Source: RFC 4737 (a packet is reordered when one
 //! that was sent after it arrives before it).
 //!
-//! Deviation from Linux's `netem`: its `reorder` lets a packet skip the common delay. A reordered
-//! packet there arrives early, and by no more than that delay. Here it arrives late by a span of
-//! its own. Examples are a longer route, a retry on a radio link, or another of several parallel
-//! links. The draw and its correlation are netem's ([`Bernoulli`]).
+//! Deviation from Linux's `netem`: its `reorder` lets a packet skip the common delay. A packet that
+//! netem reorders arrives early, by at most the common delay. In this file, a reordered packet
+//! arrives late, by the span `late`. This models a longer route, a retry on a radio link, or one of
+//! several parallel links. The draw and its correlation are netem's ([`Bernoulli`]).
 
 use super::ElementKind;
 use super::bernoulli::{Bernoulli, CORRELATION};

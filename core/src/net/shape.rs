@@ -4,11 +4,11 @@
 //! Tokens arrive at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock.
 //! The head of the queue leaves as soon as the bucket holds enough tokens; the bucket starts full.
 //!
-//! - **shape average**: `Bc` in each interval, at most `Bc + Be` together. The target is the CIR.
-//!   An additional burst of `Be` may follow an idle period. Never more than `Bc + Be + n Bc` leaves
-//!   in `n` intervals.
-//! - **shape peak**: `Bc + Be` in each interval, and no more than that together. The target is `CIR
-//!   (1 + Be / Bc)`: with `Be = Bc` twice the CIR.
+//! - **shape average**: `Bc` arrive in each interval, and the bucket holds at most `Bc + Be`. The
+//!   target is the CIR. An additional burst of `Be` may follow an idle period. At most `Bc + Be + n
+//!   Bc` bytes leave in `n` intervals.
+//! - **shape peak**: `Bc + Be` arrive in each interval, and the bucket holds at most `Bc + Be`. The
+//!   target is `CIR (1 + Be / Bc)`, which is twice the CIR if `Be = Bc`.
 //!
 //! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
 //! (formula of the peak rate); Catalyst 4224 configuration guide, "Traffic Shaping". According to

@@ -4,14 +4,14 @@
 //! is a distance that the caller computes. Only plain paths are comparable with each other;
 //! additional elements are listed in [`Likeness::besides`].
 //!
-//! - The rate is the long-term rate; behind a policer it is the policer's. The room is then its
-//!   burst, because almost no packets queue behind it. The ratio of the link's rate to it is the
-//!   headroom.
+//! - The rate is the long-term rate. On a path with a policer, it is the rate of the policer. The
+//!   buffer is then the burst of the policer, because almost no packets queue behind the policer.
+//!   The headroom is the ratio of the rate of the link to the rate of the policer.
 //! - A token bucket that releases at most two full frames, or a millisecond of its rate, at once is
 //!   a plain link. One that releases more is a shaper. (Stored cases have 0.25 ms, at least two
 //!   frames.)
-//! - Number, start, end and size of flows do not count. Hosts do not count either, except for a
-//!   sender whose own interface has a rate: there it is decisive.
+//! - Number, start, end and size of flows do not count. Hosts do not count either, unless the
+//!   interface of a sender has a rate of its own; this rate is then decisive.
 
 use super::{Choice, HopSpec, Link, PathSpec, Scenario};
 use crate::net::{loss, policer};

@@ -6,7 +6,7 @@
 //! | [`sender`] | connection setup, transmission, loss recovery |
 //! | [`receiver`] | reassembly, ACKs, receive window |
 //! | [`scoreboard`] | the sender's record of every segment in flight |
-//! | [`flight`] | additional records, for congestion controls that need them |
+//! | [`flight`] | records of packets in flight, for congestion controls that need them |
 //! | [`rack`] | loss detection by RACK |
 //! | `paws` | rejection of old timestamps (PAWS) |
 //! | [`prr`] | proportional rate reduction of the window |

@@ -6,14 +6,14 @@
 //! window, and younger than a timeout.
 //!
 //! Once a retransmission has filled the first hole, the receiver therefore rejects segments that
-//! were sent before it and arrive after it. A sender ignores an ACK that one sent two milliseconds
-//! later has overtaken.
+//! were sent before it and arrive after it. A sender ignores an ACK if another ACK that was sent
+//! two milliseconds later has overtaken it.
 //!
 //! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Measured
 //! over 18.7 Mbit/s, 31.8 ms and ±2 ms of jitter: Linux's receiver rejects 12 of 8700 segments of a
-//! CUBIC flow in 6 s. All are beyond a hole. The flow reduces its window for them. With ±2 ms on
-//! the reverse path, a BBR and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer
-//! to a rejected ACK (at most one in half a second) is left out.
+//! CUBIC flow in 6 s. All of them are beyond a hole, and the flow reduces its window because of
+//! them. With ±2 ms on the reverse path, a BBR and a CUBIC flow reject 1186 ACKs in 10 s.
+//! Deviation: the ACK in answer to a rejected ACK (at most one in half a second) is left out.
 
 /// The tolerated age of a timestamp, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;

@@ -8,9 +8,10 @@
 //!   ssthresh − in_flight)`;
 //! - at least one packet for the first ACK; `cwnd = in_flight + sndcnt`.
 //!
-//! Linux divides by the window at entry, not by RFC 9937's RecoverFS. Before 5.19 ([`CATCHES_UP`]),
-//! an ACK that is not safe released `min(delivered, ssthresh − in_flight)`. Before 5.11
-//! ([`SAFE_ACK`]), an ACK was safe if it acknowledged a retransmission and showed none to be lost.
+//! Linux divides by the window at the start of recovery (`prior_cwnd`), where RFC 9937 divides by
+//! RecoverFS. Before 5.19 ([`CATCHES_UP`]), an ACK that is not safe released `min(delivered,
+//! ssthresh − in_flight)`. Before 5.11 ([`SAFE_ACK`]), an ACK was safe if it acknowledged a
+//! retransmission and showed none to be lost.
 
 use crate::kernel::{Kernel, Rule};
 

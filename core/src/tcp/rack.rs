@@ -1,15 +1,15 @@
 //! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
 //!
 //! Algorithm (RFC 8985 as in Linux 6.12): let `(t, end, rtt)` belong to the most recently *sent*
-//! segment that has arrived. Every segment sent before `(t, end)` is lost once
-//! `now ≥ sent + rtt + reo_wnd`; until then a timer is armed for the newest of them.
-//! `reo_wnd = min(steps · min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either
-//! recovery has begun or three segments are SACKed. `steps` grows by one per round with a DSACK and
-//! returns to 1 after 16 recoveries without one.
+//! segment that has arrived. Every segment sent before `(t, end)` is lost once `now ≥ sent + rtt +
+//! reo_wnd`; until then, a timer is armed for the newest of these segments. `reo_wnd = min(steps ·
+//! min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either recovery has begun or
+//! three segments are SACKed. `steps` grows by one per round with a DSACK and returns to 1 after 16
+//! recoveries without one.
 //!
 //! Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is at least a millisecond, and duplicates detect
-//! losses as well. A segment is lost when three segments sent after it are SACKed, or as many as
-//! the path was seen to reorder.
+//! losses as well. A segment is lost when three segments sent after it are SACKed. If the path was
+//! seen to reorder by more segments, this greater number is required.
 
 use super::rtt::Rtt;
 use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};

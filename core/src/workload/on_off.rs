@@ -7,8 +7,8 @@
 //! Sums of many such sources model cross traffic. Sources with heavy-tailed times would be
 //! self-similar (Willinger et al., 1997); these are not.
 //!
-//! Metrics are of payload, after the warm-up. Over TCP: the bytes written and those that the client
-//! has read.
+//! Metrics are of payload, after the warm-up. Over TCP, they count the bytes written and the bytes
+//! that the client has read.
 
 use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};

@@ -7,9 +7,9 @@
 //! counted.
 //!
 //! Completion time of a transfer: from its SYN until the client reads its last byte. On an empty
-//! path it is the handshake's round trip, one more for each round of slow start, and half of one.
-//! Transfers that arrive after the warm-up count; a transfer that is incomplete at the end has no
-//! completion time.
+//! path, the completion time consists of one round trip for the handshake, one for each round of
+//! slow start, and one half. Transfers that arrive after the warm-up count; a transfer that is
+//! incomplete at the end has no completion time.
 
 use super::draw::{Sizes, exponential};
 use super::{Action, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};

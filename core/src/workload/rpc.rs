@@ -3,9 +3,9 @@
 //!
 //! Algorithm: every connection is opened by the client. Its cycle is request, `service` at the
 //! server, response, `think` at the client. The response time is measured from the write of the
-//! request until the last byte of the response is read. On an empty path it is the round trip,
-//! `service` and the transmission time. Each round of slow start of a long response adds a round
-//! trip. Requests made after the warm-up count.
+//! request until the last byte of the response is read. On an empty path, the response time is the
+//! sum of the round trip, `service` and the transmission time. Each round of slow start of a long
+//! response adds a round trip. Requests made after the warm-up count.
 //!
 //! This is a closed loop: a waiting client makes no request. A slow path therefore both lowers the
 //! number of requests and raises their response time.

@@ -2,10 +2,11 @@
 //!
 //! Algorithm: a datagram each `interval`, with 8 bytes of G.711 per millisecond and 12 of RTP,
 //! regardless of the path. The receiver plays each second of speech with a constant delay, set when
-//! its first datagram arrives. It is the maximum delay of the ten seconds before, plus `playout`.
-//! Later datagrams are lost, too. [`super::emodel`] computes R and MOS from the mean of that delay,
-//! the share that was not played, and its burstiness. `interval` is added to the delay, because a
-//! datagram leaves when it is full.
+//! its first datagram arrives. The delay is the maximum delay of the previous ten seconds, plus
+//! `playout`. Datagrams that arrive after their time of playback count as lost. [`super::emodel`]
+//! computes R and MOS from the mean of this delay, the share of datagrams that were not played, and
+//! the burstiness of these losses. `interval` is added to the delay, because a datagram leaves when
+//! it is full.
 //!
 //! Metrics are for each direction, of datagrams sent after the warm-up. R and MOS of the call are
 //! those of the worse direction.

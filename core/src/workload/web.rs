@@ -20,9 +20,10 @@
 //!
 //! Metrics cover the whole run. The time of a page is from its start until its last object is
 //! complete. It is divided by the activity of each connection: setup (look-up, TCP, TLS), waiting
-//! (from the request to the first byte of the response), receiving. `setup_share` is the first over
-//! the sum. `before_data_share` is that of the first two, the difference between wget's wall-clock
-//! time and its download time. With parallel connections the parts are sums over connections.
+//! (from the request to the first byte of the response), receiving. `setup_share` is setup divided
+//! by the sum of the three. `before_data_share` is the sum of setup and waiting divided by the sum
+//! of the three. It corresponds to the difference between wget's wall-clock time and its download
+//! time. With parallel connections the parts are sums over connections.
 //!
 //! Deviations: look-ups and connections are not kept beyond a page; computation and rendering take
 //! no time.

@@ -3,8 +3,8 @@
 //!
 //! The protocol has no pings, and a stray connection to the server's port can break its test. RTTs
 //! are therefore those of handshakes with a port on which nothing listens: the refusal is the
-//! answer. While download flows run only their bytes are known, and at the end their retransmits. A
-//! busy server refuses at once.
+//! answer. While download flows run, only their bytes are known; their retransmits are known at the
+//! end. A busy server refuses at once.
 
 use super::Run;
 use super::deadline::{Deadline, ReadError};

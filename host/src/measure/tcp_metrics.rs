@@ -1,6 +1,6 @@
 //! The metrics of a destination that the kernel caches, such as RTT and slow-start threshold, and
-//! uses for the next connection (`ip tcp_metrics`). With cached metrics, of two congestion controls
-//! measured in turn the second would start from the result of the first.
+//! uses for the next connection (`ip tcp_metrics`). If two congestion controls are measured in
+//! turn, the cached metrics of the first would change the start of the second.
 //!
 //! There are two messages of generic netlink (include/uapi/linux/tcp_metrics.h): a query for the
 //! number of the family, and the deletion of an address. They require CAP_NET_ADMIN; without it the

@@ -7,8 +7,9 @@
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] lists the rights that an older one leaves |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
-//! An attacker who takes over the process can answer wrongly and send packets, but can neither read
-//! files of the host nor start a program. With `--net-admin` the network could be changed, too.
+//! An attacker who controls the process can send wrong answers and other packets, but can neither
+//! read files of the host nor start a program. If `--net-admin` is set, the attacker can also
+//! change the network configuration.
 //!
 //! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to
 //! `clone`, whose flags can be compared. The server itself needs none of the calls; with `--xdp` it

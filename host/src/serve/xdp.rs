@@ -19,7 +19,7 @@
 //! other datagram is returned only to a port above that of the program. Of two programs that answer
 //! each other, at most one has such a port ([`crate::latency::repeats`] follows the same rule).
 //! Against other echo services, the time to live of an answer is that of the question minus one, as
-//! after forwarding. So no packet causes more than 255 answers.
+//! after forwarding. Therefore no packet causes more than 255 answers.
 //!
 //! The program does not answer ports below 1024, and ports at which this host answers. It does not
 //! answer packets whose time to live ends here, packets with options, fragments, multicast, and

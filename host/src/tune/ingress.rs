@@ -1,12 +1,13 @@
-//! Shaping of received traffic: it is redirected to a device of the type `ifb`, whose egress has a
-//! queue discipline.
+//! Shaping of received traffic: the traffic is redirected to a device of the type `ifb`, whose
+//! egress has a queue discipline.
 //!
 //! ```text
 //!   eth0 ── ingress ── u32: everything ── mirred ──▶ ifb-eth0 ── tbf ── fq_codel ──▶ as if eth0 had had it
 //! ```
 //!
-//! It is created from right to left, so that traffic is never redirected to a missing device, and
-//! removed in reverse. If the device already has another `ingress` or `clsact`, nothing is changed.
+//! The parts are created from right to left, so that traffic is never redirected to a missing
+//! device, and removed from left to right. If the device already has another `ingress` or `clsact`,
+//! nothing is changed.
 
 use super::qdisc::{self, INGRESS, Step, Tree};
 use super::shape;

@@ -2,8 +2,8 @@
 //!
 //! It is written as a whole, synced and renamed into place *before* the first change. Progress is
 //! not recorded, since the live values show it: an old value needs no action, a new one is
-//! restored. So the process may die between any two steps, and [`revert`](super::engine::revert)
-//! completes.
+//! restored. The process may therefore end between any two steps, and a later
+//! [`revert`](super::engine::revert) restores all values.
 //!
 //! A plan that is applied over another keeps the other's journal below its own, and both are
 //! reverted in turn.

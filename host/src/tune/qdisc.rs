@@ -2,9 +2,10 @@
 //! whole.
 //!
 //! The kernel reports a discipline with the options that create it (`TCA_OPTIONS`), so they can be
-//! sent back unchanged. Handle `0:` marks a discipline that the kernel attached itself. It is
-//! restored by removing ours: the kernel then selects one by `net.core.default_qdisc`, which is
-//! therefore restored first. Any other handle was assigned by a program.
+//! sent back unchanged. Handle `0:` marks a discipline that the kernel attached itself. To restore
+//! it, the discipline of narrows is removed. The kernel then attaches a discipline according to
+//! `net.core.default_qdisc`, which is therefore restored first. Any other handle was assigned by a
+//! program.
 //!
 //! Classes of HTB are handled in the same way. Filters are not, because their listing is not the
 //! request that created them: a device with filters is left unchanged.

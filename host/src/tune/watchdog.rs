@@ -1,10 +1,10 @@
 //! The watchdog of unconfirmed changes: two processes that revert everything at the deadline unless
 //! the user confirms.
 //!
-//! Either of them reverts, whichever comes first, and each starts a new one when the other was
-//! killed: `kill -9` of one has no effect. If both are killed or stopped (SIGSTOP) at the same
-//! time, `verify` reports it. A revert is recorded in `undone.log` beside the journal, and in the
-//! system's log.
+//! The process that reaches the deadline first reverts. Each of the two processes starts a new one
+//! when the other was killed, so `kill -9` of one process has no effect. If both are killed or
+//! stopped (SIGSTOP) at the same time, `verify` reports it. A revert is recorded in `undone.log`
+//! beside the journal, and in the system's log.
 //!
 //! The watchdog has started and reported itself before anything is changed. It has no terminal and
 //! no parent. So the end of the login in which the change was made, perhaps by that change, does

@@ -3,18 +3,19 @@
 //! **Round-robin**: the first station of the round gets one transmission and goes to the end. It
 //! also goes to the end if the hardware has no room for its transmission. The driver goes through
 //! the round with every arriving packet and after every transmission, until a station finds no
-//! room. A turn is therefore worth most to stations with single frames, for which there is room
-//! longest. One legacy station among many can fill the hardware.
+//! room. The hardware has room for single frames longer than for aggregates, so stations with
+//! single frames get the most turns. One legacy station among many can therefore fill the hardware.
 //!
 //! **By airtime**: a station has a deficit of time. The first station of the round is served. A
-//! station with a deficit below zero gets [`WEIGHT`] and goes to the end; so does one with too much
-//! pending airtime (AQL). Airtime of sent and received frames is subtracted after the exchange. A
-//! station that becomes active joins at the head, so a station with little traffic never waits
-//! behind one with much. A station with debt and nothing to send stays in the round for [`ACTIVE`].
+//! station with a deficit below zero gets [`WEIGHT`] and goes to the end; a station with too much
+//! pending airtime (AQL) does, too. Airtime of sent and received frames is subtracted after the
+//! exchange. A station that becomes active joins at the head, so a station with little traffic
+//! never waits behind one with much. A station with debt and nothing to send stays in the round for
+//! [`ACTIVE`].
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
-//! station's category gets more packets while its own pending airtime is below 5 ms. Up to 12 ms it
-//! gets more while all pending airtime is below 24 ms.
+//! station's category gets more packets while its own pending airtime is below 5 ms. Between 5 and
+//! 12 ms, it gets more only while the pending airtime of all stations is below 24 ms.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
 //! round-robin: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the

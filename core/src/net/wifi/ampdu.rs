@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Algorithm: a transmission holds frames up to three limits: 64 frames, a number of bytes, and a
-//! duration. Frames are numbered. A number that is 64 or more above the oldest one that is neither
-//! acknowledged nor given up must wait. Frames that the block ACK misses are retransmitted before
-//! new frames, and given up after [`SOFTWARE_RETRIES`]. The receiver delivers frames in the order
-//! of their numbers: a missing frame holds up later ones until it arrives or is given up.
+//! duration. Frames are numbered. Consider the oldest frame that is neither acknowledged nor given
+//! up. A frame whose number is larger by 64 or more must wait. Frames that the block ACK misses are
+//! retransmitted before new frames, and given up after [`SOFTWARE_RETRIES`]. The receiver delivers
+//! frames in the order of their numbers: a missing frame holds up later ones until it arrives or is
+//! given up.
 //!
 //! Sources: IEEE 802.11-2016, 9.7 (A-MPDU), 10.24 (block ACK); Linux 6.12 ath9k (4 ms, 30 retries).
 //!

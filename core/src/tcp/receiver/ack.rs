@@ -9,7 +9,8 @@
 //! - when a segment with PSH, or a short one, has been read.
 //!
 //! Otherwise it leaves after a delay that adapts to the gaps between segments. The delay is at
-//! least 40 ms, then half the old value plus the gap, bounded by the round trip.
+//! least 40 ms. With each gap that is shorter than the delay, the delay becomes half of its
+//! previous value plus the gap. The round-trip time bounds it.
 //!
 //! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
 //! 1 ms or 5 % of the round trip (SACK compression), at most 44. Without SACK nothing is

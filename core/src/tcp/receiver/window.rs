@@ -5,9 +5,10 @@
 //! payload over truesize. It starts at 64 KB and opens by two segments for each arriving segment,
 //! up to that share.
 //!
-//! Once per round trip the buffer grows to hold twice the data read in it, sixteen segments, and
-//! twice the growth over the round before. Data that has arrived and still waits is subtracted from
-//! the data read. A filled hole releases much data at once, which is no measure of the path's rate.
+//! Once per round trip, the buffer grows to hold the sum of three amounts. These are twice the data
+//! read in this round trip, sixteen segments, and twice the growth over the previous round trip.
+//! Data that has arrived and still waits is subtracted from the data read. A filled hole releases
+//! much data at once, which is no measure of the path's rate.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};

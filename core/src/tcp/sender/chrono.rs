@@ -1,12 +1,13 @@
 //! Time during which each cause limited a sender, as in TCP_INFO: busy, and of that limited by the
 //! peer's window or by the send buffer.
 //!
-//! Algorithm: the clock is in one of four states, the greatest that holds. *Idle*: no data is
-//! unsent or in flight. *Busy*: some is. *Peer's window*: it stopped an attempt to send, until an
-//! attempt is not stopped. *Send buffer*: data left, the window was not the limit, no more data is
-//! unsent, and the application waits for room; until it is woken. The resolution is a jiffy.
-//! Source: Linux 6.12 `tcp_chrono_start`, `tcp_chrono_stop`, `tcp_cwnd_validate`,
-//! `tcp_get_info_chrono_stats`.
+//! Algorithm: the clock is in one of four states; if several apply, the last in this list. *Idle*:
+//! no data is unsent or in flight. *Busy*: some data is unsent or in flight. *Peer's window*: the
+//! window of the peer stopped an attempt to send; the state ends with the first attempt that the
+//! window does not stop. *Send buffer*: the last attempt sent all data without being limited by the
+//! window, and the application waits for room in the buffer. This state ends when the application
+//! is woken. The resolution is a jiffy. Source: Linux 6.12 `tcp_chrono_start`, `tcp_chrono_stop`,
+//! `tcp_cwnd_validate`, `tcp_get_info_chrono_stats`.
 
 use super::Sender;
 use crate::tcp::Limited;

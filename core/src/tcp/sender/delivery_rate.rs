@@ -2,14 +2,14 @@
 //!
 //! Algorithm: a leaving packet stores the number of delivered packets and the time of the last
 //! delivery. It also stores the time when the packet delivered last had been sent. When an ACK
-//! delivers packets, the one sent last of them gives the sample. The sample is the number of
-//! packets delivered since its snapshot, over the longer of two times: of sending them and of
-//! acknowledging them. Therefore neither aggregated ACKs nor bursts make a path look faster than it
-//! is.
+//! delivers packets, the snapshot of the packet that was sent last among them is used. The sample
+//! is the number of packets delivered since this snapshot, divided by a duration. The duration is
+//! the time in which these packets were sent or the time in which they were acknowledged, whichever
+//! is longer. Therefore neither aggregated ACKs nor bursts make a path look faster than it is.
 //!
-//! A sample shorter than the minimum round trip is discarded. It is limited by the application if
-//! an earlier attempt to send found no data, room in the window and no pending repairs. That mark
-//! holds for the data in flight at that time.
+//! A sample shorter than the minimum round trip is discarded. An attempt to send may find no data
+//! although the window has room and no repairs are pending. Samples of all data in flight at that
+//! time are limited by the application.
 //!
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation:
 //! reneging receivers (which discard SACKed data) do not stop the samples; no receiver of narrows

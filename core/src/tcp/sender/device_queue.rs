@@ -14,7 +14,8 @@
 //! therefore one or two gaps earlier than with TCP's own pacing.
 //!
 //! Without an interface of its own rate, segments enter the path one by one, and none is rejected.
-//! The same applies with routers that write into each segment, which no device may cut.
+//! The same applies if routers write into each segment (XCP), because no device may cut such
+//! segments.
 //!
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
 //! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,

@@ -3,9 +3,9 @@
 //! Algorithm, as in Linux 6.12:
 //!
 //! - A duplicate ACK reports that one more segment has arrived, but not which.
-//! - After three duplicates (or as many as the path was seen to reorder), the first segment is
-//!   lost. In recovery, so is the first segment after every partial ACK: one hole is repaired per
-//!   round trip.
+//! - After three duplicates, the first segment is lost. If the path was seen to reorder more
+//!   segments, more duplicates are required. In recovery, the first segment after every partial ACK
+//!   is also lost, so one hole is repaired per round trip.
 //! - Counted segments are not in flight, so new data leaves for duplicates, also before recovery
 //!   (limited transmit, RFC 3042).
 //! - Recovery, or a timeout's episode, lasts until data beyond its `high_seq` is acknowledged.
