@@ -14,9 +14,9 @@
 //! come arrivals at FAR, then arrivals at NEAR. Packets of one kind keep their order of entry.
 //!
 //! A late poll handles past events at their own instants: it delays arrivals, but not the links.
-//! While an earlier packet is still under way behind the last hop, the path therefore requests no
-//! wake-up for a departure: the earlier packet arrives first. A caller that needs the state of the
-//! queues at `now` polls the path first.
+//! While an earlier packet is still under way behind the last hop, the path requests no wake-up for
+//! a departure. The earlier packet arrives first. A caller that needs the state of the queues at
+//! `now` polls the path first.
 
 use super::delay::{ConstantDelay, DelayLine};
 use super::hop::Hop;
