@@ -1,8 +1,8 @@
 //! Queue disciplines of a plugin for every driver.
 //!
-//! A queue discipline is generic over the driver's packet. A plugin is compiled once, so it contains
-//! its disciplines for [`AnyPacket`]: a box with a packet of any driver. [`kind`] adapts such a
-//! discipline to the packets of one driver. This costs an allocation for each packet.
+//! A queue discipline is generic over the driver's packet. A plugin is compiled once, so it
+//! contains its disciplines for [`AnyPacket`]: a box with a packet of any driver. [`kind`] adapts
+//! such a discipline to the packets of one driver. This costs an allocation for each packet.
 
 use narrows_core::packet::{Ack, Congestion, Ecn, Feedback, Packet};
 use narrows_core::param::{Kind, Params};

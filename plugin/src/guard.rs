@@ -44,7 +44,8 @@ fn quiet() {
     }));
 }
 
-/// The models that `list` returns, with every call guarded. Called once, by [`export!`](crate::export).
+/// The models that `list` returns, with every call guarded. Called once, by
+/// [`export!`](crate::export).
 pub fn guarded(host: Host, list: impl FnOnce() -> Models) -> Models {
     quiet();
     let none = Models {

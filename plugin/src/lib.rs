@@ -17,8 +17,8 @@
 //! compares before it calls any other function of the plugin. The tag has the version of narrows, a
 //! hash of the declarations that both sides share, and the compiler.
 //!
-//! **Memory.** Both sides use the system's allocator, so that values may be freed on the other side.
-//! A plugin must not set a global allocator. A loaded library is never unloaded.
+//! **Memory.** Both sides use the system's allocator, so that values may be freed on the other
+//! side. A plugin must not set a global allocator. A loaded library is never unloaded.
 
 pub mod erased;
 pub mod guard;

@@ -1,8 +1,8 @@
 //! The side of narrows: what a model from outside does at present, and its first fault.
 //!
-//! [`cc`] and [`queue`] wrap the entries of the registry. A wrapper notes each event before it calls
-//! the model, and checks the results afterwards. After the first fault of a run, no model from
-//! outside is called any more; the driver ends the run at its next check of
+//! [`cc`] and [`queue`] wrap the entries of the registry. A wrapper notes each event before it
+//! calls the model, and checks the results afterwards. After the first fault of a run, no model
+//! from outside is called any more; the driver ends the run at its next check of
 //! [`Monitor::fault`].
 //!
 //! A driver with several runs at a time gives each one its [`Monitor`] ([`watched`]); otherwise the

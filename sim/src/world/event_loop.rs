@@ -49,8 +49,8 @@ impl World {
         self.run_events(until, progress, |_| false).map(drop)
     }
 
-    /// [`run_until`](Self::run_until) event by event. If `stop` returns true after an event, returns
-    /// its time.
+    /// [`run_until`](Self::run_until) event by event. If `stop` returns true after an event,
+    /// returns its time.
     pub(super) fn run_events(
         &mut self,
         until: Time,
