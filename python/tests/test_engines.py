@@ -54,7 +54,8 @@ class Machine:
         **how: Any,  # noqa: ANN401 - those of `machine.run`
     ) -> tuple[_core.Run, store.Kernel]:
         """As `machine.run`."""
-        how.pop("built", None)
+        for option in ("built", "plugins"):
+            how.pop(option, None)
         progress = how.get("progress")
         if "bbr2" in toml:
             raise EngineError("this kernel has no congestion control bbr2")
@@ -307,7 +308,8 @@ def test_a_live_run_that_is_not_trusted_is_repeated(
     seen = []
 
     def run(toml: str, name: str, **how: Any) -> Any:  # noqa: ANN401
-        how.pop("built")
+        for option in ("built", "plugins"):
+            how.pop(option, None)
         raw = _core.run_toml(toml, name, **how)
         seen.append(how["seed"])
         figures = json.loads(raw.json())

@@ -237,7 +237,7 @@ def test_readme_report_and_the_rust_test_have_one_headline() -> None:
     headline, agreement = linux.exact()
     agree = sum(share == 1 for share in agreement.values())
     assert set(agreement) == set(CASES)
-    assert headline.startswith(f"{agree} of {len(CASES)} stored cases ")
+    assert headline.startswith(f"{agree} of {len(CASES)} simulated cases ")
     assert f"**{headline}.**" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"\n{headline}. " in (ROOT / "docs/reference/validation.md").read_text(encoding="utf-8")
     assert f"\n{headline}.\n" in (ROOT / "validation/REPORT.md").read_text(encoding="utf-8")
