@@ -245,6 +245,14 @@ impl<P: Packet> Path<P> {
         }
     }
 
+    /// Reads the next wake-ups of all disciplines again.
+    pub fn rouse(&mut self, now: Time) {
+        for way in [&mut self.there, &mut self.back] {
+            way.hops.iter_mut().for_each(|hop| hop.rouse(now));
+            way.note();
+        }
+    }
+
     /// Number of packets between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.forward.len() + self.reverse.len()
