@@ -8,11 +8,11 @@
 //! is therefore at the receiving port of the core's path ([`FAR`](narrows_core::net::FAR)), and the
 //! host `far` at its sending port.
 
-use crate::emulator::Emulator;
 use crate::emulator::engine;
 use crate::emulator::frame::Frame;
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::Writes;
+use crate::emulator::{Emulator, Machine};
 use crate::error::HostError;
 use crate::netns::{Space, overflow};
 use crate::sys;
@@ -41,6 +41,10 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
+/// The same in virtual time, so that an idle hour takes a second.
+const LOOK_VIRTUAL: Duration = Duration::from_millis(200);
+/// Interval between two reports of the time.
+const REPORTED: Span = Span::s(1);
 /// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
 
@@ -221,11 +225,13 @@ fn start<'scope>(
 /// [`gain_privilege`](crate::emulator::preflight::gain_privilege) and [`process::listen`] must have
 /// been called.
 pub fn run(
+    machine: Machine,
     scenario: &Scenario,
     registry: &Registry<Frame>,
     front: &Program,
     beside: &[Program],
     record: Option<&Path>,
+    progress: &mut dyn FnMut(Time),
 ) -> Result<Seen, HostError> {
     for program in beside.iter().chain([front]) {
         if !process::found(&program.words[0]) {
@@ -245,7 +251,7 @@ pub fn run(
         sample_interval: None,
         ..Options::default()
     };
-    let mut emulator = engine::emulator(&scenario, registry, &options)?;
+    let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
     let spaces = [
         Space::new(&engine::space(&scenario, End::Near.host()))?,
@@ -260,7 +266,8 @@ pub fn run(
             let devices = [End::Far, End::Near].map(|end| &spaces[usize::from(end.host())].device);
             scope.spawn(move || emulator.pass(&devices, clock, stop))
         };
-        let ended = programs(scope, &spaces, front, beside, &passing);
+        let mut look = Look::new(machine, clock, progress);
+        let ended = programs(scope, &spaces, front, beside, &passing, &mut look);
         stop.store(true, Ordering::Relaxed);
         (passing.join(), ended)
     });
@@ -282,6 +289,37 @@ pub fn run(
     })
 }
 
+/// The pauses between two checks for the end of the front program.
+struct Look<'a> {
+    interval: Duration,
+    clock: Clock,
+    progress: &'a mut dyn FnMut(Time),
+    told: Time,
+}
+
+impl<'a> Look<'a> {
+    fn new(machine: Machine, clock: Clock, progress: &'a mut dyn FnMut(Time)) -> Look<'a> {
+        let interval = match machine {
+            Machine::Host => LOOK,
+            Machine::Virtual(_) => LOOK_VIRTUAL,
+        };
+        Look {
+            interval,
+            clock,
+            progress,
+            told: Time::ZERO,
+        }
+    }
+    fn wait(&mut self) {
+        thread::sleep(self.interval);
+        let now = self.clock.now();
+        if now.since(self.told) >= REPORTED {
+            self.told = now;
+            (self.progress)(now);
+        }
+    }
+}
+
 /// Runs all programs: exit code, and packets that the devices dropped.
 fn programs<'scope, T>(
     scope: &'scope thread::Scope<'scope, '_>,
@@ -289,6 +327,7 @@ fn programs<'scope, T>(
     front: &Program,
     beside: &[Program],
     passing: &thread::ScopedJoinHandle<'scope, T>,
+    look: &mut Look<'_>,
 ) -> Result<(u8, u64), HostError> {
     let space = |program: &Program| &spaces[usize::from(program.at.host())];
     let mut others = Vec::new();
@@ -313,7 +352,7 @@ fn programs<'scope, T>(
             if asked.is_some_and(|at: Instant| at.elapsed() > 4 * GRACE) {
                 break;
             }
-            thread::sleep(LOOK);
+            look.wait();
         }
         running.end()
     });
