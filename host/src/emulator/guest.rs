@@ -109,8 +109,7 @@ fn behind_overlay(folder: &Path) -> HostError {
         let (upper, work) = (place("upper"), place("work"));
         let options = format!("lowerdir=/,upperdir={upper},workdir={work}");
         machine::mount("overlay", &place("root"), &options)?;
-        std::os::unix::fs::chroot(place("root"))?;
-        std::env::set_current_dir("/")
+        machine::become_root(&place("root"))
     };
     if let Err(error) = made() {
         return failed(error);

@@ -75,7 +75,7 @@ const TURN: usize = 64;
 /// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
 /// The same in virtual time, in which a longer wait takes no time.
-const LONGEST_VIRTUAL: Span = Span::s(1);
+const LONGEST_VIRTUAL: Span = Span::s(10);
 /// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
 

@@ -41,10 +41,8 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// The same in virtual time, so that an idle hour takes a second.
-const LOOK_VIRTUAL: Duration = Duration::from_millis(200);
-/// Interval between two reports of the time.
-const REPORTED: Span = Span::s(1);
+/// The same in virtual time: the interval between two reports of the time.
+const LOOK_VIRTUAL: Duration = Duration::from_secs(1);
 /// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
 
@@ -149,6 +147,8 @@ fn listening() -> usize {
 struct Running<'scope> {
     pid: u32,
     thread: thread::ScopedJoinHandle<'scope, (u8, u64)>,
+    /// Disconnected when the thread ends.
+    ended: mpsc::Receiver<()>,
 }
 
 impl Running<'_> {
@@ -181,7 +181,10 @@ fn start<'scope>(
     beside: bool,
 ) -> Result<Running<'scope>, HostError> {
     let (tell, told) = mpsc::channel();
+    let (alive, ended) = mpsc::channel();
     let thread = scope.spawn(move || {
+        // Dropped at the end of the thread.
+        let _alive: mpsc::Sender<()> = alive;
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
             process::new_hosts_file(&hosts_file(|port| engine::address(port, false)))
@@ -211,7 +214,7 @@ fn start<'scope>(
         (code, overflow())
     });
     match told.recv() {
-        Ok(Ok(pid)) => Ok(Running { pid, thread }),
+        Ok(Ok(pid)) => Ok(Running { pid, thread, ended }),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(HostError::Failed(
             "a thread",
@@ -259,6 +262,7 @@ pub fn run(
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);
+    let mut lasted = Span::ZERO;
     let (passed, ended) = thread::scope(|scope| {
         let passing = {
             let (emulator, stop) = (&mut emulator, &stop);
@@ -269,6 +273,7 @@ pub fn run(
         let mut look = Look::new(machine, clock, progress);
         let ended = programs(scope, &spaces, front, beside, &passing, &mut look);
         stop.store(true, Ordering::Relaxed);
+        lasted = clock.now().since(Time::ZERO);
         (passing.join(), ended)
     });
     let recorded = engine::end_record(&mut emulator, writer);
@@ -282,7 +287,6 @@ pub fn run(
     let (mut passed, error) = passed.map_err(failed)?;
     // Observations until the error are kept.
     passed.lateness.ended = error.map(|error| error.to_string());
-    let lasted = clock.now().since(Time::ZERO);
     Ok(Seen {
         recorded,
         ..told(&scenario, &emulator, passed, code, dropped, lasted)
@@ -294,7 +298,6 @@ struct Look<'a> {
     interval: Duration,
     clock: Clock,
     progress: &'a mut dyn FnMut(Time),
-    told: Time,
 }
 
 impl<'a> Look<'a> {
@@ -307,16 +310,13 @@ impl<'a> Look<'a> {
             interval,
             clock,
             progress,
-            told: Time::ZERO,
         }
     }
-    fn wait(&mut self) {
-        thread::sleep(self.interval);
-        let now = self.clock.now();
-        if now.since(self.told) >= REPORTED {
-            self.told = now;
-            (self.progress)(now);
-        }
+    /// Waits for the end of a program, at most for the interval; false at its end.
+    fn wait(&mut self, ended: &mpsc::Receiver<()>) -> bool {
+        let waits = ended.recv_timeout(self.interval) == Err(mpsc::RecvTimeoutError::Timeout);
+        (self.progress)(self.clock.now());
+        waits
     }
 }
 
@@ -352,7 +352,9 @@ fn programs<'scope, T>(
             if asked.is_some_and(|at: Instant| at.elapsed() > 4 * GRACE) {
                 break;
             }
-            look.wait();
+            if !look.wait(&running.ended) {
+                break;
+            }
         }
         running.end()
     });

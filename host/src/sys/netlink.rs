@@ -164,7 +164,9 @@ impl Netlink {
     pub fn backlog(&mut self, index: u32) -> io::Result<u32> {
         /// `gnet_stats_queue` within `TCA_STATS2`; its first field is `qlen`.
         const QUEUE: u16 = 3;
-        let told = self.one(Message::new(libc::RTM_GETQDISC, &[&root(index)]))?;
+        let message = Message::new(libc::RTM_GETQDISC, &[&root(index)]);
+        // Without the flag, only listeners of the group receive the answer.
+        let told = self.one_with(message, libc::NLM_F_ECHO)?;
         let found = attributes(told.get(FIXED..).unwrap_or_default());
         let stats = attribute(&found, libc::TCA_STATS2).map(attributes);
         let queue = stats.as_deref().and_then(|stats| attribute(stats, QUEUE));
@@ -243,7 +245,10 @@ impl Netlink {
     }
     /// Requests one object: the body of the answer.
     pub fn one(&mut self, message: Message) -> io::Result<Vec<u8>> {
-        self.send(message, 0)?;
+        self.one_with(message, 0)
+    }
+    fn one_with(&mut self, message: Message, flags: i32) -> io::Result<Vec<u8>> {
+        self.send(message, flags)?;
         let mut answer = [0; 4096];
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
         let body = answer[..n].get(HEADER..).ok_or_else(cut_short)?;
