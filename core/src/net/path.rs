@@ -247,7 +247,7 @@ impl<P: Packet> Path<P> {
 
     /// Reads the next wake-ups of all disciplines again.
     pub fn rouse(&mut self, now: Time) {
-        for way in [&mut self.there, &mut self.back] {
+        for way in [&mut self.forward, &mut self.reverse] {
             way.hops.iter_mut().for_each(|hop| hop.rouse(now));
             way.note();
         }

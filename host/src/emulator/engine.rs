@@ -18,7 +18,7 @@ use narrows_core::engine::{
 use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
-use narrows_core::queue::Place;
+use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
@@ -155,9 +155,9 @@ pub(crate) fn emulator(
     let mut signals = Vec::new();
     let (network, meters) = match machine {
         Machine::Virtual(Queues::Kernel) => {
-            let mut make = |choice: &Choice, place: &Place| {
-                let (queue, signal) = kernel_queue::create(choice, registry, place)?;
-                signals.push(signal);
+            let mut make = |choice: &Choice, context: &QueueContext| {
+                let (queue, signal) = kernel_queue::create(choice, registry, context)?;
+                signals.extend(signal);
                 Ok::<_, HostError>(queue)
             };
             Network::with_queues(scenario, registry, Box::new(Frame::station), &mut make)?

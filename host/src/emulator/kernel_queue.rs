@@ -26,7 +26,7 @@ use crate::sys::netlink::{Link, Netlink};
 use narrows_core::engine::UnknownQueue;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Choice;
-use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Time;
@@ -103,28 +103,42 @@ pub fn check(scenario: &Scenario, registry: &Registry<Frame>) -> Result<(), Host
         ));
     }
     let (seed, hz) = (scenario.seed, scenario.host.hz);
-    for (hop, place) in narrows_core::net::path::places(&scenario.path, seed, hz) {
-        words(&hop.queue, registry, &place)?;
+    for (hop, context) in narrows_core::net::path::queue_contexts(&scenario.path, seed, hz) {
+        if tc_words::is_of_linux(&hop.queue.kind) {
+            words(&hop.queue, registry, &context)?;
+        }
     }
     Ok(())
 }
 
-fn words(choice: &Choice, registry: &Registry<Frame>, place: &Place) -> Result<Words, HostError> {
+fn words(
+    choice: &Choice,
+    registry: &Registry<Frame>,
+    context: &QueueContext,
+) -> Result<Words, HostError> {
     let kind = registry.queue(&choice.kind);
     let kind = kind.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
-    tc_words::words(choice, kind.params, place)
+    tc_words::words(choice, kind.params, context)
 }
 
-/// Creates a discipline in a network namespace of its own.
+/// A discipline, and its signal if it is one of the kernel.
+type Made = (Box<dyn QueueDiscipline<Frame>>, Option<Arc<Signal>>);
+
+/// Creates a discipline in a network namespace of its own. That of a plugin is the plugin's.
 pub fn create(
     choice: &Choice,
     registry: &Registry<Frame>,
-    place: &Place,
-) -> Result<(Box<dyn QueueDiscipline<Frame>>, Arc<Signal>), HostError> {
-    let words = words(choice, registry, place)?;
+    context: &QueueContext,
+) -> Result<Made, HostError> {
+    if !tc_words::is_of_linux(&choice.kind) {
+        let made = registry.make_queue(choice, context);
+        let made = made.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
+        return Ok((made, None));
+    }
+    let words = words(choice, registry, context)?;
     let queue = in_new_network(move || KernelQueue::new(&words))?;
     let signal = Arc::clone(&queue.signal);
-    Ok((Box::new(queue), signal))
+    Ok((Box::new(queue), Some(signal)))
 }
 
 /// Runs tc in this thread's namespace.
@@ -228,7 +242,7 @@ impl KernelQueue {
                 break;
             }
             if let Some(dropped) = self.take(earlier) {
-                sink.dropped(now, dropped, Why::Law);
+                sink.dropped(now, dropped, DropReason::Aqm);
             }
         }
         if self.flows.get(&flow).is_some_and(VecDeque::is_empty) {
@@ -241,7 +255,7 @@ impl KernelQueue {
         self.first = self.next();
         for frame in self.frames.drain(..).flatten() {
             self.backlog.remove(frame.size());
-            sink.dropped(now, frame, Why::Law);
+            sink.dropped(now, frame, DropReason::Aqm);
         }
         self.flows.clear();
     }
@@ -276,8 +290,12 @@ impl QueueDiscipline<Frame> for KernelQueue {
         let full = self
             .limit
             .is_some_and(|limit| !limit.admits(self.backlog, packet.size()));
-        let why = if full { Why::Overflow } else { Why::Law };
-        sink.dropped(now, packet, why);
+        let reason = if full {
+            DropReason::Overflow
+        } else {
+            DropReason::Aqm
+        };
+        sink.dropped(now, packet, reason);
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
         let mut head = [0; ETHERNET + 2];
@@ -300,7 +318,7 @@ impl QueueDiscipline<Frame> for KernelQueue {
             frame.set_dscp(tos >> 2);
             if tos & 3 == 3 && frame.ecn() != Ecn::Ce {
                 frame.set_ce();
-                sink.marked(now, &frame, Why::Law);
+                sink.marked(now, &frame, DropReason::Aqm);
             }
             return Some(frame);
         }

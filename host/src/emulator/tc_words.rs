@@ -12,7 +12,7 @@
 use crate::error::HostError;
 use crate::sys::netlink::Message;
 use narrows_core::param::{Choice, Param, Params, Value};
-use narrows_core::queue::{Limit, Place};
+use narrows_core::queue::{Limit, QueueContext};
 use std::fmt::Write;
 
 /// A full frame, bytes.
@@ -93,6 +93,29 @@ const ABSENT: &[(&str, &str)] = &[
         "its classes need filters, which this engine does not set",
     ),
 ];
+
+/// Disciplines of Linux that the kernel applies.
+const PRESENT: &[&str] = &[
+    "cake",
+    "choke",
+    "codel",
+    "dualpi2",
+    "fifo",
+    "fq",
+    "fq_codel",
+    "fq_pie",
+    "hhf",
+    "pfifo_fast",
+    "pie",
+    "red",
+    "sfb",
+    "sfq",
+];
+
+/// Whether the name is that of a discipline of the core. The others are those of plugins.
+pub fn is_of_linux(kind: &str) -> bool {
+    PRESENT.contains(&kind) || ABSENT.iter().any(|(name, _)| *name == kind)
+}
 
 /// The configuration of a queue discipline of the kernel.
 #[derive(Clone, Debug, Default)]
@@ -196,7 +219,7 @@ fn dualpi2(params: &Params, limit: u64) -> Message {
 }
 
 /// The configuration of a discipline with the parameters `table`.
-pub fn words(choice: &Choice, table: &[Param], place: &Place) -> Result<Words, HostError> {
+pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result<Words, HostError> {
     let (kind, params) = (choice.kind.as_str(), &choice.params);
     if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == kind) {
         return Err(HostError::Unlike(format!(
@@ -205,20 +228,20 @@ pub fn words(choice: &Choice, table: &[Param], place: &Place) -> Result<Words, H
         )));
     }
     if kind == "fifo" {
-        return fifo(params, place.limit.unwrap_or(Limit::Packets(1000)));
+        return fifo(params, context.limit.unwrap_or(Limit::Packets(1000)));
     }
     let own = || match params.get("limit") {
         Some(Value::Bytes(bytes)) => Limit::Bytes(*bytes),
         _ => Limit::Packets(params.packets("limit")),
     };
-    let limit = place.limit.unwrap_or_else(own);
+    let limit = context.limit.unwrap_or_else(own);
     let mut told = Words {
         kind: kind.into(),
         limit: Some(limit).filter(|_| kind != "cake"),
         ..Words::default()
     };
     match kind {
-        "cake" if place.limit.is_some() => {
+        "cake" if context.limit.is_some() => {
             let why = "cake of Linux has a limit of memory, memlimit, and no buffer";
             return Err(unlike("path.buffer", why));
         }
@@ -247,7 +270,7 @@ pub fn words(choice: &Choice, table: &[Param], place: &Place) -> Result<Words, H
         let avpkt = params.bytes("avpkt").get().to_string();
         told.words.extend(["avpkt".into(), avpkt]);
         if params.rate("bandwidth").as_bit() == 0 {
-            let rate = format!("{}bit", place.rate.as_bit());
+            let rate = format!("{}bit", context.rate.as_bit());
             told.words.extend(["bandwidth".into(), rate]);
         }
     }
@@ -282,4 +305,67 @@ pub fn words(choice: &Choice, table: &[Param], place: &Place) -> Result<Words, H
         told.words.extend(words);
     }
     Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::frame::Frame;
+    use narrows_core::registry::Registry;
+    use narrows_core::units::{Bytes, Rate, Span};
+
+    fn told(kind: &str, set: &[(&'static str, Value)], limit: Option<Limit>) -> String {
+        let registry = Registry::<Frame>::standard();
+        let table = registry.queue(kind).expect("a registered name").params;
+        let context = QueueContext {
+            limit,
+            rate: Rate::mbit(20),
+            hz: 1000,
+            seed: 1,
+        };
+        match words(&Choice::new(kind, table, set), table, &context) {
+            Ok(words) => format!("{} {}", words.kind, words.words.join(" ")),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn every_discipline_of_the_core_is_applied_or_refused_by_name() {
+        for queue in Registry::<Frame>::standard().queues() {
+            assert!(is_of_linux(queue.name), "{}", queue.name);
+        }
+        assert!(!is_of_linux("blue"));
+        assert!(told("xcp", &[], None).starts_with("path.queue: the kernel cannot apply xcp"));
+    }
+
+    #[test]
+    fn words_are_those_of_tc() {
+        let bytes = |n| Some(Limit::Bytes(Bytes::new(n)));
+        assert_eq!(told("fifo", &[], bytes(50_000)), "bfifo limit 50000");
+        assert_eq!(told("fifo", &[], Some(Limit::Packets(9))), "pfifo limit 9");
+        assert_eq!(told("codel", &[], bytes(15_140)), "codel limit 10");
+        let set = [
+            ("target", Value::Span(Span::ms(1))),
+            ("ecn", Value::Bool(false)),
+        ];
+        assert_eq!(
+            told("fq_codel", &set, None),
+            "fq_codel limit 10240 target 1000us noecn"
+        );
+        let set = [
+            ("bandwidth", Value::Rate(Rate::mbit(10))),
+            ("diffserv", Value::Word("besteffort".into())),
+        ];
+        assert_eq!(
+            told("cake", &set, None),
+            "cake bandwidth 10000000bit besteffort"
+        );
+        assert_eq!(
+            told("red", &[], None),
+            "red limit 1000000 avpkt 1000 bandwidth 20000000bit"
+        );
+        assert!(told("cake", &[], bytes(1)).starts_with("path.buffer: cake of Linux"));
+        let set = [("gentle", Value::Bool(true))];
+        assert!(told("red", &set, None).starts_with("path.queue.gentle: red of Linux"));
+    }
 }
