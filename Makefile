@@ -68,6 +68,10 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	$(INSTALL) python/locked/requirements-docs.txt
 	touch $@
 
+KERNEL ?= 6.12
+kernel: setup ## Build Linux KERNEL [default: 6.12] for the engine linux, unless the cache has it
+	$(BIN)/narrows kernel build $(KERNEL) --quiet
+
 docs: $(VENV)/.docs ## Build the documentation site in target/site; fails if a link or an anchor has no target
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
 
@@ -246,4 +250,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

@@ -50,7 +50,14 @@ pub struct Choice {
     pub params: Params,
 }
 
+/// The beginning of the name of a congestion control that only a kernel has.
+pub const OF_KERNEL: &str = "kernel:";
+
 impl Choice {
+    /// The name in the kernel of a congestion control that only a kernel has (`kernel:NAME`).
+    pub fn of_kernel(&self) -> Option<&str> {
+        self.kind.strip_prefix(OF_KERNEL)
+    }
     /// `kind` with these parameters, and the defaults of its table for all others. It is for code
     /// that builds a scenario without the parser; nothing is checked.
     pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {

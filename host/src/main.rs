@@ -4,7 +4,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{Span, parse_span};
 use narrows_host::arguments::{Argument, Arguments};
-use narrows_host::emulator::{Machine, doctor, guest, preflight, shell_command};
+use narrows_host::emulator::{Machine, Queues, doctor, guest, preflight, shell_command};
 use narrows_host::sys::machine::power_off;
 use narrows_host::sys::{self, kernel, process};
 use narrows_host::terminal::json;
@@ -43,6 +43,8 @@ Options of run:
   --verdicts N            list the first N packets that are dropped, marked or lost
                           [default: 0]
   --plugin FILE           load the queue disciplines of a shared library; may be repeated
+  --queues NAME           queue disciplines of a virtual machine: kernel or narrows
+                          [default: kernel]
   --built                 allow the scenario to name files outside its folder: for scenarios that a
                           program built
   --stream                for programs: print lines of progress, then the run and its samples
@@ -72,6 +74,7 @@ struct Asked {
     stream: bool,
     tied: bool,
     built: bool,
+    queues: Queues,
 }
 
 fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
@@ -100,6 +103,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--tied" => asked.tied = true,
             "--built" => asked.built = true,
             "--name" => asked.name = Some(args.value()?),
+            "--queues" => asked.queues = Queues::named(&args.value()?)?,
             "--record" => asked.record = Some(args.value()?.into()),
             "--plugin" => asked.plugins.push(args.value()?.into()),
             "--seed" => asked.seed = Some(number(&option, &args.value()?)?),
@@ -177,7 +181,7 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
         verdicts: asked.verdicts,
         ..usual
     };
-    preflight::check_scenario(&scenario, &registry, &options)?;
+    preflight::check_scenario(machine, &scenario, &registry, &options)?;
     preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
         if plugins::failure().is_err() {
@@ -455,7 +459,7 @@ fn tied_command(args: &[String]) -> ExitCode {
     answer(Err(HostError::Missing(format!("{program}: {error}"))))
 }
 
-/// The first process of a virtual machine: a run, then the end of the machine.
+/// The first process of a virtual machine: a run or a shell, then the end of the machine.
 fn guest_command(args: &[String]) -> ExitCode {
     // The kernel appends an option of its own (`console=tty0`).
     let [folder, ..] = args else {
@@ -463,11 +467,21 @@ fn guest_command(args: &[String]) -> ExitCode {
             "guest: write the folder of the run".into(),
         )));
     };
-    let done = guest::enter(folder).and_then(|(arguments, mut console)| {
-        let asked = asked(arguments.into_iter()).map_err(HostError::Unlike)?;
-        run(&asked, Machine::Virtual, &mut console)
+    let inside = args.get(1).is_some_and(|word| word == "inside");
+    let done = guest::enter(folder, inside).and_then(|(arguments, mut console)| {
+        let mut arguments = arguments.into_iter();
+        if arguments.next().as_deref() == Some(guest::SHELL) {
+            let toml = std::fs::read_to_string(Path::new(folder).join("scenario"));
+            let toml = toml.map_err(HostError::failed("the scenario"))?;
+            return shell_command::run_in_machine(arguments, toml, &mut console);
+        }
+        let asked = asked(arguments).map_err(HostError::Unlike)?;
+        run(&asked, Machine::Virtual(asked.queues), &mut console).map(|()| 0)
     });
-    let code = code_of(done);
+    let code = match done {
+        Ok(code) => code,
+        Err(error) => code_of(Err(error)),
+    };
     if std::process::id() != 1 {
         return ExitCode::from(code);
     }

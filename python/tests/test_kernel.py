@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,10 @@ RANDOM = (
     "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n"
     "\treturn getrandom(buf, len, flags);\n}\n\nvoid other(void)\n{\n}\n"
 )
+TUN = (
+    "int tun_net_xmit(void)\n{\n\ttxq_trans_cond_update(queue);\n}\n"
+    "void *tun_do_read(void)\n{\n\tif (!ptr) {\n\t\t/* Read frames from ring */\n\t}\n}\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +61,8 @@ def archive(tmp_path: Path) -> Path:
     (tree / "Makefile").write_text(MAKEFILE, encoding="utf-8")
     (tree / "arch/um/Kconfig").write_text(KCONFIG, encoding="utf-8")
     (tree / "arch/um/os-Linux/util.c").write_text(RANDOM, encoding="utf-8")
+    (tree / "drivers/net").mkdir(parents=True)
+    (tree / "drivers/net/tun.c").write_text(TUN, encoding="utf-8")
     (tree / "answer").write_text("717\n", encoding="utf-8")
     packed = tmp_path / "linux-6.12.9.tar"
     with tarfile.open(packed, "w") as to:
@@ -97,7 +104,7 @@ def test_the_configuration_has_each_option_once_and_reports_absent_ones() -> Non
 
 
 def test_changes_apply_once_or_not_at_all() -> None:
-    hz, random = options.CHANGES
+    hz, random, closes, opens = options.CHANGES
     assert hz.apply(KCONFIG) == KCONFIG.replace("default 100\n", "default 1000\n")
     changed = random.apply(RANDOM)
     assert changed is not None
@@ -106,6 +113,10 @@ def test_changes_apply_once_or_not_at_all() -> None:
     assert changed.endswith("void other(void)\n{\n}\n")
     assert random.apply("int main;") is None
     assert random.apply(RANDOM + RANDOM) is None
+    gate = closes.apply(TUN)
+    assert gate is not None
+    assert "netif_tx_stop_queue(queue);\n\ttxq_trans_cond_update(queue);\n" in gate
+    assert opens.apply(gate) is not None
 
 
 def test_a_key_depends_on_source_patches_and_their_order() -> None:
@@ -376,12 +387,13 @@ def scenario(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize("busy", ["while :; do :; done", "sh -c 'while :; do :; done'"])
 def test_a_machine_without_progress_of_virtual_time_is_ended(
-    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
     monkeypatch.setattr(machine, "STALLED_S", 0.2)
     monkeypatch.setattr(machine, "_LOOK_S", 0.05)
-    become(kernel, "echo progress 0.1 2; while :; do :; done")
+    become(kernel, f"echo progress 0.1 2; {busy}")
     with pytest.raises(EngineError, match=r"virtual time did not advance for 0 s of processor"):
         nw.run(scenario(temporary), engine="linux")
 
@@ -403,13 +415,65 @@ def test_a_run_has_the_arguments_and_the_seed_of_the_scenario(
     become(kernel, f"cp $folder/arguments {keep}/; echo $NARROWS_SEED > {keep}/seed; exit 1")
     with pytest.raises(EngineError):
         nw.run(scenario(temporary), engine="linux", sample_interval="off", verdicts=3)
-    words = (keep / "arguments").read_text(encoding="utf-8").splitlines()
-    assert words[:3] == ["-", "--name", str(temporary / "tiny.toml")]
+    words = (keep / "arguments").read_text(encoding="utf-8").split("\0")
+    assert words[:4] == ["run", "-", "--name", str(temporary / "tiny.toml")]
     assert words[-2:] == ["--sample-interval", "off"]
     assert (keep / "seed").read_text(encoding="utf-8") == "7\n"
     with pytest.raises(EngineError):
         nw.run(scenario(temporary), engine="linux", seed=12)
     assert (keep / "seed").read_text(encoding="utf-8") == "12\n"
+
+
+SHELL = """\
+cat $folder/arguments > $folder/record; cat $folder/stdin > $folder/stdout
+echo late >> $folder/stderr; echo 7 > $folder/code"""
+
+
+def test_a_shell_has_the_streams_the_files_and_the_exit_code_of_its_program(
+    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become(kernel, SHELL)
+    record = temporary / "packets"
+    words = ["shell", scenario(temporary), "--engine", "linux", "--record", record, "--", "cat"]
+    done = CliRunner().invoke(main, [str(word) for word in words], input="typed\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (7, "typed\n", "late\n")
+    given = record.read_text(encoding="utf-8").split("\0")
+    assert given[:2] == ["shell", "--name"]
+    assert given[-2:] == ["--", "cat"]
+    monkeypatch.setattr(machine, "STALLED_S", 0.2)
+    monkeypatch.setattr(machine, "_LOOK_S", 0.05)
+    become(kernel, "while :; do :; done")
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == 2
+    assert "because cat does not sleep" in done.stderr
+    assert {file.name for file in temporary.iterdir()} == {"tiny.toml", "packets"}
+
+
+def test_options_of_the_machine_need_the_engine(temporary: Path) -> None:
+    file = str(scenario(temporary))
+    for words in (["--kernel", "6.12"], ["--queues", "kernel"]):
+        for command in (["run", file], ["shell", file]):
+            done = CliRunner().invoke(main, [*command, *words])
+            assert done.exit_code == 2
+            assert "requires --engine linux" in done.stderr
+    done = CliRunner().invoke(main, ["shell", file, "--engine", "linux"])
+    assert (done.exit_code, "the program is missing" in done.stderr) == (2, True)
+
+
+def test_the_wheel_contains_no_part_of_linux() -> None:
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parents[2] / "target")
+    wheels = list((target / "wheels").glob("narrows-*.whl"))
+    if not wheels:
+        pytest.skip("no wheel is built: run make setup")
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        contents = {name: wheel.read(name) for name in wheel.namelist()}
+    programs = {name for name, data in contents.items() if data.startswith(b"\x7fELF")}
+    assert {Path(name).name for name in programs} == {"narrows-host", "_core.abi3.so"}
+    sources = {".c", ".h", ".S", ".patch", ".xz", ".deb", ".ko"}
+    assert not [name for name in contents if Path(name).suffix in sources]
+    licence = b"SPDX-License-Identifier: " + b"GPL"
+    assert not [name for name, data in contents.items() if licence in data]
+    assert not [name for name in programs if b"Linux version %s" in contents[name]]
 
 
 def test_a_user_who_may_not_trace_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,5 +496,5 @@ def test_a_user_who_may_not_trace_is_told(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_option_kernel_requires_the_engine() -> None:
     done = CliRunner().invoke(main, ["run", "x.toml", "--kernel", "6.12"])
     assert (done.exit_code, "--engine linux" in done.output) == (2, True)
-    with pytest.raises(NarrowsError, match="takes no kernel"):
+    with pytest.raises(NarrowsError, match="requires the engine"):
         nw.run("x.toml", engine="live", kernel="6.12")

@@ -1,6 +1,7 @@
 //! Errors and limits of a run.
 
 use narrows_core::engine::{Options, TooShort, UnknownQueue, check_rows};
+use narrows_core::param::OF_KERNEL;
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::units::Span;
 use std::fmt;
@@ -47,6 +48,11 @@ pub enum SimError {
 impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            SimError::UnknownCc(name) if name.starts_with(OF_KERNEL) => write!(
+                f,
+                "{name}: only a kernel has this congestion control; write --engine linux or \
+                 --engine live"
+            ),
             SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
             SimError::UnknownQueue(name) => UnknownQueue(name.clone()).fmt(f),
             SimError::UnknownWorkload(name) => write!(f, "no workload is called \"{name}\""),

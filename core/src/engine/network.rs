@@ -5,7 +5,8 @@ use crate::net::path::{self, Path};
 use crate::net::wifi::{Route, Setup, Usage, Wifi};
 use crate::net::{Network as _, NetworkObserver, Port};
 use crate::packet::Packet;
-use crate::queue::Backlog;
+use crate::param::Choice;
+use crate::queue::{Backlog, QueueContext, QueueDiscipline};
 use crate::registry::Registry;
 use crate::scenario::Scenario;
 use crate::units::Time;
@@ -29,6 +30,10 @@ pub struct Stations<P> {
     count: usize,
 }
 
+/// Creates a queue discipline, or fails.
+pub type MakeQueue<'a, P, E> =
+    dyn FnMut(&Choice, &QueueContext) -> Result<Box<dyn QueueDiscipline<P>>, E> + 'a;
+
 /// Error: the registry has no queue discipline of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownQueue(pub String);
@@ -47,6 +52,19 @@ impl<P: Packet + Send + 'static> Network<P> {
         registry: &Registry<P>,
         station: Route<P>,
     ) -> Result<(Network<P>, Vec<QueueMeter>), UnknownQueue> {
+        let mut make = |choice: &Choice, context: &QueueContext| {
+            let made = registry.make_queue(choice, context);
+            made.ok_or_else(|| UnknownQueue(choice.kind.clone()))
+        };
+        Network::with_queues(scenario, registry, station, &mut make)
+    }
+    /// As above; `make` creates the queue disciplines of a path.
+    pub fn with_queues<E: From<UnknownQueue>>(
+        scenario: &Scenario,
+        registry: &Registry<P>,
+        station: Route<P>,
+        make: &mut MakeQueue<'_, P, E>,
+    ) -> Result<(Network<P>, Vec<QueueMeter>), E> {
         let warmup = Time::ZERO + scenario.warmup;
         let (seed, hz) = (scenario.seed, scenario.host.hz);
         if let Some(wifi) = &scenario.wifi {
@@ -68,12 +86,10 @@ impl<P: Packet + Send + 'static> Network<P> {
         let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
         let hops = path::queue_contexts(spec, seed, hz);
         for ((hop, context), name) in hops.iter().zip(path::hop_names(spec)) {
-            let kind = &hop.queue.kind;
-            let discipline = registry.make_queue(&hop.queue, context);
-            let discipline = discipline.ok_or_else(|| UnknownQueue(kind.clone()))?;
+            let discipline = make(&hop.queue, context)?;
             meters.push(QueueMeter::new(
                 name,
-                kind.clone(),
+                hop.queue.kind.clone(),
                 discipline.classes(),
                 warmup,
             ));
@@ -106,6 +122,12 @@ impl<P: Packet> Network<P> {
         match self {
             Network::Wired(path) => path.next_wakeup(),
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
+        }
+    }
+    /// Reads the next wake-ups of a path's queue disciplines again.
+    pub fn rouse(&mut self, now: Time) {
+        if let Network::Wired(path) = self {
+            path.rouse(now);
         }
     }
     /// Handles everything that is due at `now`.

@@ -172,6 +172,8 @@ pub struct Hop<P> {
     classful: bool,
     /// Whether the discipline ever requests a wake-up.
     wakes: bool,
+    /// Whether every event must be handled at its own time.
+    timely: bool,
     /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
 }
@@ -190,6 +192,7 @@ impl<P: Packet> Hop<P> {
             server_due: Time::MAX,
             classful: !queue.classes().is_empty(),
             wakes: queue.wakes(),
+            timely: queue.timely(),
             peeks: false,
             queue,
             server: Server::new(spec),
@@ -233,7 +236,17 @@ impl<P: Packet> Hop<P> {
     /// Returns the time of its next event that no other event implies.
     #[inline]
     pub fn wakeup(&self) -> Time {
-        self.queue_due
+        if self.timely {
+            self.due()
+        } else {
+            self.queue_due
+        }
+    }
+
+    /// Reads the next wake-up of the discipline again, which something else than a packet has
+    /// changed.
+    pub fn rouse(&mut self, now: Time) {
+        self.rearm(now);
     }
 
     /// Handles its own events up to `now`.

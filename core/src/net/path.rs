@@ -246,6 +246,14 @@ impl<P: Packet> Path<P> {
         }
     }
 
+    /// Reads the next wake-ups of all disciplines again.
+    pub fn rouse(&mut self, now: Time) {
+        for way in [&mut self.forward, &mut self.reverse] {
+            way.hops.iter_mut().for_each(|hop| hop.rouse(now));
+            way.note();
+        }
+    }
+
     /// Number of packets between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.forward.len() + self.reverse.len()

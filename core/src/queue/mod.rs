@@ -106,6 +106,11 @@ pub trait QueueDiscipline<P>: Send {
     fn wakes(&self) -> bool {
         true
     }
+    /// Returns whether every call must come at its own time, because the discipline has a clock
+    /// that nobody can turn back. Otherwise a driver may make up for past calls. Called once.
+    fn timely(&self) -> bool {
+        false
+    }
     /// Returns the time at which `on_wakeup` must be called even if no packet arrives or leaves.
     fn next_wakeup(&self) -> Option<Time> {
         None

@@ -16,7 +16,7 @@ use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::cc::Need;
 use crate::packet::Packet;
-use crate::param::{Param, Params, Refusal, no_check};
+use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
 use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
 use crate::units::{Bytes, Span, format_span};
@@ -575,6 +575,20 @@ fn cc_line(known: &Known) -> String {
     )
 }
 
+/// A congestion control that only a kernel has: `"kernel:NAME"`. Linux permits 15 characters.
+fn of_kernel(f: &Field<'_>) -> Option<Choice> {
+    let Value::String(kind) = &f.entry.node.value else {
+        return None;
+    };
+    let name = kind.strip_prefix(OF_KERNEL)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let right = (1..=15).contains(&name.len()) && name.chars().all(fits);
+    right.then(|| Choice {
+        kind: kind.clone(),
+        params: Params::default(),
+    })
+}
+
 /// One `[[flow]]`: the flow, its count, and the id it was given.
 fn flow(
     out: &mut Collector<'_>,
@@ -594,7 +608,7 @@ fn flow(
             let workload = workload.iter().flatten().next();
             workload.and_then(|workload| application::usual(known, workload))
         }
-        Some(f) => out.choice(&f, "congestion control", &known.ccs, &[]),
+        Some(f) => of_kernel(&f).or_else(|| out.choice(&f, "congestion control", &known.ccs, &[])),
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let mut values = out.values(s);

@@ -6,7 +6,7 @@ use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
-use crate::emulator::{Emulator, Machine, Seen};
+use crate::emulator::{Emulator, Machine, Queues, Seen, kernel_queue};
 use crate::error::HostError;
 use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
@@ -17,6 +17,8 @@ use narrows_core::engine::{
 };
 use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter};
 use narrows_core::net::{FAR, NEAR, Port};
+use narrows_core::param::Choice;
+use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
@@ -132,7 +134,7 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     Outgoing {
         number: number as u32,
         id: flow.id.clone(),
-        cc: flow.cc.kind.clone(),
+        cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
         from: SocketAddrV4::new(address(from, false), SENDERS + place),
         to: SocketAddrV4::new(address(to, flow.ecn != EcnEnds::Off), RECEIVERS + place),
         dscp: flow.dscp,
@@ -148,8 +150,20 @@ pub(crate) fn emulator(
     scenario: &Scenario,
     registry: &Registry<Frame>,
     options: &Options,
+    machine: Machine,
 ) -> Result<Emulator, HostError> {
-    let (network, meters) = Network::new(scenario, registry, Box::new(Frame::station))?;
+    let mut signals = Vec::new();
+    let (network, meters) = match machine {
+        Machine::Virtual(Queues::Kernel) => {
+            let mut make = |choice: &Choice, context: &QueueContext| {
+                let (queue, signal) = kernel_queue::create(choice, registry, context)?;
+                signals.extend(signal);
+                Ok::<_, HostError>(queue)
+            };
+            Network::with_queues(scenario, registry, Box::new(Frame::station), &mut make)?
+        }
+        _ => Network::new(scenario, registry, Box::new(Frame::station))?,
+    };
     let delays = scenario.flows.iter().map(|flow| {
         let (forward, reverse) = access_delays(scenario, flow);
         (endpoints(flow).1, forward, reverse)
@@ -158,7 +172,12 @@ pub(crate) fn emulator(
         flows: (RECEIVERS, scenario.flows.len() as u16),
         probes: (ECHOES, scenario.probes.len() as u16),
     };
-    Ok(Emulator::new(scenario, options, network, meters).flows(ports, delays))
+    let mut emulator = Emulator::new(scenario, options, network, meters).flows(ports, delays);
+    emulator.signals(signals);
+    if matches!(machine, Machine::Virtual(_)) {
+        emulator.exact();
+    }
+    Ok(emulator)
 }
 
 /// Runs `scenario` with the TCP of this kernel and writes every packet to the file `record`, if
@@ -173,11 +192,8 @@ pub fn run(
     record: Option<&FilePath>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<(Run, Result<(), HostError>), HostError> {
-    preflight::check_scenario(scenario, registry, options)?;
-    let mut emulator = emulator(scenario, registry, options)?;
-    if machine == Machine::Virtual {
-        emulator.exact();
-    }
+    preflight::check_scenario(machine, scenario, registry, options)?;
+    let mut emulator = emulator(scenario, registry, options, machine)?;
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
     let spaces: Result<Vec<Space>, HostError> = ports

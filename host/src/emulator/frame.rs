@@ -242,6 +242,10 @@ impl Frame {
     pub fn to_port(&self) -> Option<Port> {
         self.whole.packet()[19].checked_sub(1)
     }
+    /// A hash of the addresses, protocol and ports of its flow.
+    pub fn identity(&self) -> u64 {
+        self.whole.identity
+    }
     /// Whether it is a TCP segment and has headers of TCP.
     pub fn is_tcp(&self) -> bool {
         self.whole.tcp

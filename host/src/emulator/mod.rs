@@ -35,20 +35,24 @@ pub mod doctor;
 pub mod engine;
 pub mod frame;
 pub mod guest;
+pub mod kernel_queue;
 pub mod packets;
 pub mod preflight;
 pub mod probe;
 pub mod self_check;
 pub mod shell;
 pub mod shell_command;
+pub mod tc_words;
 pub mod traffic;
 
 use self::frame::{Frame, HEAD, Ports};
+use crate::emulator::kernel_queue::Signal;
 use crate::emulator::packets::{Observer, Packets};
 use crate::emulator::preflight::metric_interval;
 use crate::emulator::self_check::Lateness;
 use crate::sys;
 use crate::sys::clock::Clock;
+use crate::sys::gate::wait_which;
 use narrows_core::engine::{Network, Options, Recorder};
 use narrows_core::metrics::{LevelMeter, QueueMeter, QueueMetrics, Samples};
 use narrows_core::net::access::AccessLinks;
@@ -59,6 +63,7 @@ use narrows_core::units::{Rate, Span, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest rate at which every packet has its own wake-up.
@@ -69,6 +74,8 @@ pub const TICK: Span = Span::us(100);
 const TURN: usize = 64;
 /// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
+/// The same in virtual time, in which a longer wait takes no time.
+const LONGEST_VIRTUAL: Span = Span::s(10);
 /// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
 
@@ -83,13 +90,34 @@ pub struct Farther {
     pub reverse: Option<u32>,
 }
 
+/// The queue disciplines of a path.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Queues {
+    /// Those of the kernel.
+    #[default]
+    Kernel,
+    /// Those of the core.
+    Core,
+}
+
+impl Queues {
+    /// Those of a name of `--queues`.
+    pub fn named(name: &str) -> Result<Queues, String> {
+        match name {
+            "kernel" => Ok(Queues::Kernel),
+            "narrows" => Ok(Queues::Core),
+            _ => Err(format!("--queues {name}: unknown; write kernel or narrows")),
+        }
+    }
+}
+
 /// The machine of a run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Machine {
     /// This host, with its clock.
     Host,
     /// A virtual machine in virtual time: processing takes no time.
-    Virtual,
+    Virtual(Queues),
 }
 
 impl Machine {
@@ -97,7 +125,7 @@ impl Machine {
     pub fn engine(self) -> &'static str {
         match self {
             Machine::Host => "live",
-            Machine::Virtual => "linux",
+            Machine::Virtual(_) => "linux",
         }
     }
 }
@@ -121,6 +149,9 @@ pub struct Emulator {
     observer: Observer,
     ports: Ports,
     manner: Manner,
+    /// The queue disciplines of the kernel.
+    signals: Vec<Arc<Signal>>,
+    longest: Span,
     end: Time,
     interval: Option<Span>,
     rate: Rate,
@@ -174,6 +205,8 @@ impl Emulator {
             farther: Vec::new(),
             observer: Observer::new(scenario, queues, options, Packets::default()),
             ports: Ports::default(),
+            signals: Vec::new(),
+            longest: LONGEST,
             manner: Manner {
                 tick: (!exact).then_some(TICK),
                 // All packets of an aggregate are due at the same time.
@@ -203,6 +236,10 @@ impl Emulator {
         }
         self
     }
+    /// Sets the signals of the queue disciplines of the kernel.
+    pub fn signals(&mut self, signals: Vec<Arc<Signal>>) {
+        self.signals = signals;
+    }
     /// Writes every packet to a capture.
     pub fn record(&mut self, recorder: Recorder) {
         self.observer.recorder = Some(Box::new(recorder));
@@ -221,6 +258,7 @@ impl Emulator {
     }
     /// Forwards every packet at its own time, as is possible in virtual time at any rate.
     pub fn exact(&mut self) {
+        self.longest = LONGEST_VIRTUAL;
         self.manner.tick = None;
         self.manner.join = matches!(self.network, Network::Wifi(_));
     }
@@ -304,17 +342,43 @@ impl Passage<'_> {
         if next <= now {
             return Ok(());
         }
-        let until = next.min(now + LONGEST);
+        let until = next.min(now + self.e.longest);
         match self.e.manner.tick {
             Some(tick) if self.e.network.waits() => {
                 let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
                 self.clock.sleep_until(at);
                 self.lateness.woke(at, self.clock.now());
             }
-            _ => {
+            _ if self.e.signals.is_empty() => {
                 sys::wait_readable(&self.fds, until.since(now).as_ns())?;
                 self.lateness.woke(until, self.clock.now());
             }
+            _ => {
+                self.wait_for_queues(until.since(now).as_ns())?;
+                self.lateness.woke(until, self.clock.now());
+            }
+        }
+        Ok(())
+    }
+    /// Waits for packets of the hosts and for those that leave a queue discipline of the kernel.
+    fn wait_for_queues(&mut self, timeout: u64) -> io::Result<()> {
+        let (mut fds, mut awaited) = (self.fds.clone(), Vec::new());
+        for signal in &self.e.signals {
+            if let Some(fd) = signal.awaited() {
+                fds.push(fd);
+                awaited.push(Arc::clone(signal));
+            }
+        }
+        let readable = wait_which(&fds, timeout)?;
+        let mut left = false;
+        for (signal, readable) in awaited.iter().zip(&readable[self.fds.len()..]) {
+            if *readable {
+                signal.arrived();
+                left = true;
+            }
+        }
+        if left {
+            self.e.network.rouse(self.clock.now());
         }
         Ok(())
     }

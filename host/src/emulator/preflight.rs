@@ -2,6 +2,7 @@
 //! supports every setting of the scenario.
 
 use crate::emulator::frame::Frame;
+use crate::emulator::{Machine, Queues, kernel_queue};
 use crate::error::HostError;
 use crate::netns::{Space, SpaceSpec};
 use crate::sys;
@@ -34,29 +35,33 @@ pub fn metric_interval(end: Time) -> Span {
 
 /// Checks that the kernel supports every setting of a scenario.
 pub fn check_scenario(
+    machine: Machine,
     scenario: &Scenario,
     registry: &Registry<Frame>,
     options: &Options,
 ) -> Result<(), HostError> {
     let unlike = |text: String| Err(HostError::Unlike(text));
     let host = &scenario.host;
+    let engine = machine.engine();
+    if machine == Machine::Virtual(Queues::Kernel) {
+        kernel_queue::check(scenario, registry)?;
+    }
     if let Some(wifi) = scenario
         .wifi
         .as_ref()
         .filter(|wifi| wifi.stations.len() > MOST_STATIONS)
     {
         return unlike(format!(
-            "wifi: {} stations, but a live run supports at most {MOST_STATIONS}; remove some, or \
-             write --engine sim",
+            "wifi: {} stations, but the engine {engine} supports at most {MOST_STATIONS}; remove \
+             some, or write --engine sim",
             wifi.stations.len()
         ));
     }
     if host.nic.is_some() {
-        return unlike(
-            "host.nic: the live engine does not emulate a NIC rate; remove nic, or write --engine \
-             sim"
-            .into(),
-        );
+        return unlike(format!(
+            "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \
+             --engine sim"
+        ));
     }
     if host.clock != Clock::Us {
         return unlike(
@@ -64,26 +69,24 @@ pub fn check_scenario(
         );
     }
     if scenario.path.nat {
-        return unlike(
-            "path.nat: the live engine does not support address translation; remove nat, or write \
-             --engine sim"
-                .into(),
-        );
+        return unlike(format!(
+            "path.nat: the engine {engine} does not support address translation; remove nat, or \
+             write --engine sim"
+        ));
     }
     if scenario.flows.iter().any(|flow| flow.host > 0)
         || scenario.probes.iter().any(|probe| probe.host > 0)
     {
-        return unlike(
-            "flow.host: the live engine has one host at the far end; remove host, or write \
+        return unlike(format!(
+            "flow.host: the engine {engine} has one host at the far end; remove host, or write \
              --engine sim"
-                .into(),
-        );
+        ));
     }
     for flow in &scenario.flows {
         if let Some(workload) = &flow.workload {
             return unlike(format!(
-                "flow {}: the live engine does not support workloads ({}); remove workload, or \
-                 write --engine sim",
+                "flow {}: the engine {engine} does not support workloads ({}); remove workload, \
+                 or write --engine sim",
                 flow.id, workload.kind
             ));
         }
@@ -126,7 +129,8 @@ pub fn check_scenario(
     }
     if scenario.flows.len() > MOST_FLOWS || scenario.probes.len() > MOST_PROBES {
         return unlike(format!(
-            "a live run supports at most {MOST_FLOWS} flows and {MOST_PROBES} probes; remove some"
+            "the engine {engine} supports at most {MOST_FLOWS} flows and {MOST_PROBES} probes; \
+             remove some"
         ));
     }
     Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)

@@ -8,11 +8,11 @@
 //! is therefore at the receiving port of the core's path ([`FAR`](narrows_core::net::FAR)), and the
 //! host `far` at its sending port.
 
-use crate::emulator::Emulator;
 use crate::emulator::engine;
 use crate::emulator::frame::Frame;
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::Writes;
+use crate::emulator::{Emulator, Machine};
 use crate::error::HostError;
 use crate::netns::{Space, overflow};
 use crate::sys;
@@ -41,6 +41,8 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
+/// The same in virtual time: the interval between two reports of the time.
+const LOOK_VIRTUAL: Duration = Duration::from_secs(1);
 /// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
 
@@ -145,6 +147,8 @@ fn listening() -> usize {
 struct Running<'scope> {
     pid: u32,
     thread: thread::ScopedJoinHandle<'scope, (u8, u64)>,
+    /// Disconnected when the thread ends.
+    ended: mpsc::Receiver<()>,
 }
 
 impl Running<'_> {
@@ -177,7 +181,10 @@ fn start<'scope>(
     beside: bool,
 ) -> Result<Running<'scope>, HostError> {
     let (tell, told) = mpsc::channel();
+    let (alive, ended) = mpsc::channel();
     let thread = scope.spawn(move || {
+        // Dropped at the end of the thread.
+        let _alive: mpsc::Sender<()> = alive;
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
             process::new_hosts_file(&hosts_file(|port| engine::address(port, false)))
@@ -207,7 +214,7 @@ fn start<'scope>(
         (code, overflow())
     });
     match told.recv() {
-        Ok(Ok(pid)) => Ok(Running { pid, thread }),
+        Ok(Ok(pid)) => Ok(Running { pid, thread, ended }),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(HostError::Failed(
             "a thread",
@@ -221,11 +228,13 @@ fn start<'scope>(
 /// [`gain_privilege`](crate::emulator::preflight::gain_privilege) and [`process::listen`] must have
 /// been called.
 pub fn run(
+    machine: Machine,
     scenario: &Scenario,
     registry: &Registry<Frame>,
     front: &Program,
     beside: &[Program],
     record: Option<&Path>,
+    progress: &mut dyn FnMut(Time),
 ) -> Result<Seen, HostError> {
     for program in beside.iter().chain([front]) {
         if !process::found(&program.words[0]) {
@@ -245,7 +254,7 @@ pub fn run(
         sample_interval: None,
         ..Options::default()
     };
-    let mut emulator = engine::emulator(&scenario, registry, &options)?;
+    let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
     let spaces = [
         Space::new(&engine::space(&scenario, End::Near.host()))?,
@@ -253,6 +262,7 @@ pub fn run(
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);
+    let mut lasted = Span::ZERO;
     let (passed, ended) = thread::scope(|scope| {
         let passing = {
             let (emulator, stop) = (&mut emulator, &stop);
@@ -260,8 +270,10 @@ pub fn run(
             let devices = [End::Far, End::Near].map(|end| &spaces[usize::from(end.host())].device);
             scope.spawn(move || emulator.pass(&devices, clock, stop))
         };
-        let ended = programs(scope, &spaces, front, beside, &passing);
+        let mut look = Look::new(machine, clock, progress);
+        let ended = programs(scope, &spaces, front, beside, &passing, &mut look);
         stop.store(true, Ordering::Relaxed);
+        lasted = clock.now().since(Time::ZERO);
         (passing.join(), ended)
     });
     let recorded = engine::end_record(&mut emulator, writer);
@@ -275,11 +287,37 @@ pub fn run(
     let (mut passed, error) = passed.map_err(failed)?;
     // Observations until the error are kept.
     passed.lateness.ended = error.map(|error| error.to_string());
-    let lasted = clock.now().since(Time::ZERO);
     Ok(Seen {
         recorded,
         ..told(&scenario, &emulator, passed, code, dropped, lasted)
     })
+}
+
+/// The pauses between two checks for the end of the front program.
+struct Look<'a> {
+    interval: Duration,
+    clock: Clock,
+    progress: &'a mut dyn FnMut(Time),
+}
+
+impl<'a> Look<'a> {
+    fn new(machine: Machine, clock: Clock, progress: &'a mut dyn FnMut(Time)) -> Look<'a> {
+        let interval = match machine {
+            Machine::Host => LOOK,
+            Machine::Virtual(_) => LOOK_VIRTUAL,
+        };
+        Look {
+            interval,
+            clock,
+            progress,
+        }
+    }
+    /// Waits for the end of a program, at most for the interval; false at its end.
+    fn wait(&mut self, ended: &mpsc::Receiver<()>) -> bool {
+        let waits = ended.recv_timeout(self.interval) == Err(mpsc::RecvTimeoutError::Timeout);
+        (self.progress)(self.clock.now());
+        waits
+    }
 }
 
 /// Runs all programs: exit code, and packets that the devices dropped.
@@ -289,6 +327,7 @@ fn programs<'scope, T>(
     front: &Program,
     beside: &[Program],
     passing: &thread::ScopedJoinHandle<'scope, T>,
+    look: &mut Look<'_>,
 ) -> Result<(u8, u64), HostError> {
     let space = |program: &Program| &spaces[usize::from(program.at.host())];
     let mut others = Vec::new();
@@ -313,7 +352,9 @@ fn programs<'scope, T>(
             if asked.is_some_and(|at: Instant| at.elapsed() > 4 * GRACE) {
                 break;
             }
-            thread::sleep(LOOK);
+            if !look.wait(&running.ended) {
+                break;
+            }
         }
         running.end()
     });

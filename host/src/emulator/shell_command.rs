@@ -1,14 +1,15 @@
 //! `narrows-host shell`, which `narrows shell` executes: its options and its exit code.
 
 use crate::arguments::{Argument, Arguments};
-use crate::emulator::preflight;
 use crate::emulator::shell::{self, End, Program};
+use crate::emulator::{Machine, Queues, kernel_queue, preflight};
 use crate::sys::process;
 use crate::untrusted_input::{MOST_TRACE_BYTES, lies_inside, read_text};
 use crate::{Frame, HostError};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::value::{Entry, Node, Table, Value};
 use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::units::Time;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -27,6 +28,7 @@ narrows-host shell --toml TEXT [options] [-- COMMAND...]
   --near COMMAND  run COMMAND on the host near too, by sh; may be repeated
   --record FILE   write every packet to a capture (pcapng)
   --json FILE     write the observations to FILE
+  --queues NAME   queue disciplines of a virtual machine: kernel or narrows [default: kernel]
   --quiet         do not print the observations on stderr
 ";
 
@@ -40,6 +42,7 @@ struct Asked {
     json: Option<String>,
     record: Option<String>,
     quiet: bool,
+    queues: Queues,
     command: Vec<String>,
 }
 
@@ -87,6 +90,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--far" => asked.beside.push(by_sh(End::Far, &value)),
             "--near" => asked.beside.push(by_sh(End::Near, &value)),
             "--record" => asked.record = Some(value),
+            "--queues" => asked.queues = Queues::named(&value)?,
             _ => asked.json = Some(value),
         }
     }
@@ -122,6 +126,25 @@ fn fill(tree: &mut Tree) {
 /// Runs the subcommand; returns the exit code of the program.
 pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let asked = asked(args).map_err(HostError::Unlike)?;
+    run_on(Machine::Host, asked, &mut |_| ())
+}
+
+/// Runs the subcommand with the scenario `toml` in a virtual machine. The lines `progress` of the console contain the time.
+pub fn run_in_machine(
+    args: impl Iterator<Item = String>,
+    toml: String,
+    console: &mut dyn Write,
+) -> Result<u8, HostError> {
+    let mut asked = asked(args).map_err(HostError::Unlike)?;
+    asked.toml = toml;
+    let machine = Machine::Virtual(asked.queues);
+    run_on(machine, asked, &mut |now| {
+        // The host notices a closed console itself.
+        let _ = writeln!(console, "progress {:.3} 0", now.as_s()).and_then(|()| console.flush());
+    })
+}
+
+fn run_on(machine: Machine, asked: Asked, progress: &mut dyn FnMut(Time)) -> Result<u8, HostError> {
     let name = asked.name.as_deref().unwrap_or("scenario");
     let registry = Registry::<Frame>::standard();
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
@@ -143,6 +166,9 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         }
         None => None,
     };
+    if machine == Machine::Virtual(Queues::Kernel) {
+        kernel_queue::check(&scenario, &registry)?;
+    }
     process::listen();
     preflight::gain_privilege()?;
     let front = Program {
@@ -150,11 +176,13 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         words: asked.command,
     };
     let seen = shell::run(
+        machine,
         &scenario,
         &registry,
         &front,
         &asked.beside,
         asked.record.as_deref().map(Path::new),
+        progress,
     )?;
     if !asked.quiet {
         crate::terminal::say(seen.to_text());

@@ -24,9 +24,8 @@ fn request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Creates a TUN device called `name`, whose packets begin with a header of offloads
-/// (`virtio_net_hdr`). With `super_packets` it also accepts packets to be segmented (TSO).
-pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
+/// Creates a device of /dev/net/tun called `name` with these flags.
+pub(super) fn open(name: &str, flags: c_int) -> io::Result<OwnedFd> {
     let path = c"/dev/net/tun";
     // SAFETY: the path is a C string with static lifetime.
     let fd = owned(unsafe {
@@ -36,10 +35,16 @@ pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
         )
     })?;
     let mut request = request(name);
-    request.ifr_ifru.ifru_flags =
-        (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
+    Ok(fd)
+}
+
+/// Creates a TUN device called `name`, whose packets begin with a header of offloads
+/// (`virtio_net_hdr`). With `super_packets` it also accepts packets to be segmented (TSO).
+pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
+    let fd = open(name, libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR)?;
     let size: c_int = VNET_HEADER as c_int;
     // SAFETY: TUNSETVNETHDRSZ reads one `int`, which outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) })?;

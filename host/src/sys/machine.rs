@@ -24,6 +24,19 @@ pub fn mount(kind: &str, place: &str, data: &str) -> io::Result<()> {
     .map(drop)
 }
 
+/// Makes the file system mounted at `place` the root of this process, and detaches the former one.
+pub fn become_root(place: &str) -> io::Result<()> {
+    std::env::set_current_dir(place)?;
+    // SAFETY: both paths are C strings with static lifetime. The former root is mounted over the
+    // new one, where the second call detaches it (pivot_root(2), section Notes).
+    unsafe {
+        let here = c".".as_ptr();
+        check(libc::syscall(libc::SYS_pivot_root, here, here) as i32)?;
+        check(libc::umount2(here, libc::MNT_DETACH))?;
+    }
+    std::env::set_current_dir("/")
+}
+
 /// Makes `file` the standard stream `stream`: 0 for input, 1 for output, 2 for errors.
 pub fn become_stream(file: &File, stream: i32) -> io::Result<()> {
     // SAFETY: both are descriptors; the standard library does not close those of the standard

@@ -5,6 +5,7 @@
 //! | [`time`], [`clock`] | the kernel's clocks; the clock of a run |
 //! | [`files`], [`io`], [`poll`] | files below an open directory; reads and writes; readiness |
 //! | [`namespaces`], [`device`] | network and user namespaces; devices of a namespace |
+//! | [`gate`] | a device whose queue discipline releases packets on request |
 //! | [`process`], [`signals`], [`user`] | processes and their namespaces; requests to stop; user IDs |
 //! | [`schedule`] | scheduling classes, niceness, processors, memory locks |
 //! | [`socket`], [`mod@tcp`], [`datagram`] | options of sockets; TCP connections; batches of datagrams |
@@ -22,6 +23,7 @@ pub mod control;
 pub mod datagram;
 pub mod device;
 pub mod files;
+pub mod gate;
 pub mod io;
 pub mod kernel;
 pub mod machine;

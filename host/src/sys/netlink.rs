@@ -18,6 +18,18 @@ const FEATURE_ECN: u32 = 1;
 const ROOT: u32 = u32::MAX;
 const HANDLE: u32 = 1 << 16;
 
+/// Length of the fixed part of a message about a queue discipline (`tcmsg`), bytes.
+const FIXED: usize = 20;
+
+/// The fixed part of a message about the root queue discipline of a device.
+fn root(index: u32) -> [u8; FIXED] {
+    let mut fixed = [0; FIXED];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    fixed[8..12].copy_from_slice(&HANDLE.to_ne_bytes());
+    fixed[12..16].copy_from_slice(&ROOT.to_ne_bytes());
+    fixed
+}
+
 /// Settings of a device.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Link {
@@ -136,14 +148,32 @@ impl Netlink {
     }
     /// Sets the queue discipline of a device.
     pub fn queue(&mut self, index: u32, kind: &str) -> io::Result<()> {
-        let (index, handle, root) = (
-            index.to_ne_bytes(),
-            HANDLE.to_ne_bytes(),
-            ROOT.to_ne_bytes(),
-        );
-        let fixed: [&[u8]; 5] = [&[0; 4], &index, &handle, &root, &[0; 4]];
         let name = [kind.as_bytes(), &[0]].concat();
-        self.ask(Message::new(libc::RTM_NEWQDISC, &fixed).attribute(libc::TCA_KIND, &name))
+        let message = Message::new(libc::RTM_NEWQDISC, &[&root(index)]);
+        self.ask(message.attribute(libc::TCA_KIND, &name))
+    }
+    /// Sets the queue discipline of a device, with its options.
+    pub fn queue_with(&mut self, index: u32, kind: &str, options: &Message) -> io::Result<()> {
+        let name = [kind.as_bytes(), &[0]].concat();
+        let message = Message::new(libc::RTM_NEWQDISC, &[&root(index)])
+            .attribute(libc::TCA_KIND, &name)
+            .attribute(libc::TCA_OPTIONS, options.body());
+        self.ask(message)
+    }
+    /// The number of packets in the root queue discipline of a device.
+    pub fn backlog(&mut self, index: u32) -> io::Result<u32> {
+        /// `gnet_stats_queue` within `TCA_STATS2`; its first field is `qlen`.
+        const QUEUE: u16 = 3;
+        let message = Message::new(libc::RTM_GETQDISC, &[&root(index)]);
+        // Without the flag, only listeners of the group receive the answer.
+        let told = self.one_with(message, libc::NLM_F_ECHO)?;
+        let found = attributes(told.get(FIXED..).unwrap_or_default());
+        let stats = attribute(&found, libc::TCA_STATS2).map(attributes);
+        let queue = stats.as_deref().and_then(|stats| attribute(stats, QUEUE));
+        let length = queue.and_then(<[u8]>::first_chunk);
+        length
+            .map(|bytes| u32::from_ne_bytes(*bytes))
+            .ok_or_else(cut_short)
     }
     /// Adds an address to a device.
     pub fn address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
@@ -215,7 +245,10 @@ impl Netlink {
     }
     /// Requests one object: the body of the answer.
     pub fn one(&mut self, message: Message) -> io::Result<Vec<u8>> {
-        self.send(message, 0)?;
+        self.one_with(message, 0)
+    }
+    fn one_with(&mut self, message: Message, flags: i32) -> io::Result<Vec<u8>> {
+        self.send(message, flags)?;
         let mut answer = [0; 4096];
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
         let body = answer[..n].get(HEADER..).ok_or_else(cut_short)?;

@@ -45,21 +45,23 @@ plot_option = option(
 )
 
 
+kernel_option = option(
+    "--kernel",
+    group="Simulation",
+    metavar="NAME",
+    show_default="the newest built kernel",
+    help="Kernel of --engine linux; narrows kernel list prints the names",
+)
+
+
 def engine_option(what: str = "Engine of all runs") -> Callable[[F], F]:
     """Declares `--engine` and `--kernel`; `check_kernel` checks both."""
 
     def declare(function: F) -> F:
-        kernel = option(
-            "--kernel",
-            group="Simulation",
-            metavar="NAME",
-            show_default="the newest built kernel",
-            help="Kernel of --engine linux; narrows kernel list prints the names",
-        )
         engine = option(
             "--engine", group="Simulation", type=click.Choice(ENGINES), default="sim", help=what
         )
-        return engine(kernel(function))
+        return engine(kernel_option(function))
 
     return declare
 
@@ -281,6 +283,22 @@ plugin_option = option(
 
 _PATH = {"rate": "RATE", "rtt": "TIME", "buffer": "BUFFER", "queue": "QDISC", "loss": "PERCENT"}
 """The keys of a path that are options, and their metavars."""
+
+
+queues_option = option(
+    "--queues",
+    group="Simulation",
+    type=click.Choice(["kernel", "narrows"]),
+    show_default="kernel",
+    help="Queue disciplines of --engine linux: those of its kernel, or those of narrows",
+)
+
+
+def need_linux(engine: str, **options: str | None) -> None:
+    """Refuses the options of the engine `linux` with another engine."""
+    for name, value in options.items():
+        if value is not None and engine != "linux":
+            raise click.BadParameter("this option requires --engine linux", param_hint=f"--{name}")
 
 
 def path_option(key: str, what: str, **attributes: Any) -> Callable[[F], F]:  # noqa: ANN401

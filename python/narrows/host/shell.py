@@ -7,13 +7,20 @@ own business.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from narrows._behind import Behind, program
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, files_option, path_option
+from narrows.cli.options import (
+    SEED,
+    files_option,
+    kernel_option,
+    need_linux,
+    path_option,
+    queues_option,
+)
 from narrows.errors import EngineError, NarrowsError, named_by
 from narrows.host.live import become
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
@@ -56,6 +63,15 @@ class _Shell(Behind):
 )
 @path_option("loss", "Random loss in each direction, before the queue")
 @option("--seed", group="Path", metavar="N", type=SEED, help="Seed of all random numbers")
+@option(
+    "--engine",
+    group="Simulation",
+    type=click.Choice(["live", "linux"]),
+    default="live",
+    help="live uses this host; linux runs a built kernel in virtual time",
+)
+@kernel_option
+@queues_option
 @files_option
 @option(
     "--at",
@@ -98,6 +114,9 @@ class _Shell(Behind):
 @option("--quiet", group="Output", is_flag=True, help="Print no summary")
 def shell(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
+    engine: str,
+    kernel: str | None,
+    queues: str | None,
     at: str,
     far: tuple[str, ...],
     near: tuple[str, ...],
@@ -116,21 +135,32 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
     if not sys.platform.startswith("linux"):
         raise EngineError("a shell needs Linux: its network namespaces")
-    words = ["shell", "--toml", text, "--name", name, "--at", at]
+    need_linux(engine, kernel=kernel, queues=queues)
+    words = ["--name", name, "--at", at]
     for start, values in (("--far", far), ("--near", near)):
         for value in values:
             words += [start, value]
     if seed is not None:
         words += ["--seed", str(seed)]
-    if record is not None:
-        words += ["--record", record]
-    if json_file is not None:
-        words += ["--json", json_file]
+    given = {"--record": record, "--json": json_file}
+    outputs = {option: value for option, value in given.items() if value is not None}
     if quiet:
         words.append("--quiet")
-    if words_behind := program():
-        words += ["--", *words_behind]
-    become(*words)
+    behind = ["--", *words_behind] if (words_behind := program()) else []
+    if engine == "linux":
+        if not behind:
+            raise NarrowsError("--engine linux: the program is missing; write -- iperf3 -c far")
+        words += ["--queues", queues or "kernel"]
+        _in_machine(words + behind, text, name, kernel=kernel, seed=seed, outputs=outputs)
+    options = [word for pair in outputs.items() for word in pair]
+    become("shell", "--toml", text, *words, *options, *behind)
+
+
+def _in_machine(words: list[str], toml: str, name: str, **how: Any) -> NoReturn:  # noqa: ANN401
+    """Runs the programs in a virtual machine, and exits with the code of the front program."""
+    from narrows.kernel import machine  # noqa: PLC0415 - most shells need no kernel
+
+    click.get_current_context().exit(machine.shell(words, toml, name, **how))
 
 
 def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:

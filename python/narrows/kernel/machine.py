@@ -2,11 +2,11 @@
 
 The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. Its
 clock advances from event to event, and processing takes no virtual time. Its first process is
-`narrows-host guest`, which runs the scenario as `narrows-host run` does on a host
+`narrows-host guest`, which runs a scenario or a shell as `narrows-host` does on a host
 (host/src/emulator/guest.rs describes the folder that both share).
 
-The machine reads the file system of this host and can write to the folder of the run only. Progress
-arrives on its console. All its processes end with this one.
+The machine reads the file system of this host and can write to the folder of the run only. Programs
+of a shell have an overlay. Progress arrives on its console. All its processes end with this one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -49,6 +50,7 @@ _MOST_LINE_BYTES = 1 << 16
 _MOST_CODE_BYTES = 16
 
 _LOOK_S = 0.5
+_FOLLOW_S = 0.05
 _SECCOMP = (6, 16)
 """Since this release, the kernel needs no ptrace: it stops its programs with seccomp."""
 
@@ -71,21 +73,20 @@ def run(
     progress: Progress | None,
     plugins: Sequence[str] = (),
     built: bool = False,
+    queues: str = "kernel",
 ) -> tuple[_core.Run, store.Kernel]:
     """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
-    any file. `plugins` are shared libraries with queue disciplines.
+    any file. `plugins` are shared libraries with queue disciplines. `queues` are the queue
+    disciplines of the `kernel` or those of `narrows`.
 
     Raises:
         EngineError: If the kernel is not built, or the run fails.
     """
-    if not sys.platform.startswith("linux"):
-        raise EngineError("--engine linux: the kernel is a program for Linux; write --engine sim")
-    found = store.find(kernel)
+    found = _ready(kernel)
     _core.check_toml(toml, name, built=built)
-    if tuple(map(int, found.release.split(".")[:2])) < _SECCOMP:
-        check_ptrace()
     place = str(Path(name).resolve()) if not built else name
-    words = ["-", "--name", place, "--stream", "--verdicts", str(verdicts)]
+    words = ["run", "-", "--name", place, "--stream", "--verdicts", str(verdicts)]
+    words += ["--queues", queues]
     for plugin in plugins:
         words += ["--plugin", plugin]
     if built:
@@ -97,16 +98,112 @@ def run(
     with _folder() as folder:
         if record is not None:
             words += ["--record", str(folder / "record")]
-        if any("\n" in word for word in words):
-            raise EngineError(f"{name!r}: the name of the scenario contains a line break")
         try:
-            (folder / "arguments").write_text("\n".join(words), encoding="utf-8")
-            (folder / "stdin").write_text(toml, encoding="utf-8")
-            (folder / "init").symlink_to(HOST)
+            _write(folder, words, toml.encode())
             said = _boot(found, folder, _seed(toml, name, seed), progress)
             return _result(folder, said, record), found
         except OSError as error:
             raise EngineError(f"{folder}: {reason(error)}") from error
+
+
+def shell(
+    words: list[str],
+    toml: str,
+    name: str,
+    *,
+    kernel: str | None,
+    seed: int | None,
+    outputs: dict[str, str],
+) -> int:
+    """Runs programs over the path of a scenario: those of `words`, the arguments of `narrows-host
+    shell`. Returns the exit code. `outputs` are files that the options of `words` name.
+
+    Standard input is read to its end before the start, unless it is a terminal. The standard
+    streams of the programs are those of this process.
+
+    Raises:
+        EngineError: If the kernel is not built, or the machine fails.
+    """
+    found = _ready(kernel)
+    given = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    with _folder() as folder:
+        try:
+            inside = {option: folder / option.strip("-") for option in outputs}
+            options = [word for option, file in inside.items() for word in (option, str(file))]
+            cut = words.index("--") if "--" in words else len(words)
+            _write(folder, ["shell", *words[:cut], *options, *words[cut:]], given)
+            (folder / "scenario").write_text(toml, encoding="utf-8")
+            environment = "\0".join(f"{key}={value}" for key, value in os.environ.items())
+            (folder / "environment").write_bytes(os.fsencode(environment))
+            (folder / "directory").write_bytes(os.fsencode(Path.cwd()))
+            with _following(folder):
+                said = _boot(found, folder, _seed(toml, name, seed), None, programs(words))
+            code = _code(folder, said)
+            for option, file in outputs.items():
+                if inside[option].exists():
+                    _copy(inside[option], Path(file))
+        except OSError as error:
+            raise EngineError(f"{folder}: {reason(error)}") from error
+        return code
+
+
+def programs(words: list[str]) -> list[str]:
+    """The programs of a shell, for messages.
+
+    >>> programs(["shell", "--far", "iperf3 -s", "--", "iperf3", "-c", "far"])
+    ['iperf3 -c far', 'iperf3 -s']
+    """
+    cut = words.index("--") if "--" in words else len(words)
+    front = [" ".join(words[cut + 1 :])] if cut + 1 < len(words) else []
+    pairs = pairwise(words[:cut])
+    return front + [value for option, value in pairs if option in {"--far", "--near"}]
+
+
+def _ready(kernel: str | None) -> store.Kernel:
+    """The kernel of a name, if this user can run it."""
+    if not sys.platform.startswith("linux"):
+        raise EngineError("--engine linux: the kernel is a program for Linux; write --engine sim")
+    found = store.find(kernel)
+    if tuple(map(int, found.release.split(".")[:2])) < _SECCOMP:
+        check_ptrace()
+    return found
+
+
+def _write(folder: Path, words: list[str], given: bytes) -> None:
+    """Writes the input of a machine."""
+    (folder / "arguments").write_text("\0".join(words), encoding="utf-8")
+    (folder / "stdin").write_bytes(given)
+    (folder / "init").symlink_to(HOST)
+
+
+@contextmanager
+def _following(folder: Path) -> Iterator[None]:
+    """Copies the output of a machine to the streams of this process while it is written."""
+    ended = threading.Event()
+    streams = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
+    done = dict.fromkeys(streams, 0)
+
+    def copy() -> None:
+        for name, stream in streams.items():
+            with suppress(OSError), (folder / name).open("rb") as file:
+                file.seek(done[name])
+                while chunk := file.read(1 << 16):
+                    done[name] += len(chunk)
+                    stream.write(chunk)
+                stream.flush()
+
+    def follow() -> None:
+        while not ended.wait(_FOLLOW_S):
+            copy()
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        copy()
 
 
 def _seed(toml: str, name: str, seed: int | None) -> int:
@@ -200,8 +297,16 @@ def command(kernel: Path, folder: Path) -> list[str]:
     ]
 
 
-def _boot(kernel: store.Kernel, folder: Path, seed: int, progress: Progress | None) -> list[str]:
-    """Runs the machine until it switches itself off; returns the last lines of its console."""
+def _boot(
+    kernel: store.Kernel,
+    folder: Path,
+    seed: int,
+    progress: Progress | None,
+    running: Sequence[str] = (),
+) -> list[str]:
+    """Runs the machine until it switches itself off; returns the last lines of its console.
+    `running` are the programs that an error names.
+    """
     place = _memory_folder()
     free = _free(place)
     if free < MEMORY // 4:
@@ -236,9 +341,10 @@ def _boot(kernel: store.Kernel, folder: Path, seed: int, progress: Progress | No
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
     if stalled.is_set():
+        busy = " or ".join(running) or "a process in the machine"
         raise EngineError(
             f"--engine linux: virtual time did not advance for {STALLED_S:.0f} s of processor "
-            "time; a process in the machine does not sleep"
+            f"time, because {busy} does not sleep; write a pause into its loop"
         )
     return lines
 
@@ -246,16 +352,16 @@ def _boot(kernel: store.Kernel, folder: Path, seed: int, progress: Progress | No
 class Watchdog(threading.Thread):
     """Ends the machine if virtual time does not advance while it uses processor time."""
 
-    def __init__(self, process: int, stalled: threading.Event) -> None:
-        """For the process group of this number."""
+    def __init__(self, session: int, stalled: threading.Event) -> None:
+        """For the session and process group of this number."""
         super().__init__(daemon=True)
-        self._process, self._stalled = process, stalled
+        self._session, self._stalled = session, stalled
         self._ended = threading.Event()
-        self._last = 0.0
+        self._advanced = threading.Event()
 
     def advanced(self) -> None:
         """Virtual time has advanced."""
-        self._last = processor_time(self._process)
+        self._advanced.set()
 
     def end(self) -> None:
         """Ends the watch."""
@@ -263,22 +369,33 @@ class Watchdog(threading.Thread):
 
     def run(self) -> None:
         """Compares processor times."""
+        last = 0.0
         while not self._ended.wait(_LOOK_S):
-            if processor_time(self._process) - self._last > STALLED_S:
+            now = processor_time(self._session)
+            if self._advanced.is_set():
+                self._advanced.clear()
+                last = now
+            elif now - last > STALLED_S:
                 self._stalled.set()
                 with suppress(ProcessLookupError):
-                    os.killpg(self._process, signal.SIGKILL)
+                    os.killpg(self._session, signal.SIGKILL)
                 return
 
 
-def processor_time(process: int) -> float:
-    """Processor time of a process, in s; 0 after its end."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-        fields = text.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
+def processor_time(session: int) -> float:
+    """Processor time of all processes of a session, in s; a kernel before 6.16 executes its
+    programs in processes of their own.
+    """
+    ticks = 0
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal():
+            continue
+        with suppress(OSError, ValueError, IndexError):
+            text = (process / "stat").read_text(encoding="utf-8", errors="replace")
+            fields = text.rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _listen(
@@ -296,16 +413,34 @@ def _listen(
                 lines[:] = [*lines[-_KEPT_LINES:], line]
 
 
+def _code(folder: Path, console: list[str]) -> int:
+    """The exit code in the folder.
+
+    Raises:
+        EngineError: If there is none, because the machine ended early.
+    """
+    try:
+        return int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
+    except (OSError, ValueError) as error:
+        raise EngineError(ended(console)) from error
+
+
+def _copy(captured: Path, to: Path) -> None:
+    """Copies a file that the machine wrote."""
+    with (
+        untrusted_input.opened(captured, MOST_RECORD_BYTES) as source,
+        to.open("wb") as copy,
+    ):
+        shutil.copyfileobj(source, copy, 1 << 20)
+
+
 def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
     """The run in the folder.
 
     Raises:
         EngineError: If there is none, with the reason.
     """
-    try:
-        code = int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
-    except (OSError, ValueError) as error:
-        raise EngineError(ended(console)) from error
+    code = _code(folder, console)
     words = untrusted_input.head(folder / "stderr", _MOST_LINE_BYTES)
     said = words.decode(errors="replace").strip()
     result = untrusted_input.read(folder / "stdout", untrusted_input.MOST_DATA_BYTES)
@@ -322,11 +457,7 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
         wrong = said.removeprefix(f"--record {folder / 'record'}: ")
     elif record is not None:
         try:
-            with (
-                untrusted_input.opened(folder / "record", MOST_RECORD_BYTES) as captured,
-                Path(record).open("wb") as to,
-            ):
-                shutil.copyfileobj(captured, to, 1 << 20)
+            _copy(folder / "record", Path(record))
         except OSError as error:
             wrong = reason(error)
     return _core.run_elsewhere(document.decode(), samples, wrong)

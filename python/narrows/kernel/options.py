@@ -1,14 +1,16 @@
-"""The configuration of the kernel, and the two changes that narrows makes to its source.
+"""The configuration of the kernel, and the changes that narrows makes to its source.
 
 The configuration starts from `make allnoconfig`, so that everything without an entry here is off.
 It has no modules and no drivers of devices, which makes the build short. `REQUIRED` options must be
 in effect after the configuration; `OPTIONAL` ones exist in some releases only.
 
-The changes concern the machine, not the network:
+The changes concern the machine and the TUN driver, not the network:
 
 - The tick rate of `ARCH=um` has no prompt; it becomes `HZ`, the default of scenarios.
 - Random numbers of the machine come from the host. They become a stream of a seed, so that initial
   sequence numbers and hash seeds are the same in each run.
+- A TUN device with the flag `IFF_ONE_QUEUE` accepts one packet per read. The emulator is then the
+  network card behind a queue discipline (host/src/sys/gate.rs).
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ LOCALVERSION = "-narrows"
 
 _SYSTEM = """
 64BIT EXPERT PRINTK BUG UML_TIME_TRAVEL_SUPPORT HIGH_RES_TIMERS NO_HZ_IDLE PREEMPT_VOLUNTARY
-BINFMT_ELF BINFMT_SCRIPT POSIX_TIMERS FUTEX EPOLL SIGNALFD TIMERFD EVENTFD SHMEM AIO IO_URING
-ADVISE_SYSCALLS MEMBARRIER MULTIUSER FILE_LOCKING FHANDLE SYSVIPC POSIX_MQUEUE INOTIFY_USER
-SYSFS PROC_FS SYSCTL TMPFS DEVTMPFS HOSTFS OVERLAY_FS UNIX98_PTYS CGROUPS NAMESPACES UTS_NS
-IPC_NS USER_NS PID_NS NET_NS SECCOMP SECCOMP_FILTER BPF_SYSCALL STDERR_CONSOLE NULL_CHAN IKCONFIG
+BINFMT_ELF BINFMT_SCRIPT POSIX_TIMERS FUTEX EPOLL SIGNALFD TIMERFD EVENTFD SHMEM ADVISE_SYSCALLS
+MEMBARRIER MULTIUSER FILE_LOCKING SYSVIPC INOTIFY_USER SYSFS PROC_FS SYSCTL TMPFS TMPFS_XATTR
+DEVTMPFS HOSTFS OVERLAY_FS UNIX98_PTYS NAMESPACES UTS_NS IPC_NS USER_NS PID_NS NET_NS
+STDERR_CONSOLE NULL_CHAN
 """
 _NETWORK = """
-NET PACKET PACKET_DIAG UNIX UNIX_DIAG INET IP_ADVANCED_ROUTER IP_MULTIPLE_TABLES SYN_COOKIES
-INET_DIAG INET_TCP_DIAG INET_UDP_DIAG IPV6 NETDEVICES NET_CORE DUMMY IFB TUN VETH BRIDGE
+NET PACKET UNIX INET IP_ADVANCED_ROUTER IP_MULTIPLE_TABLES SYN_COOKIES INET_DIAG INET_TCP_DIAG
+NETDEVICES NET_CORE DUMMY IFB TUN VETH
 """
 _CCS = """
 BIC CUBIC WESTWOOD HTCP HSTCP HYBLA VEGAS NV SCALABLE LP VENO YEAH ILLINOIS DCTCP CDG BBR
@@ -41,8 +43,7 @@ HTB HFSC PRIO MULTIQ RED SFB SFQ TBF ETF GRED NETEM DRR SKBPRIO CHOKE QFQ CODEL 
 HHF PIE FQ_PIE INGRESS ETS
 """
 _CLASSIFIERS = """
-CLS_BASIC CLS_FLOW CLS_FLOWER CLS_FW CLS_U32 CLS_MATCHALL CLS_BPF CLS_ACT ACT_POLICE ACT_GACT
-ACT_MIRRED ACT_BPF EMATCH
+CLS_BASIC CLS_FLOW CLS_FW CLS_U32 CLS_MATCHALL CLS_ACT ACT_POLICE ACT_GACT ACT_MIRRED
 """
 
 
@@ -66,7 +67,11 @@ REQUIRED: tuple[str, ...] = (
 )
 """Options that must be in effect."""
 
-OPTIONAL: tuple[str, ...] = ("CONFIG_PROC_SYSCTL=y", "CONFIG_NET_SCH_DUALPI2=y")
+OPTIONAL: tuple[str, ...] = (
+    "CONFIG_PROC_SYSCTL=y",
+    "CONFIG_NET_SCH_DUALPI2=y",
+    "CONFIG_INIT_STACK_NONE=y",
+)
 """Options that some releases do not have."""
 
 
@@ -133,6 +138,19 @@ _RANDOM = r"""\1
 """
 """SplitMix64 (Steele, Lea and Flood 2014), one byte of each number."""
 
+_GATE_CLOSES = r"""	if (tun->flags & IFF_ONE_QUEUE)
+		netif_tx_stop_queue(queue);
+\g<0>"""
+"""After each packet, a device with `IFF_ONE_QUEUE`, which has no other effect, is stopped."""
+
+_GATE_OPENS = r"""		if ((tun->flags & IFF_ONE_QUEUE) && ptr_ring_empty(&tfile->tx_ring)) {
+			local_bh_disable();
+			netif_tx_wake_queue(netdev_get_tx_queue(tun->dev, 0));
+			local_bh_enable();
+		}
+\g<0>"""
+"""A read from it requests the next packet of the queue discipline."""
+
 CHANGES: tuple[Change, ...] = (
     Change(
         "arch/um/Kconfig",
@@ -145,6 +163,18 @@ CHANGES: tuple[Change, ...] = (
         r"(ssize_t os_getrandom\([^)]*\)\s*\{)[^}]*\}\n",
         _RANDOM,
         "random numbers from the seed",
+    ),
+    Change(
+        "drivers/net/tun.c",
+        r"\ttxq_trans_cond_update\(queue\);\n",
+        _GATE_CLOSES,
+        "the end of a transmission",
+    ),
+    Change(
+        "drivers/net/tun.c",
+        r"\t\t/\* Read frames from ring \*/\n",
+        _GATE_OPENS,
+        "the request for a packet",
     ),
 )
 """The changes of narrows to the source."""

@@ -20,8 +20,10 @@ from narrows.cli.options import (
     files_option,
     json_option,
     latex_option,
+    need_linux,
     plot_option,
     plugin_option,
+    queues_option,
     quiet_option,
     report_option,
     seed_option,
@@ -35,7 +37,7 @@ from narrows.render.plot import about, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.run import tables_of
 from narrows.render.terminal import console, echo
-from narrows.runs.run import Engine, Run
+from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
 from narrows.storage import output, untrusted_input
@@ -68,6 +70,7 @@ _VERDICTS = 20_000
     "sim is the simulator; live sends real packets with this host's TCP; linux runs a real Linux "
     "kernel, built by narrows kernel build, on a simulated clock"
 )
+@queues_option
 @seed_option
 @seeds_option("Run N seeds and print means with 95 % confidence intervals")
 @option(
@@ -108,6 +111,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,
     kernel: str | None,
+    queues: str | None,
     seed: int | None,
     seeds: int | None,
     as_json: bool,
@@ -128,6 +132,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     workloads, links, policers and impairments of the path.
     """
     check_kernel(engine, kernel)
+    need_linux(engine, queues=queues)
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     if seeds is not None:
@@ -149,6 +154,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 seed=seed,
                 engine=cast("Engine", engine),
                 kernel=kernel,
+                queues=cast("Queues | None", queues),
                 **samples_for(sample_interval, plot, page, out, states=states),
                 record=record,
                 progress=bar,

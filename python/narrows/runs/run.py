@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from narrows.runs.scenario import Scenario
 
 Engine = Literal["sim", "live", "linux"]
+Queues = Literal["kernel", "narrows"]
 """The engine of a run: the simulator, this machine's TCP over real packets, or the TCP of a built
 kernel in virtual time.
 """
@@ -336,6 +337,7 @@ def run(
     seed: int | None = None,
     engine: Engine = "sim",
     kernel: str | None = None,
+    queues: Queues | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
     states: bool = False,
@@ -349,6 +351,8 @@ def run(
         seed: The seed; that of the scenario by default.
         engine: The engine of the run.
         kernel: The kernel of the engine `linux`, such as `"6.12"`; the newest built one by default.
+        queues: The queue disciplines of the engine `linux`: those of the `"kernel"`, the default,
+            or those of `"narrows"`.
         sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"`
             takes none, `"pictures"` some hundred for a run of any length.
         verdicts: Maximum number of dropped, marked or lost packets that are recorded individually,
@@ -377,7 +381,11 @@ def run(
         "progress": progress,
     }
     if engine == "linux":
-        how["kernel"] = kernel
+        how |= {"kernel": kernel, "queues": queues or "kernel"}
+    elif queues is not None:
+        raise EngineError(
+            f"queues {queues}: the engine `{engine}` has those of narrows; write the engine `linux`"
+        )
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
     return _recorded(

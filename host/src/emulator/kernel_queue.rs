@@ -1,0 +1,357 @@
+//! Queue disciplines of the kernel behind the links of the emulator, in virtual time.
+//!
+//! ```text
+//!   hop ── enqueue ──▶ packet socket ──▶ queue discipline ──▶ device ──▶ dequeue ──▶ link
+//! ```
+//!
+//! Each discipline has a network namespace and a [`Gate`]. The device requests a frame from its
+//! discipline when the link of the hop is free, and at no other time. The discipline therefore sees the instants
+//! that it would see in front of a network card of this rate. Propagation, loss, policers and
+//! varying rates are those of the core.
+//!
+//! The source address of a frame contains its number, so that the emulator knows which packet has
+//! left. A discipline keeps the order of a flow. Packets of a flow that precede one that has left
+//! were therefore dropped. If the discipline is empty, all others were.
+//!
+//! **Reasons of drops.** A packet that is rejected on arrival met a full queue if the backlog is at
+//! the limit of the discipline. All other drops count as those of the control law.
+
+use crate::emulator::frame::{Frame, HEAD, VNET};
+use crate::emulator::tc_words::{self, Words};
+use crate::error::HostError;
+use crate::netns::in_new_network;
+use crate::sys;
+use crate::sys::gate::Gate;
+use crate::sys::netlink::{Link, Netlink};
+use narrows_core::engine::UnknownQueue;
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::param::Choice;
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
+use narrows_core::units::Time;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Name of the device.
+const DEVICE: &str = "q0";
+/// Length of an Ethernet header, bytes.
+const ETHERNET: usize = 14;
+/// The destination of all frames: a local address.
+const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// MTU, bytes.
+const MTU: u32 = 1500;
+/// `TC_PRIO_BULK`, `TC_PRIO_INTERACTIVE` and `TC_PRIO_INTERACTIVE_BULK`.
+const BULK: i32 = 2;
+const INTERACTIVE: i32 = 6;
+const INTERACTIVE_BULK: i32 = 4;
+
+/// The state of a discipline that the emulator needs for its waits.
+#[derive(Debug)]
+pub struct Signal {
+    fd: RawFd,
+    /// The link is free, and the discipline had no packet that could leave.
+    awaits: AtomicBool,
+    /// A packet has left since.
+    arrived: AtomicBool,
+}
+
+impl Signal {
+    /// The descriptor that becomes readable when a packet leaves, if one is awaited.
+    pub fn awaited(&self) -> Option<RawFd> {
+        self.awaits.load(Ordering::Relaxed).then_some(self.fd)
+    }
+    /// The descriptor was readable.
+    pub fn arrived(&self) {
+        self.arrived.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A discipline of the kernel.
+pub struct KernelQueue {
+    gate: Gate,
+    netlink: Netlink,
+    index: u32,
+    signal: Arc<Signal>,
+    limit: Option<Limit>,
+    /// Frames inside, from the number `first` on.
+    frames: VecDeque<Option<Frame>>,
+    first: u64,
+    /// The numbers of the frames inside, by flow.
+    flows: HashMap<u64, VecDeque<u64>>,
+    backlog: Backlog,
+    buffer: Vec<u8>,
+}
+
+/// Checks that the kernel has every discipline of a path.
+pub fn check(scenario: &Scenario, registry: &Registry<Frame>) -> Result<(), HostError> {
+    if scenario.wifi.is_some() {
+        return Err(HostError::Unlike(
+            "wifi: user-mode Linux has no radio medium; write --queues narrows for the model of \
+             narrows, or --engine sim"
+                .into(),
+        ));
+    }
+    if scenario.path.offload {
+        return Err(HostError::Unlike(
+            "path.offload: queue disciplines of the kernel receive single packets; remove \
+             offload, or write --queues narrows"
+                .into(),
+        ));
+    }
+    let (seed, hz) = (scenario.seed, scenario.host.hz);
+    for (hop, context) in narrows_core::net::path::queue_contexts(&scenario.path, seed, hz) {
+        if tc_words::is_of_linux(&hop.queue.kind) {
+            words(&hop.queue, registry, &context)?;
+        }
+    }
+    Ok(())
+}
+
+fn words(
+    choice: &Choice,
+    registry: &Registry<Frame>,
+    context: &QueueContext,
+) -> Result<Words, HostError> {
+    let kind = registry.queue(&choice.kind);
+    let kind = kind.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
+    tc_words::words(choice, kind.params, context)
+}
+
+/// A discipline, and its signal if it is one of the kernel.
+type Made = (Box<dyn QueueDiscipline<Frame>>, Option<Arc<Signal>>);
+
+/// Creates a discipline in a network namespace of its own. That of a plugin is the plugin's.
+pub fn create(
+    choice: &Choice,
+    registry: &Registry<Frame>,
+    context: &QueueContext,
+) -> Result<Made, HostError> {
+    if !tc_words::is_of_linux(&choice.kind) {
+        let made = registry.make_queue(choice, context);
+        let made = made.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
+        return Ok((made, None));
+    }
+    let words = words(choice, registry, context)?;
+    let queue = in_new_network(move || KernelQueue::new(&words))?;
+    let signal = Arc::clone(&queue.signal);
+    Ok((Box::new(queue), Some(signal)))
+}
+
+/// Runs tc in this thread's namespace.
+fn tc(words: &[&str]) -> Result<(), HostError> {
+    let done = Command::new("tc").args(words).stdin(Stdio::null()).output();
+    let done = done.map_err(|e| {
+        HostError::Missing(format!(
+            "tc: {e}; it sets queue disciplines: install iproute2, or write --queues narrows"
+        ))
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(HostError::Unlike(format!(
+        "tc {}: {}; change path.queue, or write --queues narrows",
+        words.join(" "),
+        said.lines().next().unwrap_or("it failed").trim()
+    )))
+}
+
+/// The priority that the kernel gives to a forwarded packet with this field (`ip_tos2prio`).
+fn priority(tos: u8) -> i32 {
+    match tos >> 3 & 3 {
+        0 => 0,
+        1 => BULK,
+        2 => INTERACTIVE,
+        _ => INTERACTIVE_BULK,
+    }
+}
+
+impl KernelQueue {
+    fn new(words: &Words) -> Result<KernelQueue, HostError> {
+        let failed = HostError::failed("the device of a queue discipline");
+        let mut gate = Gate::new(DEVICE).map_err(&failed)?;
+        let index = sys::interface(c"q0").map_err(&failed)?;
+        let mut netlink = Netlink::new().map_err(&failed)?;
+        let link = Link {
+            mtu: Some(MTU),
+            queue: words.device_queue,
+            ..Link::default()
+        };
+        netlink.up(index, &link).map_err(&failed)?;
+        match &words.options {
+            Some(options) => netlink
+                .queue_with(index, &words.kind, options)
+                .map_err(|e| {
+                    HostError::Unlike(format!(
+                        "path.queue: this kernel does not accept {} ({e}); select another \
+                         kernel, such as 7.3, or write --queues narrows",
+                        words.kind
+                    ))
+                })?,
+            None => {
+                let mut all = vec!["qdisc", "replace", "dev", DEVICE, "root", "handle", "1:"];
+                all.push(&words.kind);
+                all.extend(words.words.iter().map(String::as_str));
+                tc(&all)?;
+            }
+        }
+        gate.open(index).map_err(&failed)?;
+        let signal = Arc::new(Signal {
+            fd: gate.fd(),
+            awaits: AtomicBool::new(false),
+            arrived: AtomicBool::new(false),
+        });
+        Ok(KernelQueue {
+            gate,
+            netlink,
+            index,
+            signal,
+            limit: words.limit,
+            frames: VecDeque::new(),
+            first: 0,
+            flows: HashMap::new(),
+            backlog: Backlog::default(),
+            buffer: Vec::new(),
+        })
+    }
+    /// Number of the next frame.
+    fn next(&self) -> u64 {
+        self.first + self.frames.len() as u64
+    }
+    /// Removes a frame by its number.
+    fn take(&mut self, number: u64) -> Option<Frame> {
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let frame = self.frames.get_mut(place)?.take()?;
+        self.backlog.remove(frame.size());
+        while let Some(None) = self.frames.front() {
+            self.frames.pop_front();
+            self.first += 1;
+        }
+        Some(frame)
+    }
+    /// Removes a frame that has left, and those of its flow that were dropped before.
+    fn leave(&mut self, now: Time, number: u64, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
+        let frame = self.take(number)?;
+        let flow = frame.identity();
+        while let Some(earlier) = self.flows.get_mut(&flow).and_then(VecDeque::pop_front) {
+            if earlier == number {
+                break;
+            }
+            if let Some(dropped) = self.take(earlier) {
+                sink.dropped(now, dropped, DropReason::Aqm);
+            }
+        }
+        if self.flows.get(&flow).is_some_and(VecDeque::is_empty) {
+            self.flows.remove(&flow);
+        }
+        Some(frame)
+    }
+    /// Drops all frames, because the discipline has none.
+    fn empty(&mut self, now: Time, sink: &mut dyn Sink<Frame>) {
+        self.first = self.next();
+        for frame in self.frames.drain(..).flatten() {
+            self.backlog.remove(frame.size());
+            sink.dropped(now, frame, DropReason::Aqm);
+        }
+        self.flows.clear();
+    }
+}
+
+impl QueueDiscipline<Frame> for KernelQueue {
+    fn enqueue(&mut self, now: Time, packet: Frame, sink: &mut dyn Sink<Frame>) {
+        let number = self.next();
+        let mut head = [0; HEAD];
+        let range = packet.headers(packet.payload(), &mut head);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&TO);
+        self.buffer.extend_from_slice(&number.to_be_bytes()[2..]);
+        self.buffer
+            .extend_from_slice(&(libc::ETH_P_IP as u16).to_be_bytes());
+        self.buffer.extend_from_slice(&head[VNET..range.end]);
+        self.buffer.extend_from_slice(packet.body(packet.payload()));
+        let priority = priority(self.buffer[ETHERNET + 1]);
+        let sent = self
+            .gate
+            .prioritize(priority)
+            .and_then(|()| self.gate.send(&self.buffer));
+        if matches!(sent, Ok(true)) {
+            self.backlog.add(packet.size());
+            self.flows
+                .entry(packet.identity())
+                .or_default()
+                .push_back(number);
+            self.frames.push_back(Some(packet));
+            return;
+        }
+        let full = self
+            .limit
+            .is_some_and(|limit| !limit.admits(self.backlog, packet.size()));
+        let reason = if full {
+            DropReason::Overflow
+        } else {
+            DropReason::Aqm
+        };
+        sink.dropped(now, packet, reason);
+    }
+    fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
+        let mut head = [0; ETHERNET + 2];
+        loop {
+            let Ok(Some(_)) = self.gate.receive(&mut head) else {
+                self.signal.awaits.store(true, Ordering::Relaxed);
+                if self.backlog.packets > 0 && matches!(self.netlink.backlog(self.index), Ok(0)) {
+                    self.empty(now, sink);
+                }
+                return None;
+            };
+            let mut number = [0; 8];
+            number[2..].copy_from_slice(&head[6..12]);
+            // Frames without a number are those of the kernel itself.
+            let Some(mut frame) = self.leave(now, u64::from_be_bytes(number), sink) else {
+                continue;
+            };
+            self.signal.awaits.store(false, Ordering::Relaxed);
+            let tos = head[ETHERNET + 1];
+            frame.set_dscp(tos >> 2);
+            if tos & 3 == 3 && frame.ecn() != Ecn::Ce {
+                frame.set_ce();
+                sink.marked(now, &frame, DropReason::Aqm);
+            }
+            return Some(frame);
+        }
+    }
+    fn timely(&self) -> bool {
+        true
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        self.signal
+            .arrived
+            .load(Ordering::Relaxed)
+            .then_some(Time::ZERO)
+    }
+    fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<Frame>) {
+        self.signal.arrived.store(false, Ordering::Relaxed);
+        self.signal.awaits.store(false, Ordering::Relaxed);
+    }
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_those_of_forwarded_packets() {
+        assert_eq!(
+            [0x00, 0x02, 0x08, 0x10, 0x18].map(priority),
+            [0, 0, 2, 6, 4]
+        );
+        // Expedited forwarding.
+        assert_eq!(priority(0xb8), INTERACTIVE_BULK);
+    }
+}

@@ -1,0 +1,371 @@
+//! The words of tc for the queue disciplines of scenarios.
+//!
+//! Names of disciplines and parameters are those of tc unless [`TABLE`] has another one. A
+//! parameter with its default is not passed, because the defaults are those of Linux. A setting
+//! that Linux does not have is refused by name.
+//!
+//! A buffer in bytes becomes a limit of as many full frames where the limit of the discipline is in
+//! packets. `dualpi2` is configured without tc, which has it since iproute2 6.17 only.
+//!
+//! Sources: the manual pages of tc (iproute2 6.1); Linux 7.3 `include/uapi/linux/pkt_sched.h`.
+
+use crate::error::HostError;
+use crate::sys::netlink::Message;
+use narrows_core::param::{Choice, Param, Params, Value};
+use narrows_core::queue::{Limit, QueueContext};
+use std::fmt::Write;
+
+/// A full frame, bytes.
+const FRAME: u64 = 1514;
+
+/// The form of a parameter in tc.
+#[derive(Copy, Clone)]
+enum Form {
+    /// A word, and the value behind it.
+    Named(&'static str),
+    /// As above, with a time in whole milliseconds and without unit.
+    Millis(&'static str),
+    /// As above, in per cent.
+    Percent(&'static str),
+    /// The value itself is a word.
+    Word,
+    /// One word for true, another one for false.
+    Switch(&'static str, &'static str),
+}
+
+use Form::{Millis, Named, Percent, Switch, Word};
+
+/// Parameters whose word is not their own name with a value, by discipline; `*` is every one.
+const TABLE: &[(&str, &str, Form)] = &[
+    ("*", "ecn", Switch("ecn", "noecn")),
+    ("*", "bytemode", Switch("bytemode", "nobytemode")),
+    (
+        "*",
+        "dq_rate_estimator",
+        Switch("dq_rate_estimator", "no_dq_rate_estimator"),
+    ),
+    ("*", "harddrop", Switch("harddrop", "")),
+    ("*", "headdrop", Switch("headdrop", "")),
+    ("*", "nodrop", Switch("nodrop", "")),
+    ("*", "adaptive", Switch("adaptive", "")),
+    ("cake", "diffserv", Word),
+    ("cake", "flows", Word),
+    ("cake", "network", Word),
+    ("cake", "line", Word),
+    ("cake", "cells", Word),
+    ("cake", "ack_filter", Word),
+    ("cake", "ingress", Switch("ingress", "egress")),
+    ("cake", "autorate_ingress", Switch("autorate-ingress", "")),
+    ("cake", "ether_vlan", Switch("ether-vlan", "")),
+    ("cake", "wash", Switch("wash", "nowash")),
+    ("cake", "split_gso", Switch("split-gso", "no-split-gso")),
+    ("fq", "pacing", Switch("pacing", "nopacing")),
+    ("fq", "horizon_drop", Switch("horizon_drop", "horizon_cap")),
+    ("fq_pie", "ecn_prob", Percent("ecn_prob")),
+    ("sfb", "rehash", Millis("rehash")),
+    ("sfb", "db", Millis("db")),
+    ("dualpi2", "protection", Named("classic_protection")),
+];
+
+/// Parameters that Linux or tc does not have, and the reason.
+const LACKING: &[(&str, &str, &str)] = &[
+    (
+        "cake",
+        "nat",
+        "the virtual machine has no address translation",
+    ),
+    ("cake", "fwmark", "packets have no marks"),
+    ("red", "gentle", "red of Linux has no gentle mode"),
+    ("fq", "weight_high", "tc before 6.7 cannot set weights"),
+    ("fq", "weight_middle", "tc before 6.7 cannot set weights"),
+    ("fq", "weight_low", "tc before 6.7 cannot set weights"),
+];
+
+/// Disciplines that the kernel cannot apply to the packets of a scenario, and the reason.
+const ABSENT: &[(&str, &str)] = &[
+    ("xcp", "Linux has no such queue discipline"),
+    (
+        "htb",
+        "its classes match flows of the scenario, which tc does not know",
+    ),
+    (
+        "drr",
+        "its classes need filters, which this engine does not set",
+    ),
+];
+
+/// Disciplines of Linux that the kernel applies.
+const PRESENT: &[&str] = &[
+    "cake",
+    "choke",
+    "codel",
+    "dualpi2",
+    "fifo",
+    "fq",
+    "fq_codel",
+    "fq_pie",
+    "hhf",
+    "pfifo_fast",
+    "pie",
+    "red",
+    "sfb",
+    "sfq",
+];
+
+/// Whether the name is that of a discipline of the core. The others are those of plugins.
+pub fn is_of_linux(kind: &str) -> bool {
+    PRESENT.contains(&kind) || ABSENT.iter().any(|(name, _)| *name == kind)
+}
+
+/// The configuration of a queue discipline of the kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    /// Its name in tc.
+    pub kind: String,
+    /// The words behind the name.
+    pub words: Vec<String>,
+    /// The largest backlog.
+    pub limit: Option<Limit>,
+    /// Length of the queue of the device, packets, where this is its limit.
+    pub device_queue: Option<u32>,
+    /// The options as a netlink message, instead of words.
+    pub options: Option<Message>,
+}
+
+/// A value as tc reads it.
+fn text(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Count(n) | Value::Packets(n) => n.to_string(),
+        Value::Number(x) => x.to_string(),
+        Value::Span(span) => format!("{}us", span.as_us()),
+        Value::Bytes(bytes) => bytes.get().to_string(),
+        Value::Rate(rate) => format!("{}bit", rate.as_bit()),
+        Value::Word(word) => word.clone(),
+        _ => return None,
+    })
+}
+
+/// The words of one parameter; `None` if it has none.
+fn words_of(kind: &str, name: &str, value: &Value) -> Option<Vec<String>> {
+    let row = TABLE
+        .iter()
+        .find(|(of, what, _)| (*of == kind || *of == "*") && *what == name);
+    let form = row.map(|(_, _, form)| *form);
+    let named = |word: &str, value: String| Some(vec![word.to_string(), value]);
+    match (form, value) {
+        (Some(Switch(yes, no)), Value::Bool(on)) => {
+            let word = if *on { yes } else { no };
+            Some(word.split_whitespace().map(String::from).collect())
+        }
+        (Some(Word), _) => text(value).map(|word| vec![word]),
+        (Some(Millis(word)), Value::Span(span)) => named(word, (span.as_us() / 1000).to_string()),
+        (Some(Percent(word)), Value::Number(x)) => named(word, (x * 100.0).round().to_string()),
+        (Some(Named(word)), _) => named(word, text(value)?),
+        _ => named(name, text(value)?),
+    }
+}
+
+fn unlike(key: &str, why: &str) -> HostError {
+    HostError::Unlike(format!(
+        "{key}: {why}; remove it, or write --queues narrows"
+    ))
+}
+
+/// A limit in packets.
+fn packets(limit: Limit) -> u64 {
+    match limit {
+        Limit::Packets(n) => n,
+        Limit::Bytes(bytes) => (bytes.get() / FRAME).max(1),
+    }
+}
+
+/// The plain queue, whose limit decides about its name.
+fn fifo(params: &Params, limit: Limit) -> Result<Words, HostError> {
+    let (kind, most) = match (params.word("drop"), limit) {
+        ("head", Limit::Packets(n)) => ("pfifo_head_drop", n),
+        ("head", Limit::Bytes(_)) => {
+            let why = "drop = \"head\" of Linux has a limit in packets, such as buffer = \"100p\"";
+            return Err(unlike("path.queue", why));
+        }
+        (_, Limit::Packets(n)) => ("pfifo", n),
+        (_, Limit::Bytes(bytes)) => ("bfifo", bytes.get()),
+    };
+    Ok(Words {
+        kind: kind.into(),
+        words: vec!["limit".into(), most.to_string()],
+        limit: Some(limit),
+        ..Words::default()
+    })
+}
+
+/// The options of `dualpi2`.
+fn dualpi2(params: &Params, limit: u64) -> Message {
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let micros = |name| small(params.span(name).as_us());
+    let scaled = |name| (params.number(name) * 256.0).round() as u32;
+    let byte = |n: u64| [n.min(255) as u8];
+    Message::new(0, &[])
+        .number(1, small(limit))
+        .number(3, micros("target"))
+        .number(4, micros("tupdate"))
+        .number(5, scaled("alpha"))
+        .number(6, scaled("beta"))
+        .number(8, micros("step"))
+        .number(9, small(params.count("min_qlen_step")))
+        .attribute(10, &byte(params.count("coupling")))
+        .attribute(11, &byte(u64::from(params.bool("drop_overload"))))
+        .attribute(12, &byte(u64::from(params.bool("drop_early"))))
+        .attribute(13, &byte(params.count("protection")))
+}
+
+/// The configuration of a discipline with the parameters `table`.
+pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result<Words, HostError> {
+    let (kind, params) = (choice.kind.as_str(), &choice.params);
+    if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == kind) {
+        return Err(HostError::Unlike(format!(
+            "path.queue: the kernel cannot apply {kind}, because {why}; select another queue, or \
+             write --queues narrows"
+        )));
+    }
+    if kind == "fifo" {
+        return fifo(params, context.limit.unwrap_or(Limit::Packets(1000)));
+    }
+    let own = || match params.get("limit") {
+        Some(Value::Bytes(bytes)) => Limit::Bytes(*bytes),
+        _ => Limit::Packets(params.packets("limit")),
+    };
+    let limit = context.limit.unwrap_or_else(own);
+    let mut told = Words {
+        kind: kind.into(),
+        limit: Some(limit).filter(|_| kind != "cake"),
+        ..Words::default()
+    };
+    match kind {
+        "cake" if context.limit.is_some() => {
+            let why = "cake of Linux has a limit of memory, memlimit, and no buffer";
+            return Err(unlike("path.buffer", why));
+        }
+        "cake" => {}
+        "pfifo_fast" => {
+            told.device_queue = Some(u32::try_from(packets(limit)).unwrap_or(u32::MAX));
+            return Ok(told);
+        }
+        "dualpi2" => {
+            told.options = Some(dualpi2(params, packets(limit)));
+            return Ok(told);
+        }
+        "red" => {
+            let bytes = match limit {
+                Limit::Bytes(bytes) => bytes.get(),
+                Limit::Packets(n) => n.saturating_mul(params.bytes("avpkt").get()),
+            };
+            told.words.extend(["limit".into(), bytes.to_string()]);
+        }
+        _ => {
+            let limit = packets(limit).to_string();
+            told.words.extend(["limit".into(), limit]);
+        }
+    }
+    if matches!(kind, "red" | "choke") {
+        let avpkt = params.bytes("avpkt").get().to_string();
+        told.words.extend(["avpkt".into(), avpkt]);
+        if params.rate("bandwidth").as_bit() == 0 {
+            let rate = format!("{}bit", context.rate.as_bit());
+            told.words.extend(["bandwidth".into(), rate]);
+        }
+    }
+    let mask = params.count("ce_threshold_mask");
+    if mask != 0 {
+        let mut value = String::new();
+        let selector = params.count("ce_threshold_selector");
+        // Writing to a text cannot fail.
+        let _ = write!(value, "{selector:#x}/{mask:#x}");
+        told.words.extend(["ce_threshold_selector".into(), value]);
+    }
+    for param in table {
+        let name = param.name;
+        let Some(value) = params.get(name).filter(|value| **value != param.default()) else {
+            continue;
+        };
+        if matches!(
+            name,
+            "limit" | "avpkt" | "ce_threshold_mask" | "ce_threshold_selector"
+        ) {
+            continue;
+        }
+        let key = format!("path.queue.{name}");
+        let lacks = LACKING
+            .iter()
+            .find(|(of, what, _)| *of == kind && *what == name);
+        if let Some((_, _, why)) = lacks {
+            return Err(unlike(&key, why));
+        }
+        let words = words_of(kind, name, value);
+        let words = words.ok_or_else(|| unlike(&key, "tc has no word for it"))?;
+        told.words.extend(words);
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::frame::Frame;
+    use narrows_core::registry::Registry;
+    use narrows_core::units::{Bytes, Rate, Span};
+
+    fn told(kind: &str, set: &[(&'static str, Value)], limit: Option<Limit>) -> String {
+        let registry = Registry::<Frame>::standard();
+        let table = registry.queue(kind).expect("a registered name").params;
+        let context = QueueContext {
+            limit,
+            rate: Rate::mbit(20),
+            hz: 1000,
+            seed: 1,
+        };
+        match words(&Choice::new(kind, table, set), table, &context) {
+            Ok(words) => format!("{} {}", words.kind, words.words.join(" ")),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn every_discipline_of_the_core_is_applied_or_refused_by_name() {
+        for queue in Registry::<Frame>::standard().queues() {
+            assert!(is_of_linux(queue.name), "{}", queue.name);
+        }
+        assert!(!is_of_linux("blue"));
+        assert!(told("xcp", &[], None).starts_with("path.queue: the kernel cannot apply xcp"));
+    }
+
+    #[test]
+    fn words_are_those_of_tc() {
+        let bytes = |n| Some(Limit::Bytes(Bytes::new(n)));
+        assert_eq!(told("fifo", &[], bytes(50_000)), "bfifo limit 50000");
+        assert_eq!(told("fifo", &[], Some(Limit::Packets(9))), "pfifo limit 9");
+        assert_eq!(told("codel", &[], bytes(15_140)), "codel limit 10");
+        let set = [
+            ("target", Value::Span(Span::ms(1))),
+            ("ecn", Value::Bool(false)),
+        ];
+        assert_eq!(
+            told("fq_codel", &set, None),
+            "fq_codel limit 10240 target 1000us noecn"
+        );
+        let set = [
+            ("bandwidth", Value::Rate(Rate::mbit(10))),
+            ("diffserv", Value::Word("besteffort".into())),
+        ];
+        assert_eq!(
+            told("cake", &set, None),
+            "cake bandwidth 10000000bit besteffort"
+        );
+        assert_eq!(
+            told("red", &[], None),
+            "red limit 1000000 avpkt 1000 bandwidth 20000000bit"
+        );
+        assert!(told("cake", &[], bytes(1)).starts_with("path.buffer: cake of Linux"));
+        let set = [("gentle", Value::Bool(true))];
+        assert!(told("red", &set, None).starts_with("path.queue.gentle: red of Linux"));
+    }
+}
