@@ -13,10 +13,10 @@ import json
 import resource
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from common import ROOT
+
 NARROWS = [sys.executable, "-m", "narrows"]
 SCENARIOS = (
     "scenarios/first/cubic.toml",

@@ -54,7 +54,7 @@ class Machine:
         **how: Any,  # noqa: ANN401 - those of `machine.run`
     ) -> tuple[_core.Run, store.Kernel]:
         """As `machine.run`."""
-        for option in ("built", "plugins"):
+        for option in ("built", "plugins", "queues"):
             how.pop(option, None)
         progress = how.get("progress")
         if "bbr2" in toml:
@@ -308,7 +308,7 @@ def test_a_live_run_that_is_not_trusted_is_repeated(
     seen = []
 
     def run(toml: str, name: str, **how: Any) -> Any:  # noqa: ANN401
-        for option in ("built", "plugins"):
+        for option in ("built", "plugins", "queues"):
             how.pop(option, None)
         raw = _core.run_toml(toml, name, **how)
         seen.append(how["seed"])

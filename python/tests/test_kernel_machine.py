@@ -247,7 +247,11 @@ def test_a_full_disk_is_an_error(tiny: Path, monkeypatch: pytest.MonkeyPatch) ->
         figures(tiny)
 
 
-def shell(*words: str, given: str = "", **more: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
+def shell(
+    *words: str,
+    given: str = "",
+    **more: Any,  # noqa: ANN401
+) -> subprocess.CompletedProcess[str]:
     """`narrows shell --engine linux` on a path of 20 Mbit/s and 40 ms."""
     path = ["--rate", "20Mbit", "--rtt", "40ms", "--buffer", "100p"]
     return subprocess.run(

@@ -220,7 +220,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "plot": (
         ["plot", "rows.csv", "--x", "rate", "--y", "goodput_mbit"], [("--out", ".svg")], "",
     ),
-    "sweep": (["sweep", "good-sweep.toml"], [("--table", ".csv")], "Medians over all cases"),
+    "sweep": (["sweep", "good-sweep.toml"], [("--table", ".csv")], "Medians over all rows"),
     "tune plan": (
         ["tune", "plan", "--cc", "bbr", "--facts", str(HOSTS / "debian-12.txt")],
         [("--sh", ".sh")], "bbr",

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Each discipline has a network namespace and a [`Gate`]. The device requests a frame from its
-//! discipline when the link of the hop is free, and at no other time. The discipline therefore sees the instants
-//! that it would see in front of a network card of this rate. Propagation, loss, policers and
-//! varying rates are those of the core.
+//! discipline when the link of the hop is free, and at no other time. The discipline therefore sees
+//! the instants that it would see in front of a network card of this rate. Propagation, loss,
+//! policers and varying rates are those of the core.
 //!
 //! The source address of a frame contains its number, so that the emulator knows which packet has
 //! left. A discipline keeps the order of a flow. Packets of a flow that precede one that has left

@@ -129,7 +129,8 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     run_on(Machine::Host, asked, &mut |_| ())
 }
 
-/// Runs the subcommand with the scenario `toml` in a virtual machine. The lines `progress` of the console contain the time.
+/// Runs the subcommand with the scenario `toml` in a virtual machine. The lines `progress` of the
+/// console contain the time.
 pub fn run_in_machine(
     args: impl Iterator<Item = String>,
     toml: String,

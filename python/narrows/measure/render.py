@@ -120,7 +120,8 @@ def _rates(said: Answer) -> list[str]:
 
 def _increases(said: Answer) -> str:
     """The increase of the mean RTT in each direction, if both were loaded in sequence."""
-    means = {way: spread.mean for way, spread in said.loaded.items() if spread.mean is not None}
+    loaded = sorted(said.loaded.items())
+    means = {way: spread.mean for way, spread in loaded if spread.mean is not None}
     if len(means) < 2 or said.together or said.idle.mean is None:  # noqa: PLR2004
         return ""
     parts = [f"{_LOADS[way]} +{millis(mean - said.idle.mean)}" for way, mean in means.items()]

@@ -19,6 +19,7 @@ from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.render.words import percent
 from narrows.runs.engines import choose
+from narrows.storage import output
 
 SEEDS = 3
 """Number of simulations of a case."""
@@ -80,7 +81,7 @@ SEEDS = 3
     group="Output",
     metavar="DIR",
     default="reference",
-    type=click.Path(file_okay=False),
+    type=output.Folder(),
     help="Directory of the files; recorded cases are kept",
 )
 @json_option()
@@ -96,7 +97,7 @@ def record_reference(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Record reference cases of a kernel and compare the simulator with them.
+    """Record reference cases of a kernel.
 
     Each case runs several times in virtual time. Then the simulator runs it, and the result is the
     number of cases that agree in every metric. It is compared with the number of cases in which
