@@ -237,8 +237,8 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "concurrent sessions; half of them for an IPv4 /24 or IPv6 /48, three quarters for an \
-                 IPv4 /16 or IPv6 /32, at least --clients-per-address",
+                "concurrent sessions; half of them for an IPv4 /24 or IPv6 /48, three quarters for \
+                 an IPv4 /16 or IPv6 /32, at least --clients-per-address",
             ),
             row(
                 "--clients-per-address",
