@@ -55,7 +55,7 @@ kernel_option = option(
 
 
 def engine_option(what: str = "Engine of all runs") -> Callable[[F], F]:
-    """Declares `--engine` and `--kernel`; `check_kernel` checks both."""
+    """Declares `--engine` and `--kernel`; `need_linux` checks both."""
 
     def declare(function: F) -> F:
         engine = option(
@@ -64,12 +64,6 @@ def engine_option(what: str = "Engine of all runs") -> Callable[[F], F]:
         return engine(kernel_option(function))
 
     return declare
-
-
-def check_kernel(engine: str, kernel: str | None) -> None:
-    """Checks that `--kernel` has an engine that uses it."""
-    if kernel is not None and engine != "linux":
-        raise click.BadParameter("this option requires --engine linux", param_hint="--kernel")
 
 
 report_option = option(

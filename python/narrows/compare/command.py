@@ -13,12 +13,12 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     SEED,
-    check_kernel,
     engine_option,
     figure_options,
     files_option,
     json_option,
     latex_option,
+    need_linux,
     plot_option,
     plugin_option,
     report_option,
@@ -90,7 +90,7 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
     side by side; with --seeds, each scenario is compared with the first one.
     """
-    check_kernel(engine, kernel)
+    need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:
         raise click.BadParameter("requires scenarios and --seeds", param_hint="--latex")
     if are_measurements(files):

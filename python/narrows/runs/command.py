@@ -14,7 +14,6 @@ from narrows.cli.options import (
     IN_TERMINAL,
     WIDEST_SKETCH,
     WRONG,
-    check_kernel,
     engine_option,
     figure_options,
     files_option,
@@ -131,8 +130,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     `narrows list` prints the names that a scenario accepts: congestion controls, queue disciplines,
     workloads, links, policers and impairments of the path.
     """
-    check_kernel(engine, kernel)
-    need_linux(engine, queues=queues)
+    need_linux(engine, kernel=kernel, queues=queues)
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     if seeds is not None:

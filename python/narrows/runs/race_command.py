@@ -11,11 +11,11 @@ import click
 from narrows.cli.command import command, option
 from narrows.cli.options import (
     SEED,
-    check_kernel,
     engine_option,
     figure_options,
     json_option,
     latex_option,
+    need_linux,
     path_option,
     plugin_option,
     seeds_option,
@@ -126,7 +126,7 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     Each congestion control is simulated in three ways: one flow alone, one flow beside a CUBIC
     flow, and two flows of which the second starts later.
     """
-    check_kernel(engine, kernel)
+    need_linux(engine, kernel=kernel)
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"

@@ -9,11 +9,11 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
-    check_kernel,
     engine_option,
     figure_options,
     json_option,
     latex_option,
+    need_linux,
     plugin_option,
     seeds_option,
 )
@@ -103,7 +103,7 @@ def study(  # noqa: PLR0917
 
     A study is a sweep with a question. Its result is a verdict, tables and a plot.
     """
-    check_kernel(engine, kernel)
+    need_linux(engine, kernel=kernel)
     known = _studies()
     if name is None:
         for each in known.values():

@@ -11,10 +11,10 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
-    check_kernel,
     engine_option,
     files_option,
     json_option,
+    need_linux,
     plugin_option,
     quiet_option,
 )
@@ -144,7 +144,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     Results are stored as each run ends. After an interruption, the same command continues with the
     runs that have no result. The exit code is 1 if a run failed.
     """
-    check_kernel(engine, kernel)
+    need_linux(engine, kernel=kernel)
     asked = load(file, into, engine=cast("Engine", engine), kernel=kernel)
     count = Count(quiet=quiet or as_json)
     begin = time.monotonic()
