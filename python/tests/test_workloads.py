@@ -83,7 +83,7 @@ def test_the_live_engine_does_not_offer_them_and_says_so(cli: Cli, tmp_path: Pat
     file.write_text(LONG.replace('cc    = "cubic"', 'workload = "web"'), encoding="utf-8")
     done = cli("run", file, "--engine", "live")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the live engine does not support workloads" in done.stderr
+    assert "the engine live does not support workloads" in done.stderr
 
 
 def test_the_upload_of_a_torrent_is_part_of_what_was_used_up() -> None:
