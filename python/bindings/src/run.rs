@@ -6,7 +6,7 @@ use crate::external::{self, registry, registry_for, supervised};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::engine::path_metrics;
+use narrows_core::engine::{check_rows, path_metrics};
 use narrows_core::metrics::{self, Conditions, QueueMetrics, Samples, compare, metric_interval};
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -492,6 +492,11 @@ pub fn options(
                 e.problem, e.fix
             ))
         })?);
+    } else if let Err(short) = check_rows(scenario, &options, Span::ZERO, Span::ZERO) {
+        // Nobody chose the interval. States have several rows per sample.
+        if short.of == "samples" {
+            options = options.at_least(short.at_least);
+        }
     }
     Ok(options)
 }
