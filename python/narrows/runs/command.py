@@ -66,8 +66,8 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim simulates; live sends real packets with the TCP of this host; linux runs a Linux kernel, "
-    "built by narrows kernel build, on a simulated clock"
+    "sim simulates; live sends real packets with this host's TCP; linux runs a kernel of narrows "
+    "kernel build on a simulated clock"
 )
 @queues_option
 @seed_option
