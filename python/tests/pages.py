@@ -1,20 +1,21 @@
 """The pages of this repository, and the parts of them that are made, not written.
 
-A page marks such a part; the test compares it with what it is made from:
+A page marks such a part with `<!-- made: WHAT -->` and `<!-- end -->`; the test compares it with
+its source. WHAT is one of these:
 
-    <!-- made: params cc cubic -->  the parameters of a kind, as `narrows list cc cubic --json` has
-    them <!-- made: keys path -->        the keys of a section of the scenario <!-- made: rules -->
-    what releases of Linux changed, as `narrows list rules --json` has it <!-- made: keys later -->
-    the keys that the format knows and this version does not <!-- made: file PATH -->        a file,
-    as a block of code <!-- made: skeleton cc python --> the model that `narrows new` writes <!--
-    made: runs FOLDER -->      what the scenarios of a folder come to, a row
-    each <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes
-    to; or those `beyond` <!-- made: ladder sources -->   when each came, and where that stands <!--
-    made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
-    <!-- made: kernels -->         which release of Linux brought what `narrows tune` asks about
-    <!-- made: pages cc -->        links to the pages of a registry, in the order of the alphabet
-    <!-- made: commands -->        the help of every command
-    <!-- end -->
+    params cc cubic       the parameters of a model, as `narrows list cc cubic --json` has them
+    keys path             the keys of a section of the scenario
+    keys later            the keys that the format knows and this version does not support
+    rules                 the rules of Linux by release, as `narrows list rules --json` has them
+    file PATH             a file, as a block of code
+    skeleton cc python    the model that `narrows new` writes
+    runs FOLDER           the results of the scenarios of a folder, a row each
+    ladder home           the steps of `narrows explain ladder` with results; or `ladder beyond`
+    ladder sources        the release and the commits of each step
+    limits                the limits of the server, as `narrows-host serve --limits` has them
+    kernels               the features that `narrows tune` asks about, by release of Linux
+    pages cc              links to the pages of a registry, in alphabetical order
+    commands              the help of every command
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command
 prints in a directory that has the checkout's scenarios and sweeps, and what the page's commands
@@ -24,6 +25,8 @@ tests write these parts instead of comparing them.
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import json
 import os
 import re
@@ -91,7 +94,13 @@ def compare(page: Path, remade: Callable[[str], str]) -> None:
     if RENEW and made != text:
         page.write_text(made, encoding="utf-8")
     else:
-        assert made == text, TOLD
+        assert made == text, f"{TOLD}\n{_difference(text, made)}"
+
+
+def _difference(text: str, made: str) -> str:
+    """The first lines that differ."""
+    lines = difflib.unified_diff(text.splitlines(), made.splitlines(), "stored", "made", "", "", 1)
+    return "\n".join(itertools.islice(lines, 40))
 
 
 def with_parts(text: str) -> str:
