@@ -147,13 +147,23 @@ def _write(
             formatter.write_dl([(left.ljust(wide), text) for left, text in rows], wide)
 
 
-def _help_option(option: click.Option | None) -> click.Option | None:
-    if option is not None:
-        option.help = "Print this help"
-    return option
+class _WithHelp(click.Command):
+    """A command with the options `-h` and `--help`, in whatever context its help is printed."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """The names that no other parameter of the command has."""
+        ctx.help_option_names = ["-h", "--help"]
+        return super().get_help_option_names(ctx)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """The option `--help`."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.help = "Print this help"
+        return option
 
 
-class Command(click.Command):
+class Command(_WithHelp):
     """A command with groups of options and examples.
 
     Args:
@@ -175,10 +185,6 @@ class Command(click.Command):
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
         self.lists = {heading: [*rows.items()] for heading, rows in (lists or {}).items()}
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """The option `--help`."""
-        return _help_option(super().get_help_option(ctx))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses as click does.
@@ -223,7 +229,7 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> N
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
-class Group(click.Group):
+class Group(_WithHelp, click.Group):
     """A command with subcommands under headings.
 
     Args:
@@ -241,10 +247,6 @@ class Group(click.Group):
         """See the class."""
         super().__init__(*args, **attributes)
         self.examples = tuple(examples)
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """The option `--help`."""
-        return _help_option(super().get_help_option(ctx))
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str, str]]:
         """Yields heading, name and summary of each subcommand that is shown."""

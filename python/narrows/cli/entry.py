@@ -233,7 +233,7 @@ def _ready_stdout() -> None:
 
 @click.group(
     cls=_Narrows,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"max_content_width": 100},
     examples=(
         "narrows run scenarios/first/cubic.toml",
         "narrows measure server.example",
