@@ -135,13 +135,8 @@ def test_ctrl_c_under_load_keeps_the_load(far: str, tmp_path: Path) -> None:
     assert all((flow.goodput_mbit or 0) > 1 for flow in measured.flows)
 
 
-def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
+def test_the_path_model_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
     ready("cubic")
-    asked = subprocess.run(
-        [HOST, "measure"], capture_output=True, text=True, check=False, timeout=10
-    )
-    if "which host" not in asked.stderr:
-        pytest.skip("this narrows-host does not measure")
     path = tmp_path / "path.toml"
     path.write_text(
         'duration = "60s"\n[path]\nrate = "20Mbit"\nrtt = "40ms"\nbuffer = "150kB"\n'
@@ -165,7 +160,7 @@ def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
         pytest.skip("this machine was too busy to ping in time")
     found = infer(measured)
     # Download is towards near: [path] is what near receives.
-    up, down = found.ways["up"], found.ways["down"]
+    up, down = found.directions["up"], found.directions["down"]
     assert down.rate.value == pytest.approx(20, rel=0.05)
     assert up.rate.value == pytest.approx(10, rel=0.05)
     assert found.rtt.value == pytest.approx(40, abs=1)
