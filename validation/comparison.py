@@ -1,14 +1,17 @@
 """False verdicts and power of `narrows compare`.
 
-    python -m validation.comparison             200 pairs per path, about four minutes
+    python -m validation.comparison             200 pairs per path, about ten minutes
     python -m validation.comparison --pairs 20  fewer pairs; the result is only printed
+    python -m validation.comparison --resume    continue an interrupted run
 
 The first command writes evidence/comparison.md. Pairs of measurements of the same path differ only
 in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
 simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers, AQMs, a
-policer, random loss and jitter. Files have the format of iperf2 or iperf3, with intervals from a
-first-order autoregressive process, and are read like any other. For the power, the path of the
-second measurement is changed by 10 %.
+policer, random loss and jitter. One or both directions are loaded, by TCP flows, by TCP flows
+beside a page (`--test page`), or by datagrams (`--test udp_flood`). Files have the format of iperf2
+or iperf3, with intervals from a first-order autoregressive process, and are read like any other.
+Results of `narrows latency` come from pings of simulated paths and from a model of a host that is
+interrupted. For the power, the path of the second measurement is changed by 10 %.
 
 There are two criteria. At most 1 % of all pairs may have a false verdict in a family of metrics.
 The number of false verdicts of one kind of measurement must have a probability of at least 1 % at
@@ -24,28 +27,43 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from narrows.compare import latency
 from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
-from narrows.measure.result import Measurement
+from narrows.latency.result import PERCENTILES, needed
+from narrows.measure.result import Measurement, Phase, Pings
 from narrows.measure.simulated import Plan, watch
-from narrows.runs.scenario import Hop, Path
+from narrows.runs.run import run
+from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output
+from validation.asked import processes
+from validation.stored import Json
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
+KEPT = FilePath(__file__).parent.parent / "target/comparison.jsonl"
+"""Finished rows of an interrupted run."""
 
 METRICS = {
     "rate": ("down_mbit", "up_mbit"),
     "idle round trip": ("idle_ms",),
-    "round trip under load": ("loaded_down_ms", "loaded_up_ms"),
-    "its p95": ("loaded_down_p95_ms", "loaded_up_p95_ms"),
+    "round trip under load": ("loaded_down_ms", "loaded_up_ms", "udp_rtt_ms"),
+    "its p95": ("loaded_down_p95_ms", "loaded_up_p95_ms", "udp_rtt_p95_ms"),
+    "loss, page": ("udp_loss_percent", "page_ms", "page_loaded_ms"),
+    "response time": tuple(f"response_us {key}" for key in PERCENTILES),
+    "its round trip": tuple(f"rtt_us {key}" for key in PERCENTILES),
 }
 """Families of metrics by their keys."""
+
+CHANGED = {"better", "worse", "faster", "slower"}
+"""Verdicts that are false on an unchanged path."""
+
+Result = Measurement | Json
+"""A measurement, or a result of `narrows latency`."""
 
 UP = Hop(rate="5Mbit", buffer="1bdp")
 
@@ -62,7 +80,7 @@ class Case:
     """
 
     name: str
-    measure: Callable[[int, float], Measurement]
+    measure: Callable[[int, float], Result]
     changed: tuple[str, ...] = ()
 
 
@@ -71,6 +89,144 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
         idle = plan.idle_s + random.Random(seed).random()
         hop = replace(path, rate=f"{float(str(path.rate).removesuffix('Mbit')) * factor:g}Mbit")
         return watch(hop, replace(plan, idle_s=idle), seed=seed)
+
+    return measure
+
+
+def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
+    """`--test page`: one flow in each direction beside a page that is loaded all the time."""
+    plan = Plan(streams=1, at_once=True)
+
+    def measure(seed: int, factor: float) -> Measurement:
+        del factor
+        web = {"kind": "web", "fetch": fetch, "keepalive": True, "pages": 1000, "think": "100ms"}
+        web |= {"objects": 31, "total": "1.8MB"}
+        begin = plan.idle_s + random.Random(seed).random()
+        page = Flow(id="page", workload=web, start=f"{begin}s", stop=f"{begin + plan.load_s}s")
+        seen = watch(path, plan, seed=seed, beside=[page])
+        seen.json["page"] = {
+            phase: {"n": 3, "p50": random.Random(f"{phase} {seed}").lognormvariate(0, 0.3)}
+            for phase in ("idle_s", "loaded_s")
+        }
+        return seen
+
+    return measure
+
+
+def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
+    """`--test udp_flood`: pings, and datagrams of which only totals are known."""
+    idle_s, load_s = 3.0, 10.0
+
+    def measure(seed: int, factor: float) -> Measurement:
+        del factor
+        times = {
+            "start": f"{idle_s + random.Random(seed).random()}s",
+            "stop": f"{idle_s + load_s}s",
+        }
+        scenario = Scenario(
+            path,
+            flows=[Flow(id="load", workload=stream, **times)],
+            probes=[Ping(interval="20ms")],
+            duration=f"{idle_s + load_s}s",
+            warmup="0s",
+            seed=seed,
+        )
+        sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
+        load = {"direction": "down", "loss": 0.2 + 0.1 * random.Random(f"loss {seed}").random()}
+        return Measurement(
+            {"udp_load": load},
+            [Phase("idle", 0.0, idle_s), Phase("loaded", idle_s, idle_s + load_s)],
+            [],
+            [
+                Pings(
+                    "ping0", "udp", None, 20.0, len(rtts), len(rtts), {"t_s": sent, "rtt_ms": rtts}
+                )
+            ],
+        )
+
+    return measure
+
+
+_PINGED = ("t_s", "rtt_ms")
+
+
+def times(ns: list[int]) -> Json:
+    """A distribution in a result of `narrows latency`."""
+    ordered, n = sorted(ns), len(ns)
+    known = {key: float(key[1:].replace("_", ".")) / 100 for key in PERCENTILES}
+    return {
+        "n": n,
+        **{key: ordered[int(q * n)] / 1e3 for key, q in known.items() if n >= needed(key)},
+        "histogram_ns": sorted(Counter(ns).items()),
+    }
+
+
+def _nanoseconds(took_s: float) -> int:
+    """With the resolution of the histogram of a result, 0.1 to 1 %."""
+    return round(float(f"{1e9 * took_s:.3g}"))
+
+
+def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> Json:
+    """A result of `narrows latency`, with the slowest responses as it keeps them."""
+    limit = sorted(response_s)[len(response_s) // 2] + 1e-3
+    slow = sorted((took, t) for t, took in zip(sent, response_s, strict=True) if took > limit)[
+        -1000:
+    ]
+    return {
+        "response_us": times([_nanoseconds(took) for took in response_s]),
+        "rtt_us": times([_nanoseconds(took) for took in rtt_s]),
+        "slow": {"kept": [{"t_s": t} for _, t in slow]},
+    }
+
+
+def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
+    """Requests each millisecond over a simulated path, beside these flows."""
+
+    def measure(seed: int, factor: float) -> Json:
+        del factor
+        scenario = Scenario(
+            path,
+            flows=list(flows),
+            probes=[Ping(interval="1ms")],
+            duration="13s",
+            warmup="0s",
+            seed=seed,
+            start_jitter="500ms",
+        )
+        sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
+        # The first two seconds are the start of the flows.
+        known = [(t, rtt / 1e3) for t, rtt in zip(sent, rtts, strict=True) if rtt and t >= 2]  # noqa: PLR2004
+        took = [rtt for _, rtt in known]
+        return latency_result([t for t, _ in known], took, took)
+
+    return measure
+
+
+def interrupted(per_s: float, mean_s: float, *, seconds: int = 11) -> Callable[[int, float], Json]:
+    """Requests each millisecond to a host that is interrupted: Poisson arrivals, exponential
+    lengths.
+    """
+
+    def measure(seed: int, factor: float) -> Json:
+        del factor
+        draw = random.Random(f"host {seed}")
+        at, until = draw.expovariate(per_s), 0.0
+        stops: list[tuple[float, float]] = []
+        while at < seconds:
+            until = max(until, at) + draw.expovariate(1 / mean_s)
+            stops.append((at, until))
+            at += draw.expovariate(per_s)
+        sent = [n / 1000 for n in range(1000 * seconds)]
+        which, response, rtt = 0, [], []
+        for t in sent:
+            while which < len(stops) and stops[which][1] <= t:
+                which += 1
+            stopped = which < len(stops) and stops[which][0] <= t
+            late = stops[which][1] - t if stopped else 0.0
+            took = 80e-6 * draw.lognormvariate(0, 0.3)
+            rtt.append(took)
+            response.append(took + late)
+        return latency_result(sent, response, rtt)
 
     return measure
 
@@ -111,6 +267,25 @@ def iperf2(
         "MBytes  "
         f"{_three(rate)} Mbits/sec\n"
         for begin, end, rate in rows
+    )
+
+
+def iperf2_udp(seed: int, mbit: float, *, seconds: int) -> str:
+    """Output of a server of iperf2 that receives datagrams, some of which are lost."""
+    draw = random.Random(f"udp {seed}")
+    rows, lost, sent = [], 0, 0
+    for i, rate in enumerate(_intervals(seed, seconds, mbit, 0.05, 0.5)):
+        of = round(1.2 * mbit * 1e6 / 8 / 1470)
+        arrived = min(of, round(rate * 1e6 / 8 / 1470))
+        rows.append((float(i), i + 1.0, arrived, of - arrived, of))
+        lost, sent = lost + of - arrived, sent + of
+    rows.append((0.0, float(seconds), sent - lost, lost, sent))
+    head = "Server listening on UDP port 5001\nReceiving 1470 byte datagrams\n"
+    return head + "".join(
+        f"[  3] {begin:4.1f}-{end:4.1f} sec  {_three(arrived * 1470 / 2**20)} MBytes  "
+        f"{_three(arrived * 1470 * 8e-6 / (end - begin))} Mbits/sec   "
+        f"{draw.uniform(0.01, 0.3):.3f} ms {missed:4d}/{of:5d} ({100 * missed / of:.2g}%)\n"
+        for begin, end, arrived, missed, of in rows
     )
 
 
@@ -165,7 +340,13 @@ def _text(
     return lambda seed, factor: of_text(write(seed, mbit * factor, **how).encode(), "file")
 
 
+def _udp(rate: str) -> Json:
+    return {"kind": "udp", "rate": rate, "packet": "1400B"}
+
+
 CUBIC = Path(rate="20Mbit", rtt="30ms", buffer="1bdp", reverse=UP)
+FAIR = replace(CUBIC, buffer=None, queue="fq_codel")
+PIE = replace(CUBIC, buffer=None, queue="pie")
 LATENCY = ("loaded_down_ms", "loaded_down_p95_ms")
 
 CASES = (
@@ -219,6 +400,34 @@ CASES = (
             Plan(streams=2),
         ),
     ),
+    Case("1 flow each way at once, 10 s", _simulated(CUBIC, Plan(streams=1, at_once=True))),
+    Case("4 flows each way at once (rrul), 10 s", _simulated(CUBIC, Plan(at_once=True))),
+    Case("the same, 30 s", _simulated(CUBIC, Plan(load_s=30, at_once=True)), ("down_mbit",)),
+    Case("the same, BBR, 10 s", _simulated(CUBIC, Plan(cc="bbr", at_once=True))),
+    Case("the same, fq_codel, 10 s", _simulated(FAIR, Plan(at_once=True))),
+    Case("page in parallel", paged(CUBIC, "parallel")),
+    Case("page in sequence, fq_codel", paged(FAIR, "sequential")),
+    Case("UDP 24 Mbit/s over 20 Mbit/s", flooded(CUBIC, _udp("24Mbit"))),
+    Case("UDP 24 Mbit/s over 20 Mbit/s, pie", flooded(PIE, _udp("24Mbit"))),
+    Case(
+        "UDP on and off, 30 Mbit/s",
+        flooded(CUBIC, _udp("30Mbit") | {"kind": "on_off", "on": "200ms", "off": "300ms"}),
+    ),
+    Case("iperf2 -u, server, 10 s", _text(iperf2_udp, 20, seconds=10)),
+    Case("iperf2 -u, server, 30 s", _text(iperf2_udp, 20, seconds=30)),
+    Case("latency, path with jitter 1 ms", pinged(Path(rate="100Mbit", rtt="5ms", jitter="1ms"))),
+    Case("latency, beside 1 CUBIC flow", pinged(CUBIC, Flow("cubic"))),
+    Case("latency, beside 4 flows, fq_codel", pinged(FAIR, Flow("cubic", count=4))),
+    Case(
+        "latency, beside UDP on and off",
+        pinged(
+            CUBIC,
+            Flow(workload=_udp("30Mbit") | {"kind": "on_off", "on": "200ms", "off": "300ms"}),
+        ),
+    ),
+    Case("latency, 1 interruption of 5 ms per s", interrupted(1, 0.005)),
+    Case("latency, 10 interruptions of 2 ms per s", interrupted(10, 0.002)),
+    Case("latency, 2 interruptions of 300 ms per s", interrupted(2, 0.3)),
     Case("iperf2 -i 1, 10 s", _text(iperf2, 20, every=1, seconds=10)),
     Case("iperf2 -i 2, 10 s", _text(iperf2, 9.96, every=2, seconds=10)),
     Case(
@@ -235,30 +444,54 @@ CASES = (
 def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
     """The verdict of each metric of a pair."""
     before, after = case.measure(2 * pair + 1, 1.0), case.measure(2 * pair + 2, factor)
-    return {d.figure.key: d.verdict for d in differences(before, after)}
+    if isinstance(before, Measurement) and isinstance(after, Measurement):
+        return {d.figure.key: d.verdict for d in differences(before, after)}
+    assert isinstance(before, dict) and isinstance(after, dict)  # noqa: PT018
+    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(before, after)}
 
 
-def _row(at: int, pairs: int) -> tuple[str, Counter[str], dict[str, float]]:
+Row = tuple[str, Counter[str], dict[str, float]]
+
+
+def _row(at: int, pairs: int) -> Row:
     """The number of pairs with a false verdict, by family of metrics, and the share of detected
     changes, by metric.
     """
     case = CASES[at]
     false: Counter[str] = Counter()
     for pair in range(pairs):
-        wrong = {
-            key for key, verdict in verdicts(case, pair).items() if verdict in {"better", "worse"}
-        }
+        wrong = {key for key, verdict in verdicts(case, pair).items() if verdict in CHANGED}
         false.update(family for family, keys in METRICS.items() if wrong & set(keys))
         false.update(["any"] if wrong else [])
     found: Counter[str] = Counter()
     if case.changed:
         for pair in range(pairs):
             changed = verdicts(case, pair, 0.9)
-            found.update(key for key in case.changed if changed.get(key) in {"better", "worse"})
+            found.update(key for key in case.changed if changed.get(key) in CHANGED)
     return case.name, false, {key: found[key] / pairs for key in case.changed if found[key]}
 
 
-def lines(rows: list[tuple[str, Counter[str], dict[str, float]]], pairs: int) -> Iterator[str]:
+def _rows(pairs: int, *, resume: bool) -> list[Row]:
+    """All rows; with `resume`, those of an interrupted run are used."""
+    KEPT.parent.mkdir(exist_ok=True)
+    known: dict[int, Row] = {}
+    if resume and KEPT.exists():
+        for line in KEPT.read_text(encoding="utf-8").splitlines():
+            at, of, name, false, found = json.loads(line)
+            if (of, name) == (pairs, CASES[at].name):
+                known[at] = name, Counter(false), found
+    else:
+        KEPT.unlink(missing_ok=True)
+    todo = [at for at in range(len(CASES)) if at not in known]
+    with KEPT.open("a", encoding="utf-8") as sink, processes(None) as pool:
+        for at, row in zip(todo, pool.map(_row, todo, [pairs] * len(todo)), strict=True):
+            known[at] = row
+            sink.write(json.dumps([at, pairs, *row]) + "\n")
+            sink.flush()
+    return [known[at] for at in range(len(CASES))]
+
+
+def lines(rows: list[Row], pairs: int) -> Iterator[str]:
     """The page."""
     yield "# False verdicts and power of `narrows compare`"
     yield ""
@@ -268,6 +501,12 @@ def lines(rows: list[tuple[str, Counter[str], dict[str, float]]], pairs: int) ->
         "the number of pairs with a false verdict in each family of metrics, and in any. The last "
         "column is the share "
         "of pairs in which a change of the rate by 10 % was found."
+    )
+    yield ""
+    yield (
+        "Lost datagrams and page load times never have a verdict, because a result contains only "
+        "their totals. Results of `narrows latency` come from pings of simulated paths, and from a "
+        "model of a host with interruptions."
     )
     yield ""
     families = (*METRICS, "any")
@@ -297,9 +536,10 @@ def main() -> int:
     """Measures and writes the page; returns 1 if false verdicts are too frequent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    pairs = parser.parse_args().pairs
-    with ProcessPoolExecutor() as pool:
-        rows = list(pool.map(_row, range(len(CASES)), [pairs] * len(CASES)))
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    args = parser.parse_args()
+    pairs = args.pairs
+    rows = _rows(pairs, resume=args.resume)
     text = "\n".join(lines(rows, pairs)) + "\n"
     print(text)
     if pairs >= PAIRS:

@@ -1,11 +1,14 @@
 """Compares path models of random emulated paths with the true parameters of these paths.
 
-    python -m validation.twin_live                40 paths, 1 h: docs/reference/twin-live.md python
-    -m validation.twin_live --only 7       one path, in the terminal python -m validation.twin_live
-    --retry        continue an interrupted run; repeat runs that were not trusted python -m
-    validation.twin_live --measure 3    run three missing measurements; no inference python -m
-    validation.twin_live --infer        infer from stored measurements in target/twin/live; send
-    nothing
+Commands:
+
+    python -m validation.twin_live              40 paths, 1 h: write docs/reference/twin-live.md
+    python -m validation.twin_live --only 7     test one path and print it
+    python -m validation.twin_live --retry      continue an interrupted run; repeat runs that were
+                                                not trusted
+    python -m validation.twin_live --measure 3  run three missing measurements; no inference
+    python -m validation.twin_live --infer      infer from stored measurements in
+                                                target/twin/live; send nothing
 
 Each path is emulated between two network namespaces. The far end runs `narrows serve`, the client
 `narrows measure far`, which receives only the name. TCP is that of this kernel. Runs that the
@@ -53,6 +56,7 @@ from validation.twin import (
     UNSEEN_OFF,
     Criterion,
     Truth,
+    build,
     criteria_of,
     criterion,
     directions,
@@ -282,7 +286,7 @@ def markdown(rows: Sequence[Json]) -> str:
         "# Accuracy of path models: emulated paths", "",
         "This page compares path models inferred by `narrows model` with the true parameters of "
         "random",
-        "emulated paths. `python -m validation.twin_live` writes it.", "",
+        "emulated paths. `python -m validation.twin_live` writes it.", build(), "",
         "| | |", "|---|---|",
         f"| paths | {len(rows)}, up to {FASTEST:g} Mbit/s and 120 ms, each between two network "
         "namespaces |",
@@ -400,7 +404,11 @@ def _off(told: Json, true: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and writes the page."""
-    parser = argparse.ArgumentParser(prog="python -m validation.twin_live", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.twin_live",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--only", type=int, help="one seed")
     parser.add_argument(
         "--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page"

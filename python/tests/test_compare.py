@@ -215,13 +215,62 @@ def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -
         return json.dumps(tree)
 
     before, after = read(udp(10e6, 0)), read(udp(30e6, 22))
-    (found,) = measurements.differences(before, after)
+    found, loss = measurements.differences(before, after)
     assert (found.before, found.after) == (pytest.approx(10), pytest.approx(23.4))
+    assert (loss.figure.key, loss.before, loss.after) == ("udp_loss_percent", 0, 22)
     assert (found.verdict, found.why) == (
         "cannot tell",
         "the sender of the UDP load knows only the total of the received data",
     )
     assert "pacing (10 Mbit/s, 30 Mbit/s)" in measurements.warnings(before, after, ("a", "b"))[0]
+
+
+def flooded(seed: int, asked_mbit: float, queue_ms: float) -> Measurement:
+    """A measurement of `--test udp_flood`: pings, and the totals of the datagrams."""
+    draw = random.Random(seed)
+    pings = [[t / 50, 20 + draw.random() + (queue_ms if t >= 150 else 0)] for t in range(650)]
+    phases = [("idle", 0.0, 3.0), ("loaded", 3.0, 13.0)]
+    load = {"direction": "up", "asked_mbit": asked_mbit, "sent": 1000, "received": 600, "loss": 0.4}
+    return Measurement.of(
+        {
+            "measurement": 1,
+            "asked": {"test": "udp_flood"},
+            "phases": [{"name": n, "from_s": begin, "to_s": end} for n, begin, end in phases],
+            "pings": [{"columns": ["t_s", "rtt_ms"], "samples": pings}],
+            "udp_load": load,
+        }
+    )
+
+
+def test_the_rtt_and_the_loss_of_a_udp_load_are_compared() -> None:
+    a = flooded(1, 10, 30)
+    same, longer = (measurements.differences(a, flooded(2, 10, ms)) for ms in (30, 60))
+    assert {d.figure.key: d.verdict for d in same} == {
+        "idle_ms": "no difference seen",
+        "udp_rtt_ms": "no difference seen",
+        "udp_rtt_p95_ms": "no difference seen",
+        "udp_loss_percent": "cannot tell",
+    }
+    assert {d.figure.key: d.verdict for d in longer if d.figure.key.startswith("udp_rtt")} == {
+        "udp_rtt_ms": "worse",
+        "udp_rtt_p95_ms": "worse",
+    }
+    said = measurements.sentences(same, "a", "b")[-1]
+    assert said.startswith("Lost datagrams: cannot tell; 40.0 % in a, 40.0 % in b; ")
+    other = measurements.warnings(a, flooded(2, 20, 30), ("a", "b"))[0]
+    assert "UDP load (10 Mbit/s of upload, 20 Mbit/s of upload)" in other
+
+
+def test_load_times_of_a_page_are_shown_side_by_side() -> None:
+    def paged(ms: float) -> Measurement:
+        page = {"idle_s": {"n": 6, "p50": ms / 1000}, "loaded_s": {"n": 2, "p50": 3 * ms / 1000}}
+        return Measurement.of({"measurement": 1, "page": page})
+
+    found = measurements.differences(paged(900), paged(1200))
+    assert [(d.figure.key, d.before, d.after, d.verdict) for d in found] == [
+        ("page_ms", 900, 1200, "cannot tell"),
+        ("page_loaded_ms", 2700, 3600, "cannot tell"),
+    ]
 
 
 def test_bytes_are_interpolated_at_the_edges_of_stretches() -> None:

@@ -148,6 +148,34 @@ def test_answers_that_one_interruption_made_slow_count_once() -> None:
     assert verdicts() == ["no difference seen", "no difference seen"]
 
 
+def stalled(seed: int) -> dict[str, Any]:
+    """A host that is stopped a few times for so long that most responses are late."""
+    draw = random.Random(seed)
+    starts = sorted(draw.uniform(0, 10) for _ in range(8))
+    lengths = [draw.expovariate(1 / 0.4) for _ in starts]
+    took = []
+    for number in range(10_000):
+        t_s = number / 1000
+        left = [
+            begin + length - t_s
+            for begin, length in zip(starts, lengths, strict=True)
+            if begin <= t_s < begin + length
+        ]
+        took.append((t_s, max([0.0, *left]) + 80e-6 * draw.lognormvariate(0, 0.3)))
+    slow = sorted((one for one in took if one[1] > 1e-3), key=lambda one: -one[1])[:1000]
+    out = result("A", seed, 80)
+    out["rtt_us"] = out["response_us"] = times([round(1e9 * s) for _, s in took])
+    return out | {"slow": {"kept": [{"t_s": t_s} for t_s, _ in slow]}}
+
+
+def test_the_largest_value_is_no_limit_of_a_percentile_of_a_host_that_stands_still() -> None:
+    wrong = sum(
+        any(d.sure for d in latency.differences(stalled(2 * pair), stalled(2 * pair + 1)))
+        for pair in range(20)
+    )
+    assert wrong == 0
+
+
 def test_other_tests_and_lost_answers_are_told() -> None:
     other = result("B", 2, 80, lost=100) | {"size_bytes": 1000, "peer": {"speaks": "stamp"}}
     told = sentences(result("A", 1, 80), other)

@@ -25,7 +25,7 @@ from narrows.path_model.others import drained, noticed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from validation import twin_shared
+from validation import twin, twin_shared
 
 PLAN = Plan(streams=6, load_s=8.0, directions=("down",))
 
@@ -507,3 +507,17 @@ def test_hardly_anything_sent_again_is_nothing_lost_by_chance() -> None:
     assert loss.low == 0
     assert loss.high is not None
     assert loss.high < 0.01
+
+
+def test_an_interval_that_always_contains_the_truth_meets_its_criterion() -> None:
+    known = {"value": 10.0, "low": 9.0, "high": 11.0}
+    told = {"rate_mbit": known, "buffer_bytes": known, "burst_bytes": None}
+    model = told | {"filled": True, "family": "drop-tail", "sure": "sure"}
+    truth = {"kind": "fifo", "rate_mbit": 10.0, "depth_bytes": 10.0, "burst_bytes": None}
+    row = {
+        "seed": 1,
+        "truth": {"rtt_ms": 10.0, "down": truth, "up": truth},
+        "twin": {"rtt_ms": known, "down": model, "up": model},
+    }
+    intervals = [c for c in twin.criteria_of([row] * 30) if c.name.startswith("interval of rate")]
+    assert [(c.found, c.met) for c in intervals] == [("100.0 % of 60", True)]

@@ -136,7 +136,11 @@ def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
 
 
 def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, float]:
-    """The interval of a percentile: order statistics with binomially distributed ranks."""
+    """The interval of a percentile: order statistics with binomially distributed ranks.
+
+    The largest value of a run is no upper limit of a percentile. An interval whose rank exceeds the
+    run has no upper end, as with few interruptions that delayed most responses.
+    """
     took = one[clock]
     values, beyond = cumulative(took["histogram_ns"])
     # A high percentile needs more responses than BLOCKS.
@@ -144,7 +148,9 @@ def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, 
     off = _Z * math.sqrt(share * (1 - share) / effective)
 
     def at(wanted: float) -> float:
-        return next((v for v, b in zip(values, beyond, strict=True) if 1 - b >= wanted), values[-1])
+        if wanted <= 0:
+            return 0.0
+        return next((v for v, b in zip(values, beyond, strict=True) if 1 - b >= wanted), math.inf)
 
     return at(share - off), at(share + off)
 

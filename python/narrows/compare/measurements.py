@@ -88,6 +88,7 @@ class Figure:
         better: 1 if more is better, -1 if less is better.
         of: Returns the metric of a measurement, or None if it was not measured.
         direction: The direction whose load it depends on; None for the idle RTT.
+        total_only: Reason why no measurement has an uncertainty of this metric; empty if one can.
     """
 
     key: str
@@ -96,6 +97,7 @@ class Figure:
     better: int
     of: Callable[[Measurement, Answer], Sample | None]
     direction: Direction | None
+    total_only: str = ""
 
     def least(self, before: float) -> float:
         """The relevance threshold of a difference."""
@@ -175,6 +177,8 @@ def differences(before: Measurement, after: Measurement) -> Comparison:
             why = (
                 f"the tests load this direction differently ({different[figure.direction].text()})"
             )
+        elif figure.total_only:
+            why = figure.total_only
         elif min(a.value, b.value) <= 0:
             why = "one of the values is zero"
         elif any(_total_only(one, figure) for one in (before, after)):
@@ -387,6 +391,34 @@ def _under(direction: Direction, which: str) -> Callable[[Measurement, Answer], 
     return _latency(_loads(direction), which, lambda told: told.loaded.get(direction), SETTLE_S)
 
 
+def _udp_load(measured: Measurement) -> list[Span]:
+    """The loads of a test that sends datagrams and has no flows."""
+    return measured.loads() if measured.json.get("udp_load") and not measured.flows else []
+
+
+def _under_udp(which: str) -> Callable[[Measurement, Answer], Sample | None]:
+    return _latency(_udp_load, which, lambda told: told.every, SETTLE_S)
+
+
+def _udp_loss(measured: Measurement, _: Answer) -> Sample | None:
+    """Lost datagrams of a UDP load or of UDP flows, in %."""
+    loss = (measured.json.get("udp_load") or {}).get("loss")
+    flows = [share for f in measured.flows if (share := f.figure("lost_share")) is not None]
+    shares = flows if loss is None else [float(loss)]
+    return Sample(100 * _mean(shares), None) if shares else None
+
+
+def _page(phase: str) -> Callable[[Measurement, Answer], Sample | None]:
+    def of(measured: Measurement, _: Answer) -> Sample | None:
+        median_s = ((measured.json.get("page") or {}).get(phase) or {}).get("p50")
+        return None if median_s is None else Sample(1e3 * float(median_s), None)
+
+    return of
+
+
+_NO_LOSSES = "a result has the total of the lost datagrams and not their times"
+_NO_PAGES = "a result has the median of the load times and not each of them"
+
 FIGURES: tuple[Figure, ...] = (
     Figure("down_mbit", "download goodput", "Mbit/s", 1, _rate("down"), "down"),
     Figure("up_mbit", "upload goodput", "Mbit/s", 1, _rate("up"), "up"),
@@ -404,6 +436,19 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure("loaded_up_ms", "mean RTT during upload", "ms", -1, _under("up", "mean"), "up"),
     Figure("loaded_up_p95_ms", "p95 RTT during upload", "ms", -1, _under("up", "p95"), "up"),
+    Figure("udp_rtt_ms", "mean RTT during the UDP load", "ms", -1, _under_udp("mean"), None),
+    Figure("udp_rtt_p95_ms", "p95 RTT during the UDP load", "ms", -1, _under_udp("p95"), None),
+    Figure("udp_loss_percent", "lost datagrams", "%", -1, _udp_loss, None, _NO_LOSSES),
+    Figure("page_ms", "page load time without load", "ms", -1, _page("idle_s"), None, _NO_PAGES),
+    Figure(
+        "page_loaded_ms",
+        "page load time under load",
+        "ms",
+        -1,
+        _page("loaded_s"),
+        None,
+        _NO_PAGES,
+    ),
 )
 """The compared metrics, in this order."""
 
@@ -475,12 +520,20 @@ def _pacing(measured: Measurement) -> str:
     return f"{rate:g} Mbit/s" if rate else "none" if "pacing_mbit" in told else ""
 
 
+def _datagrams(measured: Measurement) -> str:
+    told = measured.json.get("udp_load") or {}
+    rate = told.get("asked_mbit")
+    direction: Direction = "up" if told.get("direction") == "up" else "down"
+    return f"{rate:g} Mbit/s of {_LOADS[direction]}" if rate else ""
+
+
 _TRAITS: dict[str, Callable[[Measurement], str]] = {
     "test": lambda measured: measured.test,
     "host": _host,
     "DSCP": _asked("dscp"),
     "ECN": _asked("ecn"),
     "pacing": _pacing,
+    "UDP load": _datagrams,
 }
 
 

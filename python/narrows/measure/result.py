@@ -429,7 +429,7 @@ _KINDS = table({
     "page": table({"objects": whole, "connections": whole, "idle_s": _PAGES, "loaded_s": _PAGES}),
     "udp_load": table({
         "direction": text, "sent": whole, "received": whole, "unsent": whole, "loss": number,
-        "sent_mbit": number, "received_mbit": number,
+        "asked_mbit": number, "sent_mbit": number, "received_mbit": number,
     }),
 })  # fmt: skip
 """Types of all other values of a measurement that narrows reads."""
