@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -30,7 +30,7 @@ from narrows import _core
 from narrows.errors import EngineError, reason
 from narrows.host.live import HOST
 from narrows.kernel import store
-from narrows.storage import untrusted_input
+from narrows.storage import scratch, untrusted_input
 
 MEMORY = 1 << 30
 """Memory of the machine, bytes. Only pages in use take memory of the host."""
@@ -237,14 +237,12 @@ def _folder() -> Iterator[Path]:
     place = next((p for p in places if _PLAIN.fullmatch(p) and os.access(p, os.W_OK)), None)
     if place is None:
         raise EngineError("--engine linux: no folder for temporary files; set TMPDIR")
-    try:
-        opened = tempfile.TemporaryDirectory(
-            prefix="narrows-linux-", dir=place, ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        raise EngineError(f"{place}: {reason(error)}") from error
-    with opened as made:
-        yield Path(made)
+    with ExitStack() as opened:
+        try:
+            made = opened.enter_context(scratch.folder("linux", place))
+        except OSError as error:
+            raise EngineError(f"{place}: {reason(error)}") from error
+        yield made
 
 
 def most() -> int:
