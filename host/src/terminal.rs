@@ -106,6 +106,121 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Everything that the program writes to stdout by itself. A text of another host or of a file
+    /// is JSON there, which [`json`] has escaped. A new line needs a reason of this kind.
+    const STDOUT: &[&str] = &[
+        // JSON of a run, a measurement, a latency test or a change, and its length.
+        r#"writeln!(out, "run {} {}", text.len(), samples.len())"#,
+        r#"writeln!(out, "measurement {}", text.len())"#,
+        r#"writeln!(out, "latency {}", text.len())"#,
+        r#"writeln!(out, "{text}")"#,
+        r#"writeln!(out, "{}", json(told))"#,
+        r#"writeln!(out, "{}", json(serve::limits::Limits::to_json()))"#,
+        r#"writeln!(std::io::stdout(), "{}", json(done))"#,
+        "write_all(text.as_bytes())",
+        // Samples, in binary form for another program.
+        "write_all(&samples)",
+        // Numbers.
+        r#"writeln!(lines,"progress {:.3} {:.3}",at.now.as_s(),at.end.as_s())"#,
+        r#"writeln!(out, "progress {part:.3} 1")"#,
+        r#"writeln!(out, "progress {now:.3} {end:.3}")"#,
+        r#"writeln!(out,"progress {:.4} 1\nlive {answered} {lost} {median:.1} {most:.1}",at.share)"#,
+        r#"writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}")"#,
+        // The unit with the path of this program, and the sockets of `serve`.
+        r#"write!(out, "{unit}")"#,
+        r#"writeln!(out, "{what} at {at}")"#,
+        r#"writeln!(out, "{READY}")"#,
+    ];
+
+    /// The sources of a crate, without tests, comments and spaces.
+    fn sources(of: &std::path::Path, to: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(of).unwrap() {
+            let (path, mut code) = (entry.unwrap().path(), String::new());
+            let name = path
+                .strip_prefix(env!("CARGO_MANIFEST_DIR"))
+                .unwrap_or(&path);
+            if path.is_dir() {
+                sources(&path, to);
+            } else if path.extension().is_some_and(|suffix| suffix == "rs")
+                && !name.to_string_lossy().contains("tests")
+            {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for line in text
+                    .split("#[cfg(test)]")
+                    .next()
+                    .unwrap_or_default()
+                    .lines()
+                {
+                    let line = line.trim();
+                    if !line.starts_with("//") {
+                        code.extend(line.chars().filter(|c| *c != ' '));
+                    }
+                }
+                to.push((name.display().to_string(), code));
+            }
+        }
+    }
+
+    /// A call, to its closing bracket.
+    fn call(code: &str) -> &str {
+        let mut depth = 0;
+        for (at, c) in code.char_indices() {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            if c == ')' && depth == 0 {
+                return &code[..=at];
+            }
+        }
+        code
+    }
+
+    #[test]
+    fn no_text_of_another_host_or_a_file_is_printed_without_this_module() {
+        let mut all = Vec::new();
+        for of in [
+            "src",
+            "../core/src",
+            "../sim/src",
+            "../plugin/src",
+            "../python/bindings/src",
+        ] {
+            sources(
+                &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(of),
+                &mut all,
+            );
+        }
+        assert!(all.len() > 300, "{} sources", all.len());
+        let known: Vec<String> = STDOUT.iter().map(|known| known.replace(' ', "")).collect();
+        for (name, code) in &all {
+            if name == "src/terminal.rs" {
+                continue;
+            }
+            for print in ["println!(", "dbg!(", "print!("] {
+                for (at, _) in code.match_indices(print) {
+                    // The usage is a constant.
+                    assert_eq!(
+                        call(&code[at..]),
+                        "print!(\"{}\",usage())",
+                        "{name}: use `say`"
+                    );
+                }
+            }
+            let Some(first) = code.find("stdout()") else {
+                continue;
+            };
+            assert!(
+                ["src/main.rs", "src/tune/watchdog.rs"].contains(&name.as_str()),
+                "{name}: {}",
+                &code[first..]
+            );
+            for write in ["write!(", "writeln!(", "write_all("] {
+                for (at, _) in code.match_indices(write) {
+                    let found = call(&code[at..]);
+                    assert!(known.iter().any(|known| known == found), "{name}: {found}");
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn a_printable_text_has_no_control_character(text in "\\PC*|.*") {

@@ -229,6 +229,10 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
         ["reproduce", "share-model", "--quick"], [("--html", ".html"), ("--markdown", ".md")],
         "share-model",
     ),
+    "study": (
+        ["study", "asymmetric-line", "--quick"], [("--plot", ".svg"), ("--latex", ".tex")],
+        "RTT of a ping",
+    ),
     "history": (["history", "--get", "kept"], [("--out", ".csv")], ""),
 }  # fmt: skip
 """Of each command: its words, its options for files with their suffixes, and what it prints."""

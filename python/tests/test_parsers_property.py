@@ -7,8 +7,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -78,9 +77,19 @@ def of_measurement(text: str) -> None:
     shown(files.of_text(text.encode(), "file"))
 
 
-@functools.cache
+_FOLDERS: list[Path] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The folder of the tests of this file, which pytest removes later."""
+    _FOLDERS.append(tmp_path_factory.mktemp("parsers"))
+    yield
+    _FOLDERS.pop()
+
+
 def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="narrows-parsers-"))
+    return _FOLDERS[-1]
 
 
 def written(text: str, name: str) -> Path:

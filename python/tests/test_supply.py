@@ -151,6 +151,29 @@ def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> N
     assert (tmp_path / f"target/fuzz-{parser}.log").exists()
 
 
+def test_a_failure_of_one_parser_fails_the_run_and_leaves_the_others(tmp_path: Path) -> None:
+    broken = TOOLS["cargo"].replace(
+        "#!/bin/sh", r'#!/bin/sh\n[ "$NARROWS_PARSER" != plan ] || exit 3'
+    )
+    environment = tools(tmp_path / "bin", **TOOLS | {"cargo": broken})
+    done = subprocess.run(
+        [str(ROOT / "fuzz/run.sh"), "1"],
+        env=environment | {"CARGO_TARGET_DIR": str(tmp_path / "target")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    parsers = set(
+        re.findall(
+            r'^ *name: "(.*)",$', (ROOT / "host/src/parsers.rs").read_text("utf-8"), re.MULTILINE
+        )
+    )
+    assert done.returncode == 1
+    assert "fuzz: plan failed" in done.stdout
+    assert set(re.findall(r"^(\S+) +7 executions", done.stdout, re.MULTILINE)) == parsers - {"plan"}
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize("target", ["asan", "tsan"])
 def test_a_sanitizer_without_its_toolchain_says_what_is_missing(

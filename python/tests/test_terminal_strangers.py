@@ -4,6 +4,7 @@ is printed.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
@@ -25,6 +26,7 @@ from test_terminal import HOSTILE, is_shown
 
 import narrows as nw
 from narrows import cli, files
+from narrows.kernel import machine, store
 from narrows.measure import history
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
@@ -245,3 +247,136 @@ def test_rows_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             history.keep(Measurement.of(json.loads(json.dumps(measured)) | {field: hostile}))
     assert is_shown(printed("history"))
     assert is_shown(printed("history", "--get", "x", "--out", tmp_path / "a.csv"))
+
+
+SWEEP = """
+title = "many"
+scenario = "base.toml"
+columns = ["goodput_mbit"]
+[over]
+"flow[0].cc" = ["reno", "cubic"]
+"path.rate" = { from = "1Mbit", to = "2Mbit", scale = "log", steps = 2 }
+"""
+
+
+def test_sweep_files(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(TINY, encoding="utf-8")
+    file = tmp_path / "sweep.toml"
+    hostile = json.dumps((HOSTILE + FORGED).replace("\ud800", ""))[1:-1]
+    hostile = hostile.replace("\\u009b", "\\u009B")
+    for match in re.finditer(r'"', SWEEP):
+        # Within a text, and between two of them, where the text is an error of syntax.
+        file.write_text(f"{SWEEP[: match.end()]}{hostile}{SWEEP[match.end() :]}", encoding="utf-8")
+        words = ("sweep", file, "--dry-run", "--into", tmp_path / "results")
+        assert is_shown(printed(*words)), match
+
+
+def test_journals(tmp_path: Path) -> None:
+    change = {
+        "id": "sysctl:x", "kind": "sysctl", "phase": "live", "from": "cubic", "to": "bbr",
+        "target": "net.ipv4.tcp_congestion_control", "why": "because",
+    }  # fmt: skip
+    drop_in = {
+        "id": "file:x", "kind": "file", "phase": "boot", "target": "/etc/sysctl.d/99-narrows.conf",
+        "from": None, "to": {"text": "a = 1\n", "mode": "0644"}, "why": "",
+    }  # fmt: skip
+    journal = {
+        "journal": 1, "narrows": "0", "id": "0a", "phase": "applied", "title": "t", "netns": None,
+        "made": "2026-01-01T00:00:00Z", "deadline": {"uptime_s": 1.5, "boot": "b"}, "below": None,
+        "entries": [
+            {"change": change, "before": "cubic"}, {"change": drop_in, "before": None},
+        ],
+    }  # fmt: skip
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    file = state / "journal.json"
+    file.touch(mode=0o600)
+    for name, changed in with_hostile_texts(journal):
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        assert is_shown(printed("tune", "verify", "--state", state)), name
+    file.write_text(json.dumps(journal), encoding="utf-8")
+    assert "file:x: is absent" in printed("tune", "verify", "--state", state)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_cells_of_plots(tmp_path: Path, suffix: str) -> None:
+    hostile = (HOSTILE + FORGED).replace("\ud800", "")
+    table = pa.table({"x": [1, 2], "y": [3, 4], "text": [hostile, hostile + "b"], "seed": [1, 1]})
+    file = tmp_path / f"a{suffix}"
+    if suffix == ".csv":
+        quoted = [f'"{text}"' for text in table["text"].to_pylist()]
+        rows = [f"{n},{n},{text},1" for n, text in enumerate(quoted)]
+        file.write_text("x,y,text,seed\n" + "\n".join(rows), encoding="utf-8", newline="")
+    else:
+        pq.write_table(table, file)
+    for out in ("a.svg", "a.tex"):
+        for words in (
+            ("--x", "x", "--y", "y", "--by", "text"),
+            ("--x", "text", "--y", "y"),
+            ("--x", "x", "--y", "text"),
+            ("--x", "x", "--y", "y", "--where", f"text={hostile}"),
+            ("--x", "x", "--y", "y", "--where", "text=absent"),
+        ):
+            assert is_shown(printed("plot", file, *words, "--out", tmp_path / out)), words
+            made = tmp_path / out
+            assert not made.exists() or is_shown(made.read_text(encoding="utf-8")), words
+            made.unlink(missing_ok=True)
+
+
+def machine_that(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    console: list[str],
+    **files_: bytes,
+) -> None:
+    """Replaces the machine of the engine linux: it prints these lines and leaves these files."""
+    built = store.Kernel(
+        name="6.12", release="6.12.1", key="k", configuration="c", source="s", origin="o",
+        patches={}, build_s=1.0,
+    )  # fmt: skip
+
+    def boot(_kernel: store.Kernel, folder: Path, *_: object) -> list[str]:
+        for name, content in files_.items():
+            (folder / name).write_bytes(content)
+        lines: list[str] = []
+        watch = machine.Watchdog(0, threading.Event())
+        text = "\n".join(console).encode(errors="replace")
+        machine._listen(io.BytesIO(text), lines, None, watch)
+        return lines
+
+    monkeypatch.setattr(machine, "_ready", lambda _: built)
+    monkeypatch.setattr(machine, "_boot", boot)
+
+
+def test_messages_of_a_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(TINY, encoding="utf-8")
+    hostile = HOSTILE.replace("\ud800", "")
+    # The messages of the program in the machine may have several lines.
+    raw = hostile.encode()
+    for console, left in (
+        ([f"Kernel panic - not syncing: {hostile}"], {}),
+        ([f"ptrace {hostile} failed"], {}),
+        ([hostile, "progress 1 x", "progress nan"], {}),
+        ([], {"code": b"1", "stdout": b"", "stderr": raw}),
+        ([], {"code": raw, "stdout": b"", "stderr": b""}),
+        ([], {"code": b"0", "stdout": raw, "stderr": b""}),
+        ([], {"code": b"0", "stdout": b"run x 1\n", "stderr": b""}),
+        ([], {"code": b"0", "stdout": b"run 2 0\n\xff\xfe", "stderr": b""}),
+    ):
+        machine_that(monkeypatch, console=console, **left)
+        assert is_shown(printed("run", file, "--engine", "linux")), (console, left)
+
+
+def test_results_of_a_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(TINY, encoding="utf-8")
+    document = json.loads(printed("run", file, "--json"))
+    # Eight tables of samples, all of them empty.
+    samples = bytes(8 * 8)
+    for name, changed in with_hostile_texts(document):
+        text = json.dumps(changed).replace("\\ud800", "").encode()
+        stdout = b"run %d %d\n%s%s" % (len(text), len(samples), text, samples)
+        machine_that(monkeypatch, console=[], code=b"0", stdout=stdout, stderr=b"")
+        assert is_shown(printed("run", file, "--engine", "linux")), name
+        assert is_shown(printed("compare", file, file, "--engine", "linux")), name

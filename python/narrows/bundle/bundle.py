@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -24,7 +23,7 @@ from narrows import _core
 from narrows.bundle import archive, execution, recipe
 from narrows.bundle.recipe import Command
 from narrows.errors import NarrowsError
-from narrows.storage import output, provenance
+from narrows.storage import output, provenance, scratch
 from narrows.storage.text import name_of, text_of
 
 KIND = "narrows bundle"
@@ -116,8 +115,8 @@ def make(
     watch = provenance.Watch()
     commands = recipe.lines(text_of(file), name_of(file))
     inputs = execution.inputs(commands, Path(file).absolute().parent)
-    with tempfile.TemporaryDirectory(prefix="narrows-bundle-") as place:
-        found = _executed(commands, inputs, Path(place), timeout_s, progress)
+    with scratch.folder("bundle") as place:
+        found = _executed(commands, inputs, place, timeout_s, progress)
         contents = {name: _content(made) for name, made in found.items()}
         digests = {name: _digest(name, made) for name, made in found.items()}
     members = {f"inputs/{name}": content for name, content in inputs.items()}
@@ -160,12 +159,12 @@ def verify(
     commands = [recipe.command(words) for words in manifest["commands"]]
     inputs = _below(members, "inputs/")
     stored = _below(members, "results/")
-    with tempfile.TemporaryDirectory(prefix="narrows-bundle-") as place:
-        checked = Path(place) / "checked"
+    with scratch.folder("bundle") as place:
+        checked = place / "checked"
         _write(inputs, checked)
         # The commands must find all that they read among the inputs.
         execution.inputs(commands, checked)
-        found = _executed(commands, inputs, Path(place), timeout_s, progress)
+        found = _executed(commands, inputs, place, timeout_s, progress)
         items = [
             _compare(name, content, found.get(name), manifest["contents"].get(name))
             for name, content in stored.items()

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -30,7 +30,7 @@ from narrows import _core
 from narrows.errors import EngineError, reason
 from narrows.host.live import HOST
 from narrows.kernel import store
-from narrows.storage import untrusted_input
+from narrows.storage import scratch, untrusted_input
 
 MEMORY = 1 << 30
 """Memory of the machine, bytes. Only pages in use take memory of the host."""
@@ -56,6 +56,7 @@ _SECCOMP = (6, 16)
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT_LINES = 200
+_NUMBER = re.compile(r"\d{1,12}(\.\d{1,12})?")
 _PLAIN = re.compile(r"[\w./+-]+")
 
 Progress = Callable[[float, float], object]
@@ -237,14 +238,12 @@ def _folder() -> Iterator[Path]:
     place = next((p for p in places if _PLAIN.fullmatch(p) and os.access(p, os.W_OK)), None)
     if place is None:
         raise EngineError("--engine linux: no folder for temporary files; set TMPDIR")
-    try:
-        opened = tempfile.TemporaryDirectory(
-            prefix="narrows-linux-", dir=place, ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        raise EngineError(f"{place}: {reason(error)}") from error
-    with opened as made:
-        yield Path(made)
+    with ExitStack() as opened:
+        try:
+            made = opened.enter_context(scratch.folder("linux", place))
+        except OSError as error:
+            raise EngineError(f"{place}: {reason(error)}") from error
+        yield made
 
 
 def most() -> int:
@@ -405,7 +404,7 @@ def _listen(
     for raw in iter(lambda: console.readline(_MOST_LINE_BYTES), b""):
         line = raw.decode(errors="replace").rstrip()
         match line.split():
-            case ["progress", now, end]:
+            case ["progress", now, end] if _NUMBER.fullmatch(now) and _NUMBER.fullmatch(end):
                 watch.advanced()
                 if progress is not None:
                     progress(float(now), float(end))
@@ -446,7 +445,7 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
     result = untrusted_input.read(folder / "stdout", untrusted_input.MOST_DATA_BYTES)
     head, _, rest = result.partition(b"\n")
     match head.split():
-        case [b"run", json_size, size] if len(rest) == int(json_size) + int(size):
+        case [b"run", json_size, size] if _sizes(json_size, size) == len(rest):
             document, samples = rest[: int(json_size)], rest[int(json_size) :]
         case _:
             raise EngineError(
@@ -460,7 +459,14 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
             _copy(folder / "record", Path(record))
         except OSError as error:
             wrong = reason(error)
-    return _core.run_elsewhere(document.decode(), samples, wrong)
+    return _core.run_elsewhere(document.decode(errors="replace"), samples, wrong)
+
+
+def _sizes(*texts: bytes) -> int | None:
+    """The sum of sizes that a machine has written; None if one of them is no number."""
+    if not all(text.isdigit() and len(text) <= _MOST_CODE_BYTES for text in texts):
+        return None
+    return sum(map(int, texts))
 
 
 def ended(console: list[str]) -> str:

@@ -7,11 +7,12 @@ it uses is looked up among the entry points of packages that the user has instal
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import inspect
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
@@ -25,7 +26,7 @@ from narrows.errors import EngineError, NarrowsError, reason
 from narrows.models import faults
 from narrows.models.base import CongestionControl, QueueDiscipline, specification
 from narrows.models.loaded import LIBRARIES, LOADED, Names, Plugin
-from narrows.storage import untrusted_input
+from narrows.storage import scratch, untrusted_input
 
 GROUP = "narrows.models"
 """The group of entry points; an entry point has the name of its model."""
@@ -61,11 +62,12 @@ class Cargo:
             load(self.name)
         elif self.content is None:
             _file(self.name, Path(self.path), self.sha256)
-        else:
-            folder = _folder()
-            file = folder / f"{self.sha256}{Path(self.path).suffix}"
+        elif self.path.endswith(LIBRARIES):
+            file = _folder() / f"{self.sha256}{Path(self.path).suffix}"
             file.write_bytes(self.content)
             _file(self.name, file, self.sha256)
+        else:
+            _source(self.name, Path(self.path), self.content, self.sha256)
 
 
 _CLASSES: dict[tuple[str, str], Model] = {}
@@ -75,7 +77,9 @@ _MISSING: set[tuple[str, str]] = set()
 @cache
 def _folder() -> Path:
     """A new folder of this process, which only this user can read."""
-    return Path(tempfile.mkdtemp(prefix="narrows-plugins-"))
+    kept = ExitStack()
+    atexit.register(kept.close)
+    return kept.enter_context(scratch.folder("plugins"))
 
 
 def load(name: str | PathLike[str]) -> Names:
@@ -120,15 +124,26 @@ def _file(name: str, file: Path, sha256: str | None = None) -> Names:
         content = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
     except OSError as error:
         raise NarrowsError(f"{name}: {reason(error)}") from error
-    digest = hashlib.sha256(content).hexdigest()
-    if sha256 not in {None, digest}:
-        raise NarrowsError(f"{name}: changed while its models were in use; run the command again")
     if path.endswith(LIBRARIES):
+        digest = _digest(name, content, sha256)
         found = tuple(_core.load_plugin(file, name))
         _note(Plugin(name=name, kind="file", path=path, sha256=digest, version=None, models=found))
         return found
     if not path.endswith(".py"):
         raise NarrowsError(f"{name}: a plugin is a Python file (.py) or a shared library (.so)")
+    return _source(name, file, content, sha256)
+
+
+def _digest(name: str, content: bytes, sha256: str | None) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    if sha256 not in {None, digest}:
+        raise NarrowsError(f"{name}: changed while its models were in use; run the command again")
+    return digest
+
+
+def _source(name: str, file: Path, content: bytes, sha256: str | None) -> Names:
+    """Loads Python code; its file may be on another machine."""
+    path, digest = str(file.absolute()), _digest(name, content, sha256)
     module = ModuleType(f"narrows_plugin_{file.stem}_{digest[:8]}")
     module.__file__ = path
     sys.modules[module.__name__] = module

@@ -10,6 +10,7 @@ import io
 import matplotlib as mpl
 from matplotlib.figure import Figure as Bare
 
+from narrows.render.plot import shown
 from narrows.render.style import FILES
 
 
@@ -29,4 +30,4 @@ class Figure(Bare):
         metadata = {"Date": None} if format_ == "svg" else None
         with mpl.rc_context(FILES):
             self.savefig(sink, format=format_, metadata=metadata)
-        return sink.getvalue()
+        return shown(sink.getvalue(), format_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from narrows.render.tables import Table
+from narrows.render.terminal import printable, within_line
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -31,7 +32,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("cwnd_mean & 5 ± 1 %"))
     cwnd\_mean \& 5 $\pm$ 1 \%
     """
-    return "".join(_SPECIAL.get(sign, sign) for sign in text)
+    return "".join(_SPECIAL.get(sign, sign) for sign in within_line(printable(text)))
 
 
 def document(tables: Iterable[Table], about: str = "") -> str:
@@ -53,7 +54,7 @@ def latex(table: Table, about: str = "") -> str:
     \bottomrule
     \end{tabular}
     """
-    comment = "".join(f"% {line}\n" for line in about.splitlines())
+    comment = "".join(f"% {printable(line)}\n" for line in about.splitlines())
     rows = [(*table.words, *table.numbers), *([cell.text for cell in row] for row in table.rows)]
     head, *lines = (" & ".join(map(escaped, row)) + r" \\" for row in rows)
     columns = "l" * len(table.words) + "r" * len(table.numbers)

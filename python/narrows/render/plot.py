@@ -19,6 +19,7 @@ from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.render.pictures import EVERY, STATE, Line, Picture, pictures
 from narrows.render.style import DPI, FILES, Look, Style
+from narrows.render.terminal import printable
 from narrows.render.words import sentence
 from narrows.storage import output
 from narrows.storage.command_line import command
@@ -346,6 +347,11 @@ def kernels_of(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def shown(picture: bytes, format_: str) -> bytes:
+    """The file of a picture. SVG has texts, whose control characters are made visible."""
+    return printable(picture.decode()).encode() if format_ == "svg" else picture
+
+
 def write(
     figure: Figure,
     file: str | PathLike[str],
@@ -382,4 +388,4 @@ def write(
                 f"{name_of(file)}: {len(figure.axes)} plots have no room in {wide:.0f}x{high:.0f}mm"
                 f"\n    write a larger size, such as --size {wide:.0f}x{2 * high:.0f}mm"
             ) from error
-    output.write(file, sink.getvalue())
+    output.write(file, shown(sink.getvalue(), format_))

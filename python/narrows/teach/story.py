@@ -12,12 +12,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
@@ -31,6 +29,7 @@ from narrows.measure.simulated import Plan, measure
 from narrows.render.report import write as write_page
 from narrows.render.terminal import console, echo
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
+from narrows.storage import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,8 +165,8 @@ def _short(seen: Measurement) -> str:
 def _own_record() -> Iterator[None]:
     """Uses a temporary record, so that the demonstration does not count in the hit rate."""
     told = os.environ.get("NARROWS_HISTORY")
-    with tempfile.TemporaryDirectory() as there:
-        os.environ["NARROWS_HISTORY"] = str(FilePath(there) / "history.duckdb")
+    with scratch.folder("demo") as there:
+        os.environ["NARROWS_HISTORY"] = str(there / "history.duckdb")
         try:
             yield
         finally:
@@ -199,10 +198,8 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
     """Measures over an emulated path; fails if the self-check of the emulator does."""
     if not sys.platform.startswith("linux"):
         raise EngineError("namespaces require Linux")
-    with tempfile.TemporaryDirectory() as there:
-        scenario, seen, made = (
-            FilePath(there) / name for name in ("path.toml", "seen.json", "m.json")
-        )
+    with scratch.folder("demo") as there:
+        scenario, seen, made = (there / name for name in ("path.toml", "seen.json", "m.json"))
         scenario.write_text(
             Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8"
         )

@@ -1,0 +1,61 @@
+"""Temporary folders that do not remain after their process.
+
+A folder is removed at the end of its block, also after an error, Ctrl-C or SIGTERM. A process that
+is killed cannot remove its folder. Each process therefore holds a lock on its folder, which the
+kernel releases when the process ends. The next folder of the same kind removes those of the same
+user whose lock nobody holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def folder(kind: str, place: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """A new folder that only this user can read.
+
+    Args:
+        kind: The purpose, a part of the name.
+        place: The folder in which it is made; the one for temporary files if it is None.
+
+    Raises:
+        OSError: If it cannot be made.
+    """
+    made, lock = _make(f"narrows-{kind}.", Path(place or tempfile.gettempdir()))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(lock)
+
+
+def _make(prefix: str, place: Path) -> tuple[Path, int]:
+    _remove_left(prefix, place)
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Another process may have removed it before it was locked.
+        if os.fstat(lock).st_nlink:
+            return made, lock
+        os.close(lock)
+
+
+def _remove_left(prefix: str, place: Path) -> None:
+    """Removes the folders of processes that have ended."""
+    for left in place.glob(f"{prefix}*"):
+        with suppress(OSError):
+            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.geteuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(lock)
