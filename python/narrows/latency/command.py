@@ -13,6 +13,7 @@ import click
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import figure_options, json_option, quiet_option
 from narrows.cli.outputs import Picture, every
+from narrows.latency import policies as lab
 from narrows.latency import result as telling
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
@@ -181,8 +182,6 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _show(told: dict[str, Any]) -> None:
-    from narrows.latency import policies as lab  # noqa: PLC0415
-
     screen = console()
     several = told["kind"] == "latency_lab"
     said = lab.sentences(told) if several else telling.sentences(told)

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.host import live
-from narrows.render.pictures import Line, Picture, Style
+from narrows.render.picture import Line, Picture, Style
 from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
 from narrows.render.report import drawn
 from narrows.render.style import Style as FigureStyle
 from narrows.render.tables import Cell, Table
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
+from narrows.storage.hdr import encode_counts, head
 from narrows.storage.json_kinds import amount, flag, number, rows, table, text, whole, word
 from narrows.storage.text import name_of, unread
 
@@ -652,8 +653,6 @@ def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[floa
 
 def hlog(several: Sequence[tuple[str, Json]]) -> str:
     """An HdrHistogram log with one line per result, in nanoseconds."""
-    from narrows.storage.hdr import encode_counts, head  # noqa: PLC0415
-
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:
         tag = "".join(c if c.isalnum() else "_" for c in name)

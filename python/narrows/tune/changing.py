@@ -32,6 +32,9 @@ from narrows.tune.apply import (
 from narrows.tune.collect import facts
 from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
+from narrows.tune.diff import lines
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.prove import proof_lines, scored
 from narrows.tune.verify import verified_lines
 from narrows.tune.verify import verify as look
@@ -126,9 +129,6 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
             f"PLAN: there is neither a plan nor a change; write {called} --cc bbr, or {called} "
             "plan.json with a file of narrows tune plan --json"
         )
-    from narrows.tune.plan import Ask  # noqa: PLC0415
-    from narrows.tune.planner import plan  # noqa: PLC0415
-
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
     down, up = _kbit(asked.pop("down", None), "--down"), _kbit(asked.pop("up", None), "--up")
     ask = Ask(**asked, path=_path(rate, rtt), down_kbit=down, up_kbit=up, netns=place.netns)
@@ -143,8 +143,6 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
     """
     if yes:
         return
-    from narrows.tune.diff import lines  # noqa: PLC0415
-
     _print(lines(plan))
     if not sys.stdin.isatty():
         raise NarrowsError(

@@ -18,12 +18,14 @@ from narrows.render.terminal import console, echo
 from narrows.runs import scenario
 from narrows.storage import output
 from narrows.tune.collect import facts
+from narrows.tune.collect import script as collector_script
 from narrows.tune.diff import lines
 from narrows.tune.findings import audit as look
 from narrows.tune.findings.finding import Path
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan as make
 from narrows.tune.render import audit_json, audit_lines
+from narrows.tune.script import script
 
 _WORST = {"error": 1}
 
@@ -140,10 +142,8 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     and requires no privilege; as root it also reads other namespaces. The exit code is 1 if
     settings contradict each other or have no effect.
     """
-    from narrows.tune.collect import facts, script  # noqa: PLC0415
-
     if collector:
-        echo(script(), nl=False)
+        echo(collector_script(), nl=False)
         return
     _one_source(ssh=ssh, netns=netns, facts=facts_file, root=root)
     path = _path(rate, rtt)
@@ -309,8 +309,6 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     ).json()
     with every() as attempt:
         if script_file is not None:
-            from narrows.tune.script import script  # noqa: PLC0415
-
             with attempt():
                 _write(script_file, script(made))
         if as_json:
