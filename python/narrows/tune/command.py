@@ -304,20 +304,18 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         netns=netns,
     )
     here = ssh is None and facts_file is None and root is None
-    made = make(
-        facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask
-    ).json()
+    made = make(facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask)
     with every() as attempt:
         if script_file is not None:
             with attempt():
                 _write(script_file, script(made))
         if as_json:
-            echo(json.dumps(made, indent=1))
+            echo(json.dumps(made.json(), indent=1))
         elif script_file != "-":
             out = console()
             for line in lines(made):
                 out.print(line, markup=False, soft_wrap=True)
-    click.get_current_context().exit(0 if made["able"] else 1)
+    click.get_current_context().exit(0 if made.able else 1)
 
 
 def _write(file: str, text: str) -> None:
