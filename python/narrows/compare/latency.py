@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from narrows.latency.result import PERCENTILES, cumulative, named, span
+from narrows.latency.render import named, span
+from narrows.latency.result import PERCENTILES, cumulative
 from narrows.measure.result import Json, short
 from narrows.render.html import fragment
 from narrows.render.tables import Cell, Table

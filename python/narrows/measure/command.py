@@ -19,7 +19,8 @@ from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
 from narrows.files import writer_of
-from narrows.latency import result as latencies
+from narrows.latency import render as latencies
+from narrows.latency.result import read as read_latency
 from narrows.measure import history as kept
 from narrows.measure import render, run
 from narrows.measure.render import model_lines
@@ -578,7 +579,7 @@ def _compare_latencies(
     style: Style | None,
 ) -> None:
     """Compares each result of `narrows latency` with the first."""
-    several = [latencies.read(name) for name in named]
+    several = [read_latency(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
     # Host names identify the results, if they differ.
     names = (
