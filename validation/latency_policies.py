@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from narrows.host.live import HOST
-from narrows.latency.result import span
+from narrows.latency.render import span
 from validation.latency_tools import FAR, two
 from validation.stored import HERE, Json
 

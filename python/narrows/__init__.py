@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
     from narrows.frames import to_pandas, to_polars
-    from narrows.render.plot import compare_plot
     from narrows.render.report import compare_report
+    from narrows.render.run_plots import compare_plot
     from narrows.render.style import Style
     from narrows.runs.replications import Replications, replicate
     from narrows.runs.run import Run, run
@@ -67,7 +67,7 @@ _HOMES = {
     "narrows._core": ("__version__",),
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
     "narrows.frames": ("to_pandas", "to_polars"),
-    "narrows.render.plot": ("compare_plot",),
+    "narrows.render.run_plots": ("compare_plot",),
     "narrows.render.report": ("compare_report",),
     "narrows.render.style": ("Style",),
     "narrows.runs.replications": ("Replications", "replicate"),

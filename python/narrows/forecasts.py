@@ -12,6 +12,7 @@ A line is a forecast or the score of a forecast.
 from __future__ import annotations
 
 import math
+import syslog
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -504,8 +505,6 @@ def _append(line: Json) -> str:
         kept = chain().append(line)
     except OSError as error:
         raise OutputError(f"{file()}: {reason(error)}") from error
-    import syslog  # noqa: PLC0415 - only where there is a system log
-
     # A copy outside of the file: after a rewrite of the chain, the log still has the old hash.
     syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
     return kept

@@ -15,7 +15,7 @@ from test_compare_latency import result
 
 import narrows as nw
 from narrows.cli import main
-from narrows.latency.result import plot as plot_latency
+from narrows.latency.render import plot as plot_latency
 from narrows.render.style import Style
 from narrows.runs.race import plot as plot_race
 from narrows.runs.race import race

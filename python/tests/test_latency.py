@@ -30,7 +30,7 @@ from conftest import BEGUN, Cli, until
 from test_serve import free_port, low_port
 
 from narrows.host.live import HOST
-from narrows.latency import result
+from narrows.latency import render, result
 
 FILL = 0x6E
 FIVE = ["client_application", "client_kernel", "wire", "server_kernel", "server_application"]
@@ -205,7 +205,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
         "mismatches": 4,
     }
     assert told["corrupted"] == 4
-    first = result.sentences(told)[0]
+    first = render.sentences(told)[0]
     assert first.startswith("The response time was ")
     assert "Of 200 requests, 4 were unanswered and 4 were answered with wrong content." in first
 
@@ -487,14 +487,14 @@ def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode
     assert worst["blamed"] == "client_application"
     assert worst["lasted_us"] >= worst["response_us"] > 90_000
     assert worst["answers"] > 50
-    said = result.sentences(told)
-    assert f"max {result.span(told['response_us']['max'])})" in said[0]
+    said = render.sentences(told)
+    assert f"max {render.span(told['response_us']['max'])})" in said[0]
     listed = "The table lists the 12 episodes with the longest response times."
-    assert (listed in " ".join(result.sentences(told))) == (told["slow"]["episodes"]["count"] > 12)
-    table = result.episodes(told)
+    assert (listed in " ".join(render.sentences(told))) == (told["slow"]["episodes"]["count"] > 12)
+    table = render.episodes(told)
     assert len(table.rows) <= told["slow"]["episodes"]["count"]
-    assert result.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
-    assert not any(name.startswith("p99.99") for name in result.figures(told).numbers)
+    assert render.figures(told).numbers[:5] == ("min µs", "mean µs", "p50 µs", "p90 µs", "p99 µs")
+    assert not any(name.startswith("p99.99") for name in render.figures(told).numbers)
 
 
 def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
@@ -504,7 +504,7 @@ def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
     if told["answered"] < 10_000:
         pytest.skip("this machine stood still for a second")
     assert told["response_us"]["p99_9"] is not None
-    assert " needs " not in result.sentences(told)[0]
+    assert " needs " not in render.sentences(told)[0]
 
 
 def test_a_restarted_far_end_is_asked_again() -> None:
@@ -552,14 +552,14 @@ def test_a_restarted_far_end_is_asked_again() -> None:
     told = json.loads(out.splitlines()[-1])
     assert told["reconnections"] == 1
     assert told["answered"] >= 300
-    assert any("narrows opened a new one once" in said for said in result.sentences(told))
+    assert any("narrows opened a new one once" in said for said in render.sentences(told))
 
 
 def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
         told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
-    assert any(said.startswith("The host stopped replying 0.") for said in result.sentences(told))
+    assert any(said.startswith("The host stopped replying 0.") for said in render.sentences(told))
 
 
 def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:

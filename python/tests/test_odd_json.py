@@ -20,6 +20,7 @@ from narrows.advise import measured as place_of
 from narrows.compare import latency as compare_latency
 from narrows.compare import measurements as compare
 from narrows.errors import NarrowsError
+from narrows.latency import render as latency_render
 from narrows.latency import result as latency
 from narrows.measure import render as measured
 from narrows.measure import summary as answers
@@ -173,7 +174,7 @@ def test_latency_results(tmp_path: Path) -> None:
             compare_latency.sentences(found, a, b, ("a", "b"))
             for each in compare_latency.by_clock(found):
                 compare_latency.table(each, ("a", "b"))
-        report.page(latency.document([("a", right), ("b", one)]))
+        report.page(latency_render.document([("a", right), ("b", one)]))
         latency.hlog([("b", one)])
 
     was_read, was_refused = holds(right, read, rf"{re.escape(str(file))}: [^\n]+")
@@ -190,7 +191,7 @@ def test_a_plot_of_changed_latency_results(tmp_path: Path) -> None:
     ):
         file = tmp_path / "file"
         file.write_text(json.dumps(right | odd), encoding="utf-8")
-        latency.plot([("a", right), ("b", latency.read(file))], tmp_path / "a.svg")
+        latency_render.plot([("a", right), ("b", latency.read(file))], tmp_path / "a.svg")
 
 
 def test_path_models(document: Json) -> None:

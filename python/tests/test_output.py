@@ -163,7 +163,7 @@ def prepared(
     monkeypatch.setattr(
         measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), [])
     )
-    monkeypatch.setattr("narrows.latency.result.measure", lambda *_, **__: told)
+    monkeypatch.setattr("narrows.latency.run.measure", lambda *_, **__: told)
     monkeypatch.setattr("narrows.path_model.infer", lambda *_, **__: model)
     monkeypatch.setattr("narrows.measure.command.infer", lambda *_, **__: model)
     for name in ("a", "b"):
@@ -269,8 +269,8 @@ def test_what_cannot_be_written_is_known_before_the_work(
     for where in (
         "narrows.runs.command.run_scenario",
         "narrows.files.read",
-        "narrows.latency.result.read",
-        "narrows.latency.result.measure",
+        "narrows.measure.command.read_latency",
+        "narrows.latency.run.measure",
     ):
         monkeypatch.setattr(where, works)
     monkeypatch.setattr(measuring, "measure", works)

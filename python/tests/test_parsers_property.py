@@ -24,6 +24,7 @@ from narrows import files, forecasts
 from narrows.advise import measured as place_of
 from narrows.compare import measurements
 from narrows.errors import NarrowsError
+from narrows.latency import render as latency_render
 from narrows.latency import result as latency
 from narrows.measure import render
 from narrows.measure.result import Measurement
@@ -100,9 +101,9 @@ def written(text: str, name: str) -> Path:
 
 def of_latency(text: str) -> None:
     told = latency.read(written(text, "a.json"))
-    latency.sentences(told)
-    latency.figures(told)
-    latency.episodes(told)
+    latency_render.sentences(told)
+    latency_render.figures(told)
+    latency_render.episodes(told)
 
 
 def of_forecasts(text: str) -> None:

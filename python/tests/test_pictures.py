@@ -18,8 +18,9 @@ from conftest import TINY, Cli, scenario
 import narrows as nw
 from narrows import _core
 from narrows.render import words
-from narrows.render.pictures import KEYS, MOST_FLOWS, pictures
-from narrows.render.sketch import sketch
+from narrows.render.picture import KEYS, MOST_FLOWS
+from narrows.render.pictures import pictures
+from narrows.render.run_plots import sketch
 from narrows.teach.lessons import LESSONS
 
 QUEUES = {kind["name"] for kind in json.loads(_core.list_json())["queue"]}

@@ -96,6 +96,47 @@ def test_short_commands_import_no_heavy_module(command: tuple[str, ...], tiny: P
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
 
 
+VERSION = {
+    "narrows", "narrows._core", "narrows._interrupt", "narrows.cli", "narrows.cli.command",
+    "narrows.cli.entry", "narrows.errors", "narrows.render", "narrows.render.terminal",
+    "narrows.storage", "narrows.storage.command_line",
+}  # fmt: skip
+"""The modules that `narrows --version` and `narrows --help` may import."""
+
+RUN = VERSION | {
+    "narrows.cli.options", "narrows.cli.outputs", "narrows.models", "narrows.models.loaded",
+    "narrows.render.progress", "narrows.runs", "narrows.runs.command", "narrows.runs.run",
+    "narrows.runs.source", "narrows.storage.durable", "narrows.storage.output",
+    "narrows.storage.provenance", "narrows.storage.text", "narrows.storage.untrusted_input",
+}  # fmt: skip
+"""The modules that `narrows run` may import before it prints the result."""
+
+SHOWN = RUN | {"narrows.render.run", "narrows.render.tables", "narrows.render.words"}
+"""The modules that it may import to print the result as text."""
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (("--version",), VERSION),
+        (("--help",), VERSION),
+        (("run", "--json"), RUN),
+        (("run", "--quiet"), RUN),
+        (("run",), SHOWN),
+    ],
+)
+def test_short_commands_import_few_modules_of_narrows(
+    words: tuple[str, ...], allowed: set[str], tiny: Path
+) -> None:
+    code = (
+        "import sys; from narrows.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(*sorted(m for m in sys.modules if m.partition('.')[0] == 'narrows'))"
+    )
+    line = [sys.executable, "-c", code, *words, *([tiny] if "run" in words else [])]
+    done = subprocess.run(line, cwd=tiny.parent, capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()[-1].split()) - allowed == set()
+
+
 def test_a_notebook_shows_runs_and_scenarios() -> None:
     one = scenario(flows=[nw.Flow("cubic")])
     run = nw.run(one, sample_interval="off")

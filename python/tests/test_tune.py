@@ -15,7 +15,7 @@ from narrows.tune.collect import script
 from narrows.tune.diff import lines
 from narrows.tune.facts import Facts, parse
 from narrows.tune.findings import Finding, Path, audit
-from narrows.tune.plan import Ask
+from narrows.tune.plan import Ask, Plan
 from narrows.tune.planner import plan
 from narrows.tune.script import script as shell_script
 
@@ -488,7 +488,7 @@ def test_one_destination() -> None:
 
 
 def test_a_diff_shows_what_is_and_what_will_be() -> None:
-    text = "\n".join(lines(plan(read("debian-12"), Ask(cc="bbr")).json()))
+    text = "\n".join(lines(plan(read("debian-12"), Ask(cc="bbr"))))
     assert (
         "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  reason: new connections" in text
     )
@@ -528,7 +528,7 @@ def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
     )
     made = plan(facts, Ask(cc="bbr", qdisc="fq")).json()
     assert [c["id"] for c in made["changes"] if evil in json.dumps(c)] == []
-    assert evil not in shell_script(made)
+    assert evil not in shell_script(Plan.of(made))
     with pytest.raises(NarrowsError, match="could not be restored"):
         plan(facts, Ask(ecn="on"))
     with pytest.raises(NarrowsError, match="unsupported word"):
@@ -537,7 +537,7 @@ def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
 
 def test_a_plan_is_not_confirmed_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    made = plan(read("debian-12"), Ask(cc="bbr")).json()
+    made = plan(read("debian-12"), Ask(cc="bbr"))
     with pytest.raises(NarrowsError, match=r"^standard input: not a terminal.*; write --yes"):
         changing._sure(made, yes=False, question="Apply these changes?")
     changing._sure(made, yes=True, question="Apply these changes?")

@@ -20,7 +20,7 @@ import pytest
 from test_tune_host import change, plan
 
 from narrows.host.live import HOST
-from narrows.tune.apply import live_only
+from narrows.tune.plan import Plan
 from narrows.tune.shaper import disciplines, modules
 
 KERNEL = shutil.which("linux.uml")
@@ -270,7 +270,7 @@ def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_p
 
 def test_killed_after_any_step_on_a_whole_host(tree: Path) -> None:
     # Files are the same on every kernel, and are tried so in a namespace.
-    whole = live_only(bbr_and("fq"))
+    whole = Plan.of(bbr_and("fq")).live().json()
     (tree / "plan.json").write_text(json.dumps(whole), encoding="utf-8")
     (tree / "plan.json").chmod(0o600)
     # Every program that is started costs a user-mode kernel some milliseconds.

@@ -302,8 +302,9 @@ def test_prove_in_a_namespace_changes_and_undoes_only_that(host: Host) -> None:
     script = (
         "import json, sys\n"
         "from narrows.tune.apply import Place\n"
+        "from narrows.tune.plan import Plan\n"
         "from narrows.tune.prove import changed\n"
-        "with changed(json.load(sys.stdin), Place(), replace=False):\n"
+        "with changed(Plan.of(json.load(sys.stdin)), Place(), replace=False):\n"
         f"    print(open('/proc/sys/{CC.replace('.', '/')}').read().strip())\n"
     )
     done = host.run(sys.executable, "-c", script, netns="qt", given=json.dumps(wanted))
@@ -357,8 +358,9 @@ def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(wanted), encoding="utf-8")
     make = (
-        "import json, sys; from narrows.tune.script import script; "
-        "print(script(json.load(sys.stdin) | {'needs': []}))"
+        "import json, sys; from narrows.tune.plan import Plan\n"
+        "from narrows.tune.script import script\n"
+        "print(script(Plan.of(json.load(sys.stdin) | {'needs': []})))"
     )
     made = host.run(sys.executable, "-c", make, given=json.dumps(wanted))
     assert made.returncode == 0, made.stderr

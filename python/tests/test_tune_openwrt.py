@@ -10,7 +10,7 @@ from test_tune import read
 from test_tune_script import in_namespaces, shells
 
 from narrows.errors import NarrowsError
-from narrows.tune.plan import Ask
+from narrows.tune.plan import Ask, Plan
 from narrows.tune.planner import plan
 from narrows.tune.script import script as shell_script
 
@@ -35,7 +35,7 @@ def test_a_shaper_on_openwrt_by_opkg_and_uci(sh: list[str], tmp_path: File) -> N
         (stubs / name).chmod(0o755)
     (stubs / "sqm").write_text('#!/bin/sh\necho "$1" >> $STUBS/calls\n', encoding="utf-8")
     (stubs / "sqm").chmod(0o755)
-    (tmp_path / "sqm.sh").write_text(shell_script(made), encoding="utf-8")
+    (tmp_path / "sqm.sh").write_text(shell_script(Plan.of(made)), encoding="utf-8")
     run = f"{' '.join(sh)} {tmp_path}/sqm.sh"
     out = in_namespaces(
         "mount -t tmpfs none /etc/init.d; cp $STUBS/sqm /etc/init.d/sqm; PATH=$STUBS:$PATH\n"

@@ -26,13 +26,14 @@ import narrows as nw
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError
 from narrows.measure.result import Direction, Measurement
-from narrows.measure.simulated import Plan, measure
+from narrows.measure.simulated import Plan as Measuring
+from narrows.measure.simulated import measure
 from narrows.registry import sysctls
 from narrows.tune import changing
 from narrows.tune import prove as proving
 from narrows.tune.apply import Place, RefusedError
 from narrows.tune.collect import facts
-from narrows.tune.plan import Ask
+from narrows.tune.plan import Ask, Plan
 from narrows.tune.planner import plan as plan_of
 from narrows.tune.prove import Proof, Unfinished, acts_on, load_direction
 
@@ -183,18 +184,18 @@ def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path
 def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     now, then = other_cc(space)
     whole = plan(change("sysctl", CC, now, then))
-    assert acts_on(whole) == {"up"}
-    assert load_direction(whole, None) == "up"
+    assert acts_on(Plan.of(whole)) == {"up"}
+    assert load_direction(Plan.of(whole), None) == "up"
     with pytest.raises(
         NarrowsError, match=r"--direction [a-z]+: .* affects only data that this host"
     ):
-        load_direction(whole, "down")
+        load_direction(Plan.of(whole), "down")
     receiver = plan(change("sysctl", "net.ipv4.tcp_rmem", "1 2 3", "4 5 6"))
-    assert load_direction(receiver, None) == "down"
+    assert load_direction(Plan.of(receiver), None) == "down"
     with pytest.raises(NarrowsError, match="--direction down"):
-        load_direction(receiver, "up")
+        load_direction(Plan.of(receiver), "up")
     with pytest.raises(NarrowsError, match="nothing to measure"):
-        load_direction(plan(change("module", "tcp_bbr", "absent", "loaded")), None)
+        load_direction(Plan.of(plan(change("module", "tcp_bbr", "absent", "loaded"))), None)
     before = space.seen()
     # Nothing is measured, and nothing changed: the answer is known.
     done = command(space, "prove", "192.0.2.2", "-", "--direction", "down", plan=whole)
@@ -262,7 +263,7 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     ended: BaseException | type[BaseException],
 ) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    once = measure(path, Plan(load_s=4.0, directions=("up",), streams=1))
+    once = measure(path, Measuring(load_s=4.0, directions=("up",), streams=1))
     measured, undone = [once] * 5, []
 
     def next_one(_direction: Direction, _more: Sequence[str]) -> Measurement:
@@ -279,7 +280,7 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
 
     monkeypatch.setattr(proving, "changed", changed)
     with pytest.raises(Unfinished) as stopped:
-        proving.prove({"changes": []}, Place(), next_one, direction="up", rounds=4)
+        proving.prove(Plan.of({"changes": []}), Place(), next_one, direction="up", rounds=4)
     proof = stopped.value.proof
     assert proof is not None
     # Five measurements are two rounds, and one without its counterpart; the third change is undone,
@@ -399,7 +400,7 @@ def test_a_signal_waits_until_a_deferred_block_is_done() -> None:
 
 def once_measured(moved: int = 0, stopped_by: str = "duration") -> Measurement:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    made = measure(path, Plan(load_s=2.0, directions=("up",), streams=1)).json
+    made = measure(path, Measuring(load_s=2.0, directions=("up",), streams=1)).json
     made["asked"] = (made.get("asked") or {}) | {"max_data_bytes": 5_000_000}
     made["data"] = {"moved_bytes": moved, "stopped_by": stopped_by}
     return Measurement.of(made)
@@ -428,7 +429,7 @@ def proved_with(
 
     monkeypatch.setattr(proving, "changed", nothing_changed)
     return proving.prove(
-        {"changes": []}, Place(), once, direction="up", rounds=rounds, max_data="5MB"
+        Plan.of({"changes": []}), Place(), once, direction="up", rounds=rounds, max_data="5MB"
     ), asked
 
 
@@ -503,7 +504,13 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
     monkeypatch.setattr("narrows.tune.changing.scored", unreadable)
     with pytest.raises(RefusedError, match="the change was not kept: somebody made htb"):
         changing._finished(
-            proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json
+            proof,
+            Plan.of({"changes": []}),
+            Place(),
+            keep=True,
+            then="keep",
+            replace=False,
+            as_json=as_json,
         )
     shown = capsys.readouterr()
     assert shown.err == (

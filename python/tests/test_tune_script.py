@@ -18,7 +18,7 @@ from test_tune import NAMES, read
 from narrows.errors import NarrowsError
 from narrows.tune.collect import collect, facts, host, script
 from narrows.tune.facts import parse
-from narrows.tune.plan import Ask
+from narrows.tune.plan import Ask, Plan
 from narrows.tune.planner import plan
 from narrows.tune.script import script as shell_script
 
@@ -73,13 +73,13 @@ def test_a_plan_that_was_tampered_with_is_no_script(change: dict[str, object]) -
     made = plan(read("debian-12"), Ask(cc="bbr")).json()
     made["changes"] = [change]
     with pytest.raises(NarrowsError):
-        shell_script(made)
+        shell_script(Plan.of(made))
 
 
 @shells
 @pytest.mark.parametrize("name", NAMES)
 def test_each_script_is_one_for_a_small_shell(sh: list[str], name: str) -> None:
-    text = shell_script(plan(read(name), Ask(cc="bbr", qdisc="fq", ecn="on", install=True)).json())
+    text = shell_script(plan(read(name), Ask(cc="bbr", qdisc="fq", ecn="on", install=True)))
     done = subprocess.run([*sh, "-n"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     asked = subprocess.run([*sh, "-s"], input=text, capture_output=True, text=True, check=False)
@@ -302,7 +302,7 @@ def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File)
             },
         ],
     }
-    (tmp_path / "plan.sh").write_text(shell_script(made), encoding="utf-8")
+    (tmp_path / "plan.sh").write_text(shell_script(Plan.of(made)), encoding="utf-8")
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     out = in_namespaces(
         f"{run} apply 2>&1 && exit 1 || :\ncat /proc/sys/net/ipv4/tcp_congestion_control; ls -A "

@@ -19,7 +19,7 @@ from test_tune_script import SHELLS, in_namespaces
 
 from narrows.advise.candidates import SHAPED
 from narrows.errors import NarrowsError
-from narrows.tune.plan import Ask
+from narrows.tune.plan import Ask, Plan
 from narrows.tune.planner import plan
 from narrows.tune.prove import acts_on
 from narrows.tune.script import script
@@ -258,14 +258,14 @@ def test_a_plan_for_debian() -> None:
         ("qdisc", {"dev": "ens18", "parent": "1:1"}),
     ]
     assert "tbf with fq_codel shapes outgoing traffic of ens18 to 18000 kbit/s" in made["title"]
-    assert acts_on(made) == {"up"}
+    assert acts_on(Plan.of(made)) == {"up"}
     incoming = plan(read("debian-12"), Ask(shape="ens18", down_kbit=DOWN, qdisc="cake")).json()
     (ingress,) = (row for row in incoming["changes"] if row["kind"] == "ingress")
     assert ingress["target"] == {"dev": "ens18", "ifb": "ifb-ens18"}
     assert ingress["to"] == {
         "root": {"kind": "cake", "handle": None, "options": {"bandwidth": "50000kbit"}}
     }
-    assert acts_on(incoming) == {"down"}
+    assert acts_on(Plan.of(incoming)) == {"down"}
     # Whatever advice may name can be planned.
     assert set(SHAPED) <= set(KINDS)
 
@@ -300,7 +300,7 @@ def test_what_cannot_be_meant_is_refused(ask: Ask, told: str) -> None:
 
 @pytest.mark.parametrize("sh", SHELLS, ids=" ".join)
 def test_a_script_shapes_and_undoes_it(sh: list[str], tmp_path: Path) -> None:
-    (tmp_path / "plan.sh").write_text(script(both()), encoding="utf-8")
+    (tmp_path / "plan.sh").write_text(script(Plan.of(both())), encoding="utf-8")
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     show = "tc qdisc show; tc filter show dev v0 parent ffff:; ip -br link | cut -d ' ' -f 1"
     out = in_namespaces(

@@ -11,7 +11,7 @@ import pytest
 from browser import Opened, chromium
 from conftest import ROOT, TINY
 
-from narrows.render.pictures import KEYS
+from narrows.render.picture import KEYS
 
 
 def test_the_stub_agrees_with_the_binary(tmp_path: Path) -> None:

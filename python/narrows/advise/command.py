@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ import click
 
 from narrows import _core, files, forecasts, path_model, registry
 from narrows import advise as library
-from narrows.advise import contract, from_scenario, importers
+from narrows.advise import contract, from_scenario, importers, stated
 from narrows.advise import measured as place_of
 from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
@@ -284,8 +285,6 @@ def _outputs(
 
 
 def _stated(given: Mapping[str, str | None]) -> Place:
-    from narrows.advise import stated  # noqa: PLC0415
-
     for name in ("rate", "rtt"):
         if given[name] is None:
             example = {"rate": "50Mbit", "rtt": "40ms"}[name]
@@ -540,8 +539,6 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     command also simulates three cases on this path and reports the results: CUBIC flows, BBR flows,
     and both together.
     """
-    from dataclasses import replace  # noqa: PLC0415
-
     # Wrong is wrong also where the text says its own.
     with named_by({"rtt": rtt, "rate": rate}):
         stated = Scenario(

@@ -19,6 +19,9 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+import pyarrow.parquet as pq
+from pyarrow import csv
+
 from narrows import _core
 from narrows.bundle import archive, execution, recipe
 from narrows.bundle.recipe import Command
@@ -272,9 +275,6 @@ def _digest(name: str, file: Path) -> str | None:
     """
     if not name.endswith(_TABLES):
         return None
-    import pyarrow.parquet as pq  # noqa: PLC0415
-    from pyarrow import csv  # noqa: PLC0415
-
     table = pq.read_table(file) if name.endswith(".parquet") else csv.read_csv(file)
     digest = hashlib.sha256()
 

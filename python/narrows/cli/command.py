@@ -30,6 +30,9 @@ NOTATIONS = {
 }
 """Metavars of quantities, and how their values are written."""
 
+WRONG = 2
+"""Exit code of errors that the caller can correct, such as a wrong option."""
+
 _HUGE = re.compile(r"; 0<=x<=\d{10,}(?=\])|  \[0<=x<=\d{10,}\]")
 """The range of a seed, which help does not show."""
 

@@ -19,8 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from narrows import __version__
-from narrows.cli.command import Group
-from narrows.cli.options import WRONG
+from narrows.cli.command import WRONG, Group
 from narrows.errors import NarrowsError, reason
 from narrows.render.terminal import echo
 from narrows.storage.command_line import remember

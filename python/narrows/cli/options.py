@@ -17,9 +17,6 @@ from narrows.storage import output
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-WRONG = 2
-"""Exit code of errors that the caller can correct, such as a wrong option."""
-
 WIDEST_SKETCH = 100
 """A sketch in a terminal is no wider, in characters."""
 

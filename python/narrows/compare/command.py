@@ -25,17 +25,23 @@ from narrows.cli.options import (
     seeds_option,
 )
 from narrows.cli.outputs import every
+from narrows.compare.replications import differences, table
 from narrows.inference import LEVEL
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
+from narrows.render.bands import bands
 from narrows.render.latex import document
-from narrows.render.plot import about, compare_plot, draw_columns, kernels_of
+from narrows.render.plot import about, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.report import compare_report, name, unique
+from narrows.render.run_plots import compare_plot
 from narrows.render.style import Style
-from narrows.render.terminal import echo, one_line
-from narrows.runs.command import print_sketch, samples_for
+from narrows.render.styled import table as show
+from narrows.render.terminal import console, echo, one_line
+from narrows.runs.command import samples_for
 from narrows.runs.engines import EngineChoice, choose
+from narrows.runs.outputs import print_sketch
+from narrows.runs.replications import replicate
 from narrows.runs.run import Engine, Run
 from narrows.storage import output
 
@@ -165,12 +171,6 @@ def _replicated(
     style: Style | None,
 ) -> None:
     """Compares each scenario with the first one by replications with common seeds."""
-    from narrows.compare.replications import differences, table  # noqa: PLC0415
-    from narrows.render.bands import bands  # noqa: PLC0415
-    from narrows.render.styled import table as show  # noqa: PLC0415
-    from narrows.render.terminal import console  # noqa: PLC0415
-    from narrows.runs.replications import replicate  # noqa: PLC0415
-
     if page is not None:
         raise click.BadParameter("is for single runs; omit --seeds", param_hint="--report")
     if plot == IN_TERMINAL:

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from narrows.latency.result import PERCENTILES, cumulative, named, span
+from narrows.latency.render import named, span
+from narrows.latency.result import PERCENTILES, cumulative
 from narrows.measure.result import Json, short
+from narrows.render.html import fragment
 from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, percent
 
@@ -105,8 +107,6 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The tables of `narrows compare`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-
         return fragment([table(of, ("before", "after")) for of in by_clock(self)])
 
 

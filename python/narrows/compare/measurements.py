@@ -28,6 +28,7 @@ from narrows import inference
 from narrows.inference import Estimate
 from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
 from narrows.measure.summary import Answer, answer
+from narrows.render.html import fragment
 from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, number
 
@@ -156,8 +157,6 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The sentences and the table of `narrows compare`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-
         names = ("before", "after")
         return fragment([*sentences(self, *names), table(self, *names)])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
 from narrows.render import tables
+from narrows.render.html import fragment
 from narrows.render.replications import NOTE, cell
 from narrows.render.words import with_half
 from narrows.runs.replications import Replications, whole_metrics
@@ -72,8 +73,6 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The table of `narrows compare --seeds`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-
         return fragment([table(self, ("before", "after")), NOTE])
 
 

@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
 from narrows import __version__
 from narrows.host import agreement as engines
 from narrows.render.terminal import console, echo
@@ -98,9 +101,6 @@ def number(x: float) -> str:
 
 def show(done: engines.Agreement, on: Mapping[str, engines.Machine]) -> None:
     """Prints one scenario as a table."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
     out = console()
     out.print(f"{done.name}: {done.verdict}", style="bold", markup=False)
     table = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")

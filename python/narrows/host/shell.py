@@ -23,6 +23,7 @@ from narrows.cli.options import (
 )
 from narrows.errors import EngineError, NarrowsError, named_by
 from narrows.host.live import become
+from narrows.kernel import machine
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
 from narrows.runs.source import read
 from narrows.storage.text import name_of
@@ -158,8 +159,6 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
 
 def _in_machine(words: list[str], toml: str, name: str, **how: Any) -> NoReturn:  # noqa: ANN401
     """Runs the programs in a virtual machine, and exits with the code of the front program."""
-    from narrows.kernel import machine  # noqa: PLC0415 - most shells need no kernel
-
     click.get_current_context().exit(machine.shell(words, toml, name, **how))
 
 

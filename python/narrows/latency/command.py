@@ -13,9 +13,11 @@ import click
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import figure_options, json_option, quiet_option
 from narrows.cli.outputs import Picture, every
-from narrows.latency import result as telling
+from narrows.latency import policies as lab
+from narrows.latency import render, run
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
+from narrows.latency.result import hlog as histogram_log
 from narrows.render.progress import ProgressBar
 from narrows.render.report import write
 from narrows.render.style import Style
@@ -146,8 +148,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     bar = ProgressBar(quiet=quiet or as_json)
     try:
-        told = telling.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
-    except telling.Interrupted as stop:
+        told = run.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
+    except run.Interrupted as stop:
         told = stop.told
     finally:
         bar.stop()
@@ -159,13 +161,13 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
                 output.write(out, json.dumps(told) + "\n")
         if hlog is not None:
             with attempt():
-                output.write(hlog, telling.hlog(several))
+                output.write(hlog, histogram_log(several))
         if plot:
             with attempt():
-                telling.plot(several, plot, style=style)
+                render.plot(several, plot, style=style)
         if page is not None:
             with attempt():
-                write(lab_page(told) if lab else telling.document(several), page)
+                write(lab_page(told) if lab else render.document(several), page)
         try:
             if as_json:
                 echo(json.dumps(told))
@@ -181,16 +183,14 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _show(told: dict[str, Any]) -> None:
-    from narrows.latency import policies as lab  # noqa: PLC0415
-
     screen = console()
     several = told["kind"] == "latency_lab"
-    said = lab.sentences(told) if several else telling.sentences(told)
-    for at, sentence in enumerate([*said, *telling.findings(told)]):
+    said = lab.sentences(told) if several else render.sentences(told)
+    for at, sentence in enumerate([*said, *render.findings(told)]):
         screen.print(
             sentence, style="bold" if at == 0 and not several else "", markup=False, soft_wrap=True
         )
-    for shown in [lab.table(told)] if several else (telling.figures(told), telling.episodes(told)):
+    for shown in [lab.table(told)] if several else (render.figures(told), render.episodes(told)):
         if shown.rows:
             screen.print()
             table(screen, shown)

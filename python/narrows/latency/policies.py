@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.latency.result import PERCENTILES, Json, named, paged, span
-from narrows.latency.result import document as of_outcomes
+from narrows.latency.render import document as of_outcomes
+from narrows.latency.render import named, paged, span
+from narrows.latency.result import PERCENTILES, Json
 from narrows.render.tables import Cell, Table
 
 LOADS = {"none": "no load", "cpu": "CPU load"}

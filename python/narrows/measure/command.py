@@ -1,6 +1,4 @@
-"""The commands `narrows measure`, `model`, `convert` and `history`. Large modules are imported on
-use.
-"""
+"""The commands `narrows measure`, `model`, `convert` and `history`."""
 
 from __future__ import annotations
 
@@ -21,8 +19,10 @@ from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
 from narrows.files import writer_of
+from narrows.latency import render as latencies
+from narrows.latency.result import read as read_latency
 from narrows.measure import history as kept
-from narrows.measure import run
+from narrows.measure import render, run
 from narrows.measure.render import model_lines
 from narrows.measure.summary import answer
 from narrows.path_model import infer
@@ -246,11 +246,9 @@ def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
 
     Both are optional, so a failure is only a warning.
     """
-    from narrows.measure import history  # noqa: PLC0415
-
-    if history.installed():
+    if kept.installed():
         with attempt(), _warned("the measurement was not stored in the history"):
-            history.keep(measured)
+            kept.keep(measured)
     scored: list[str] = []
     with attempt(), _warned("no forecast was scored"):
         scored += forecasts.sentences(forecasts.score_open(measured))
@@ -300,24 +298,20 @@ def _draw(
     page: str | None,
     style: Style | None,
 ) -> None:
-    from narrows.measure import render as telling  # noqa: PLC0415
-
     if plot:
         with attempt():
-            draw_columns([(measured.host, telling.pictures(measured))], plot, style=style)
+            draw_columns([(measured.host, render.pictures(measured))], plot, style=style)
     if page is not None:
         with attempt():
-            write(telling.document([measured], [measured.host or "measurement"], [model]), page)
+            write(render.document([measured], [measured.host or "measurement"], [model]), page)
 
 
 def _show(
     measured: Measurement, model: PathModel | None, scored: Sequence[str], *, sketch: bool
 ) -> None:
-    from narrows.measure import render as telling  # noqa: PLC0415
-
     screen = console()
-    telling.show(measured, screen, model)
-    for picture in telling.pictures(measured) if sketch else ():
+    render.show(measured, screen, model)
+    for picture in render.pictures(measured) if sketch else ():
         for line in draw(picture, min(screen.width, _WIDEST)):
             screen.print(line, no_wrap=True, overflow="crop")
     if scored:
@@ -512,8 +506,6 @@ def compare_measurements(
     style: Style | None = None,
 ) -> None:
     """Compares each measurement with the first."""
-    from narrows.measure import render as telling  # noqa: PLC0415
-
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
         raise click.UsageError(
             "FILE: a second file is missing; write narrows compare before.json after.json"
@@ -541,7 +533,7 @@ def compare_measurements(
             with attempt():
                 draw_columns(
                     [
-                        (name, telling.pictures(one))
+                        (name, render.pictures(one))
                         for name, one in zip(names, several, strict=True)
                     ],
                     plot,
@@ -549,7 +541,7 @@ def compare_measurements(
                 )
         if page is not None:
             with attempt():
-                made = telling.document(several, names, [None] * len(several))
+                made = render.document(several, names, [None] * len(several))
                 write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
         if as_json:
             told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
@@ -587,9 +579,7 @@ def _compare_latencies(
     style: Style | None,
 ) -> None:
     """Compares each result of `narrows latency` with the first."""
-    from narrows.latency import result as telling  # noqa: PLC0415
-
-    several = [telling.read(name) for name in named]
+    several = [read_latency(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
     # Host names identify the results, if they differ.
     names = (
@@ -611,10 +601,10 @@ def _compare_latencies(
     with every() as attempt:
         if plot:
             with attempt():
-                telling.plot(list(zip(names, several, strict=True)), plot, style=style)
+                latencies.plot(list(zip(names, several, strict=True)), plot, style=style)
         if page is not None:
             with attempt():
-                made = telling.document(list(zip(names, several, strict=True)))
+                made = latencies.document(list(zip(names, several, strict=True)))
                 write(
                     made | {"first": " ".join(line for lines in said.values() for line in lines)},
                     page,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,6 @@ def file() -> Path:
 
 def installed() -> bool:
     """Whether DuckDB is installed."""
-    from importlib.util import find_spec  # noqa: PLC0415
-
     return find_spec("duckdb") is not None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import __version__
 from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
-from narrows.render.pictures import TIME, Line, Picture
+from narrows.render.picture import TIME, Line, Picture
 from narrows.render.report import drawn
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table

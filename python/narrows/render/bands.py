@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from narrows.inference import of_mean
-from narrows.render.pictures import TIME, Line, Picture, pictures
+from narrows.render.picture import TIME, Line, Picture
+from narrows.render.pictures import pictures
 
 if TYPE_CHECKING:
     from narrows.runs.run import Run

@@ -7,78 +7,17 @@ probe; the label of every axis contains the unit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from narrows.errors import NarrowsError
+from narrows.render.picture import MOST_FLOWS, STATE, TIME, Line, Picture, Style
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from narrows.runs.run import Run
-
-MOST_FLOWS = 24
-"""Maximum number of flows that are drawn: eight colours, three kinds of line."""
-
-Style = Literal["line", "dashed", "dotted", "points"]
-"""How a line is drawn."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One curve; y is None where nothing was measured.
-
-    Attributes:
-        label: Its label in the legend.
-        flow: Index of the flow whose colour it has; None if it belongs to no flow.
-        style: The kind of line.
-        x: Values of the x axis in the unit of the picture, ascending.
-        y: Values of the y axis in the unit of the picture.
-        low: Lower ends of the 95 % confidence intervals of y, if it is a mean over runs.
-        high: Upper ends of these intervals.
-    """
-
-    label: str
-    flow: int | None
-    style: Style
-    x: Sequence[float]
-    y: Sequence[float | None]
-    low: Sequence[float | None] | None = None
-    high: Sequence[float | None] | None = None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One pair of axes.
-
-    Attributes:
-        key: Its name for programs.
-        title: Its name for users.
-        x: Label of the x axis, with its unit; time for most.
-        y: Label of the y axis, with its unit.
-        about: Description of the picture; readers who cannot see it need no more.
-        lines: The curves.
-    """
-
-    key: str
-    title: str
-    x: str
-    y: str
-    about: str
-    lines: list[Line] = field(default_factory=list)
-
-
-TIME = "time (s)"
-"""Label of the x axis of time series."""
-
-KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
-"""The pictures of every run, in the order in which they are shown."""
-
-EVERY = (*KEYS, "work")
-"""These, and the response times of applications, if a flow has one that waits."""
-
-STATE = "state"
-"""The internal state of congestion controls: a picture for each value, drawn on request only."""
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
@@ -209,8 +148,6 @@ def _drawn(run: Run) -> str:
 
 
 def _flows(run: Run) -> Iterator[tuple[int, str, pa.Table]]:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     flow = run.samples["flow"].cast("string")
     for place, figures in enumerate(run.flows[:MOST_FLOWS]):
         yield place, figures["id"], run.samples.filter(pc.equal(flow, figures["id"]))
@@ -234,8 +171,6 @@ def _queues(run: Run) -> list[tuple[str, pa.Table]]:
     names = [queue["name"] for queue in run.json["queues"]]
     if len(names) == 1:
         return [("queue", rows)]
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     which = rows["queue"].cast("string")
     return [(name, rows.filter(pc.equal(which, name))) for name in names]
 
@@ -254,16 +189,12 @@ def _rate(run: Run) -> Iterator[Line]:
 
 
 def _pings(run: Run) -> Iterator[Line]:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     for number in range(len(run.json["probes"])):
         rows = run.pings.filter(pc.equal(run.pings["probe"], number))
         yield Line(f"ping{number}", None, "points", _list(rows, "t_s"), _list(rows, "rtt_ms"))
 
 
 def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     of = run.delays["of"].cast("string")
     kinds: tuple[tuple[str, Style], ...] = (("queue", "line"), ("probe", "dashed"))
     for kind, style in kinds:
@@ -281,8 +212,6 @@ _WAITS_FOR = {"web": "pages", "rpc": "responses", "poisson": "transfers"}
 
 
 def _works(run: Run) -> Iterator[Line]:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     here = run.delays.filter(pc.equal(run.delays["of"].cast("string"), "workload"))
     for place in pc.unique(here["number"]).to_pylist():
         rows = here.filter(pc.equal(here["number"], place))

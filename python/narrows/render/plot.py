@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.render.pictures import EVERY, STATE, Line, Picture, pictures
+from narrows.render.picture import EVERY, Line, Picture
 from narrows.render.style import DPI, FILES, Look, Style
 from narrows.render.terminal import printable
-from narrows.render.words import sentence
 from narrows.storage import output
 from narrows.storage.command_line import command
 from narrows.storage.text import name_of
@@ -113,78 +112,6 @@ def check(file: str | PathLike[str]) -> str:
     return suffix[1:]
 
 
-def plot(
-    run: Run,
-    file: str | PathLike[str] | None = None,
-    *,
-    only: Sequence[str] = EVERY,
-    look: Look = "screen",
-    style: Style | None = None,
-) -> Figure:
-    """Draws one run; see `Run.plot`."""
-    return compare_plot([run], file, only=only, look=look, style=style)
-
-
-def compare_plot(
-    runs: Sequence[Run],
-    file: str | PathLike[str] | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    only: Sequence[str] = EVERY,
-    look: Look = "screen",
-    style: Style | None = None,
-) -> Figure:
-    """Draws runs side by side, a column each; the axes of a row are the same.
-
-    >>> import narrows as nw
-    >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
-    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s")) for cc in ("cubic",
-    ...     "bbr")]
-    >>> figure = nw.compare_plot(two, only=["throughput", "queue"])
-    >>> len(figure.axes)
-    4
-
-    Args:
-        runs: The runs to draw.
-        file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is only
-            returned.
-        names: Names of the runs; the titles of their scenarios by default.
-        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, state.
-        look: `"screen"` in colour, `"print"` in black and white.
-        style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
-
-    Raises:
-        NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not
-            known.
-        OutputError: If the file cannot be written.
-    """
-    matplotlib()
-    if not runs:
-        raise NarrowsError("compare_plot needs a run")
-    if file is not None:
-        check(file)
-    unknown = [key for key in only if key not in {*EVERY, STATE}]
-    if unknown or look not in {"screen", "print"}:
-        known = (
-            f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}"
-            if unknown
-            else f"look `{look}`"
-        )
-        raise NarrowsError(f"there is no {known}")
-    titles = [
-        names[at] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
-        for at, run in enumerate(runs)
-    ]
-    titles = [
-        f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)
-    ]
-    columns = [
-        (title, [p for p in pictures(run, only) if p.key.partition(".")[0] in only])
-        for title, run in zip(titles, runs, strict=True)
-    ]
-    return draw_columns(columns, file, look=look, style=style, kernels=kernels_of(runs))
-
-
 def draw_columns(
     columns: Sequence[tuple[str, Sequence[Picture]]],
     file: str | PathLike[str] | None = None,
@@ -225,11 +152,6 @@ def draw_columns(
 
 _LEGEND = 12
 """Number of lines of a legend that is as high as a picture."""
-
-
-def _wrapped(text: str) -> str:
-    first, _, rest = text.partition("; ")
-    return f"{first};\n{rest}" if rest else first
 
 
 def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of Axes

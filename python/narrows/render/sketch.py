@@ -1,17 +1,13 @@
-"""Pictures of a run in a terminal: Braille dots, eight to a character. Needs no Matplotlib."""
+"""Pictures in a terminal: Braille dots, eight to a character. Needs no Matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from narrows.render.pictures import EVERY, Line, Picture, pictures
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from narrows.runs.run import Run
+from narrows.render.picture import Line, Picture
 
 HEIGHT = 7
 """Of a picture, in lines of text."""
@@ -23,22 +19,10 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a Braille character, by row and column."""
 
 
-def sketch(run: Run, width: int, only: Sequence[str] = EVERY) -> list[Text]:
-    """The pictures of a run as lines of text, at most `width` characters wide."""
-    return [
-        line
-        for picture in pictures(run, only)
-        if picture.key.partition(".")[0] in only
-        for line in draw(picture, width)
-    ]
-
-
 def draw(picture: Picture, width: int, start: float = 0, end: float | None = None) -> list[Text]:
     """One picture from `start` to `end` of its x axis: its title, its y axis, dots, its x axis, who
     is who.
     """
-    from rich.text import Text  # noqa: PLC0415
-
     columns = max(_LEAST_WIDTH, width - _LEFT - 1)
     lines = [line for line in picture.lines if any(y is not None for y in line.y)]
     right = end if end is not None else max((line.x[-1] for line in lines), default=1.0) or 1.0
@@ -76,8 +60,6 @@ def _colour(line: Line) -> str:
 
 
 def _legend(lines: Sequence[Line]) -> Text:
-    from rich.text import Text  # noqa: PLC0415
-
     signs = {"line": "─", "dashed": "╌", "dotted": "┈", "points": "·"}
     parts = [Text(f"{signs[line.style]} {line.label}", style=_colour(line)) for line in lines]
     return Text("  ").join(parts)

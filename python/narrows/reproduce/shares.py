@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from narrows.reproduce.lab import Lab, again, fair, finished, goodput, mid, part, queue_ms, total
 from narrows.reproduce.losses import exponent, lossy
@@ -221,8 +222,6 @@ _PLACES: dict[str, tuple[Path, float]] = {
 
 def mixes(lab: Lab) -> dict[str, float]:
     """Share of BBR behind a policer, a shaper, and a shaper with a peak rate."""
-    from dataclasses import replace  # noqa: PLC0415
-
     kinds = ("bbr4", "cubic4", "bbr2cubic2", "bbr4cubic4", "bbr4reno4")
     wanted = {
         "police": [(k, 10) for k in kinds] + [("bbr4cubic4", 50), ("bbr4reno4", 50)],

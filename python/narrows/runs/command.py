@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from narrows import _core
-from narrows.cli.command import argument, command, option
+from narrows.cli.command import WRONG, argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
-    WIDEST_SKETCH,
-    WRONG,
     engine_option,
     figure_options,
     files_option,
@@ -31,11 +29,8 @@ from narrows.cli.options import (
 )
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
-from narrows.render.pictures import EVERY, STATE
-from narrows.render.plot import about, kernels_of
 from narrows.render.progress import ProgressBar
-from narrows.render.run import tables_of
-from narrows.render.terminal import console, echo
+from narrows.render.terminal import echo
 from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
@@ -44,7 +39,6 @@ from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from narrows.render.style import Style
-    from narrows.render.tables import Table
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
@@ -134,16 +128,18 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     if seeds is not None:
-        _replicate(
+        from narrows.runs.outputs import replicate  # noqa: PLC0415 - one run needs less
+
+        replicate(
             file, seed=seed, seeds=seeds, engine=cast("Engine", engine), kernel=kernel, out=out,
-            sample_interval=sample_interval, plot=plot, latex=latex, style=style,
+            samples=samples_for(sample_interval, plot, None, out)["sample_interval"],
+            plot=plot, latex=latex, style=style,
             as_json=as_json, quiet=quiet,
             refused={"--record": record, "--report": page, "--strict": strict, "--states": states},
         )  # fmt: skip
         return
     if states and plot is None and page is None:
         raise click.BadParameter("requires --plot or --report", param_hint="--states")
-    only, also = (EVERY, ()) if not states else ((*EVERY, STATE), (STATE,))
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:
@@ -160,21 +156,24 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         except RecordError as error:
             done, unrecorded = error.run, error
     with every() as attempt:
-        if out is not None:
-            with attempt():
-                done.save(out)
-        if plot:
-            with attempt():
-                done.plot(plot, only=only, style=style)
-        if page is not None:
-            with attempt():
-                done.report(page, also=also)
-        if latex is not None:
-            with attempt():
-                _write_latex(tables_of(done.json), latex, kernels_of([done]))
+        if any(file is not None for file in (out, plot, page, latex)):
+            from narrows.runs.outputs import write  # noqa: PLC0415 - it needs Arrow
+
+            write(
+                done,
+                attempt,
+                out=out,
+                plot=plot,
+                page=page,
+                latex=latex,
+                style=style,
+                states=states,
+            )  # fmt: skip
         report(done, as_json=as_json, quiet=quiet)
         if plot == IN_TERMINAL and not as_json and not quiet:
-            print_sketch(done, only)
+            from narrows.runs.outputs import print_sketch  # noqa: PLC0415 - it needs Rich
+
+            print_sketch(done, states=states)
         if unrecorded is not None:
             with attempt():
                 raise unrecorded
@@ -182,63 +181,6 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     if strict and not instruments["trusted"]:
         echo(f"self-check failed: {'; '.join(instruments['why'])}", err=True)
         click.get_current_context().exit(1)
-
-
-def _replicate(
-    file: str,
-    *,
-    seed: int | None,
-    seeds: int,
-    engine: Engine,
-    kernel: str | None,
-    out: str | None,
-    sample_interval: str | None,
-    plot: str | None,
-    latex: str | None,
-    style: Style | None,
-    as_json: bool,
-    quiet: bool,
-    refused: dict[str, object],
-) -> None:
-    """Runs a scenario with several seeds, for `--seeds`."""
-    from narrows.render.replications import show  # noqa: PLC0415
-    from narrows.runs.replications import replicate  # noqa: PLC0415
-
-    for name, value in refused.items():
-        if value not in {None, False}:
-            raise click.BadParameter("is for a single run; omit --seeds", param_hint=name)
-    if plot == IN_TERMINAL:
-        raise click.BadParameter(
-            "the file is missing; write --plot figure.pdf", param_hint="--plot"
-        )
-    samples = samples_for(sample_interval, plot, None, out)["sample_interval"]
-    with ProgressBar(quiet=quiet, of="runs") as bar:
-        found = replicate(
-            file,
-            seeds=seeds,
-            seed=seed,
-            engine=engine,
-            kernel=kernel,
-            sample_interval=samples,
-            states=out is not None,
-            progress=bar,
-        )
-    with every() as attempt:
-        if out is not None:
-            with attempt():
-                found.save(out)
-        if plot is not None:
-            with attempt():
-                found.plot(plot, style=style)
-        if latex is not None:
-            with attempt():
-                _write_latex(found.tables(), latex, kernels_of(found.runs))
-        if as_json:
-            echo(json.dumps(found.json()))
-        elif not quiet:
-            jitter = found.scenario["start_jitter"] if found.widened else None
-            about = [(flow["id"], flow["cc"]) for flow in found.runs[0].flows]
-            show(found.title(name_of(file)), about, found.flows(), found.whole(), jitter)
 
 
 def samples_for(
@@ -256,23 +198,6 @@ def samples_for(
         "verdicts": _VERDICTS if page is not None else 0,
         "states": states or out is not None,
     }
-
-
-def _write_latex(shown: Iterable[Table], file: str, kernels: Sequence[str]) -> None:
-    """Writes tables as LaTeX, with the command as a comment."""
-    from narrows.render.latex import document  # noqa: PLC0415
-
-    output.write(file, document(shown, about(kernels)))
-
-
-def print_sketch(done: Run, only: Sequence[str] = EVERY) -> None:
-    """Draws a run's pictures in the terminal."""
-    from narrows.render.sketch import sketch  # noqa: PLC0415
-
-    out = console()
-    out.print()
-    for line in sketch(done, min(out.width, WIDEST_SKETCH), only):
-        out.print(line, no_wrap=True, overflow="crop")
 
 
 def report(done: Run, *, as_json: bool, quiet: bool) -> None:

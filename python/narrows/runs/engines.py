@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import EngineError
+from narrows.host.live import HOST
+from narrows.kernel import machine, store
 from narrows.runs.run import Engine, Progress, Run, check_engine, run
 from narrows.runs.scenario import Scenario
 
@@ -43,8 +45,6 @@ class EngineChoice:
             return 1
         most = wanted or len(os.sched_getaffinity(0))
         if self.name == "linux":
-            from narrows.kernel import machine  # noqa: PLC0415 - most runs need no machine
-
             most = min(most, machine.most())
         return most
 
@@ -111,8 +111,6 @@ def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:
     check_engine(engine, kernel)
     if engine != "linux":
         return EngineChoice(engine)
-    from narrows.kernel import store  # noqa: PLC0415
-
     found = store.find(kernel)
     return EngineChoice(engine, found.key, found.name)
 
@@ -120,8 +118,6 @@ def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:
 @cache
 def _host_program() -> str:
     """The hash of narrows-host."""
-    from narrows.host.live import HOST  # noqa: PLC0415
-
     try:
         return hashlib.sha256(Path(HOST).read_bytes()).hexdigest()
     except OSError:

@@ -7,15 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.runs.run import Run
 
-if TYPE_CHECKING:
-    from narrows.runs.run import Run
-
-Function = Callable[["Run"], "float | Mapping[str, float | None] | None"]
+Function = Callable[[Run], "float | Mapping[str, float | None] | None"]
 """Computes a metric of a run, or several by name."""
 
 
@@ -39,8 +37,6 @@ class Metric:
         Raises:
             NarrowsError: If a value is no number.
         """
-        from narrows.runs.run import Run  # noqa: PLC0415 - sweeps without metric need no tables
-
         done = Run(figures=figures, toml=_core.scenario_to_toml(tree), tables=raw, files=raw.files)
         return numbers(self.function(done))
 

@@ -25,6 +25,7 @@ from narrows import _core, registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.inference import of_mean
 from narrows.render import tables
+from narrows.render.html import fragment
 from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
 from narrows.render.style import Style
 from narrows.render.words import millis, with_half
@@ -133,8 +134,6 @@ class Race:
 
     def _repr_html_(self) -> str:
         """The sentence and the table of `narrows race`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-
         return fragment([(sentence(self), "bold"), table(self), *notes(self)])
 
     def json(self) -> dict[str, Any]:

@@ -18,19 +18,24 @@ from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.inference import LEVEL, Interval, of_mean
+from narrows.render.bands import bands
+from narrows.render.html import fragment
+from narrows.render.plot import draw_columns, kernels_of
+from narrows.render.replications import NOTE, flows, metrics
 from narrows.runs.engines import choose
 from narrows.runs.metric import Function, numbers
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Engine, Run, run
+from narrows.runs.save import save_replications
 from narrows.runs.scenario import Scenario, load
 from narrows.sweeps.rows import MOST, Row
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from narrows.render.figure import Figure
     from narrows.render.style import Look, Style
     from narrows.render.tables import Table
@@ -95,8 +100,6 @@ class Replications:
 
     def table(self) -> pa.Table:
         """`rows` as a table."""
-        import pyarrow as pa  # noqa: PLC0415
-
         return pa.Table.from_pylist(self.rows())
 
     def whole(self) -> dict[str, Interval]:
@@ -121,8 +124,6 @@ class Replications:
         """A row per metric: `flow` (null for the whole run), `metric`, `mean`, `low`, `high`,
         `sd`, `runs`.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         ids = [None, *(flow["id"] for flow in self.runs[0].flows)]
         found = [
             {"flow": id_, "metric": name} | asdict(one)
@@ -135,8 +136,6 @@ class Replications:
 
     def tables(self) -> list[Table]:
         """The flows and the metrics of the run, as tables of means with their intervals."""
-        from narrows.render.replications import flows, metrics  # noqa: PLC0415
-
         about = [(flow["id"], flow["cc"]) for flow in self.runs[0].flows]
         return [*([flows(about, self.flows())] if about else []), metrics(self.whole())]
 
@@ -149,9 +148,6 @@ class Replications:
 
     def _repr_html_(self) -> str:
         """The sentences and tables of `narrows run --seeds`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-        from narrows.render.replications import NOTE  # noqa: PLC0415
-
         return fragment([(self.title(), "bold"), *self.tables(), NOTE])
 
     def json(self) -> dict[str, Any]:
@@ -193,9 +189,6 @@ class Replications:
             NarrowsError: If Matplotlib is not installed, or the runs took no samples.
             OutputError: If the file cannot be written.
         """
-        from narrows.render.bands import bands  # noqa: PLC0415
-        from narrows.render.plot import draw_columns, kernels_of  # noqa: PLC0415
-
         shown = [one for one in bands(self.runs) if only is None or one.key in only]
         title = f"{self.scenario['title'] or 'Scenario'}: means over {len(self.runs)} runs"
         return draw_columns(
@@ -210,8 +203,6 @@ class Replications:
         Raises:
             OutputError: If they cannot be written.
         """
-        from narrows.runs.save import save_replications  # noqa: PLC0415
-
         save_replications(self, directory)
 
     def _kernel(self) -> dict[str, Any]:

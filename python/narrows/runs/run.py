@@ -254,10 +254,9 @@ class Run:
                 samples.
             OutputError: If the file cannot be written.
         """
-        from narrows.render.pictures import EVERY  # noqa: PLC0415
-        from narrows.render.plot import plot  # noqa: PLC0415
+        from narrows.render.run_plots import plot  # noqa: PLC0415
 
-        return plot(self, file, only=EVERY if only is None else only, look=look, style=style)
+        return plot(self, file, only=only, look=look, style=style)
 
     def report(self, file: str | PathLike[str], *, also: Sequence[str] = ()) -> None:
         """Writes a self-contained page with the results, the pictures and their evidence.

@@ -4,6 +4,7 @@ BBR flows.
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from statistics import median
@@ -268,8 +269,6 @@ def _cliff_parts(quick: bool) -> dict[str, Part]:
 
 
 def _cliff_answer(rows: dict[str, Rows]) -> Answer:
-    import json  # noqa: PLC0415
-
     def named(row: dict[str, Any]) -> dict[str, Any]:
         cc, loss = row["flow[0].cc"], json.loads(row["path.loss"])["probability"]
         if cc.startswith("{"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from narrows.models import loaded
@@ -14,8 +15,6 @@ _QUEUES = ("codel", "fq_codel", "pie", "fq_pie", "sfq")
 
 def _named(row: dict[str, Any], key: str) -> dict[str, Any]:
     """Replaces a choice with parameters by its kind."""
-    import json  # noqa: PLC0415
-
     value = row[key]
     return row | {
         key: json.loads(value)["kind"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -11,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from narrows.inference import Interval, of_mean
+from narrows.render.html import fragment
 from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.run import Engine
 from narrows.runs.scenario import Scenario
@@ -142,7 +144,6 @@ class Found:
 
     def _repr_html_(self) -> str:
         """The question, the verdict and the tables of `narrows study`, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
         from narrows.study.render import tables_of  # noqa: PLC0415
 
         question = (self.study.question, "bold")
@@ -233,8 +234,6 @@ def run(
         NarrowsError: If a required package is not installed.
         OutputError: If results cannot be stored.
     """
-    import time  # noqa: PLC0415
-
     study.ready()
     begin = time.monotonic()
     how = {"engine": engine, "kernel": kernel}

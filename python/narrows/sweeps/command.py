@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
@@ -165,11 +168,6 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _write(rows: pa.Table, file: str) -> None:
-    from pathlib import Path  # noqa: PLC0415
-
-    import pyarrow.csv as pc  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     def put(into: Any) -> None:  # noqa: ANN401 - a name or an open file
         (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, into)
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
+from narrows.models.plugins import cargo
 from narrows.runs.metric import Metric
 from narrows.sweeps.worker import READY, Case, Outcome, work
 
@@ -61,8 +62,6 @@ def _plugins(*, content: bool) -> Sequence[Cargo]:
     """The plugins of this process for another one."""
     if not loaded.LOADED:
         return ()
-    from narrows.models.plugins import cargo  # noqa: PLC0415 - few sweeps have plugins
-
     return cargo(content=content)
 
 

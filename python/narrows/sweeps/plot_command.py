@@ -9,6 +9,8 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import figure_options
+from narrows.render import chart
+from narrows.render.latex import latex
 from narrows.render.plot import FORMATS, about, check
 from narrows.render.style import Style
 from narrows.storage import output
@@ -91,8 +93,6 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     A line has the mean over the seeds for each value of the x axis, with its 95 % confidence
     interval. Rows of one seed, such as the flows of a run, are averaged first.
     """
-    from narrows.render import chart  # noqa: PLC0415 - it needs Arrow
-
     rows = chart.read(file)
     only = dict(_pair(one) for one in where)
     charts = [
@@ -101,8 +101,6 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     ]
     kernels = _kernels(rows)
     if out.endswith(".tex"):
-        from narrows.render.latex import latex  # noqa: PLC0415
-
         texts = [latex(chart.table(one), about(kernels)) for one in charts]
         output.write(out, "\n".join(texts))
         return

@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from narrows import _core
 from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
 from narrows.models import loaded
+from narrows.render.html import fragment
 from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.metric import Function, Metric
 from narrows.runs.run import Engine
@@ -28,10 +32,8 @@ from narrows.sweeps.design import Design, Values
 from narrows.sweeps.executors import Crew
 from narrows.sweeps.executors import crew as crew_of
 from narrows.sweeps.store import Medians, Store
+from narrows.sweeps.summary import SHOWN, summary
 from narrows.sweeps.worker import Case
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Progress = Callable[[int, int, int], object]
 """Called repeatedly with the numbers of finished and failed cases, and the total number."""
@@ -249,9 +251,6 @@ class Sweep:
 
     def _wait(self, store: Store, claims: Claims, elsewhere: set[str], tell: Progress) -> None:
         """Waits until the runs of other sweeps are stored, or these sweeps have ended."""
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         seen: frozenset[str] = frozenset()
         while elsewhere := claims.in_work(elsewhere):
             now = store.parts()
@@ -271,9 +270,6 @@ class Sweep:
 
         `to_pandas()` and `polars.from_arrow` convert it to a data frame.
         """
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         store = Store(self.into)
         cases = store.cases(self._name(), schema=self._columns(), rows=len(self))
         runs = store.runs(None if columns is None else ["flow_number", *columns])
@@ -288,9 +284,6 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """The medians of the finished runs by congestion control, for notebooks."""
-        from narrows.render.html import fragment  # noqa: PLC0415
-        from narrows.sweeps.summary import SHOWN, summary  # noqa: PLC0415
-
         keys = ", ".join(self.design.keys)
         title = f"{self.title}: {len(self)} runs over {keys}"
         try:
@@ -304,8 +297,6 @@ class Sweep:
 
         The memory of a million runs is a million numbers per column, not their rows.
         """
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         store = Store(self.into)
         keys = pc.unique(
             store.cases(self._name(), ["key"], schema=self._columns(), rows=len(self))["key"]
@@ -315,8 +306,6 @@ class Sweep:
 
     def _plan(self, store: Store) -> None:
         """Writes the table of cases."""
-        import pyarrow as pa  # noqa: PLC0415
-
         schema = self._columns()
         chunk: list[dict[str, Any]] = []
         with store.writing_cases(self._name(), schema) as writer:
@@ -340,9 +329,6 @@ class Sweep:
 
     def _wanting(self, store: Store, here: pa.Array) -> _Pass:
         """The runs that are to be executed if these are in the store."""
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         missing = array("Q")  # Eight bytes for each.
         for batch in self._pieces(store, ["key"]):
             new = batch["key"].filter(pc.invert(pc.is_in(batch["key"], value_set=here)))
@@ -370,8 +356,6 @@ class Sweep:
 
         The case and seed of each are added to `numbers`.
         """
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         handed: set[int] = set()
         for batch in self._pieces(store, ["case", _SEED, "key"]):
             for row in batch.filter(
@@ -411,8 +395,6 @@ class Sweep:
             yield seed, hashlib.sha256(f"{made} {seed} {text}".encode()).hexdigest()[:32]
 
     def _columns(self) -> pa.Schema:
-        import pyarrow as pa  # noqa: PLC0415
-
         kinds = []
         for key in self.design.keys:
             values = [value for ends in self.design.ends() if (value := ends.get(key)) is not None]
@@ -442,8 +424,6 @@ class Sweep:
 
 def _with_metrics(found: pa.Table) -> pa.Table:
     """The caller's metrics as columns of their own; no column if there are none."""
-    import pyarrow as pa  # noqa: PLC0415
-
     own = [json.loads(text) if text else {} for text in found["metrics"].to_pylist()]
     found = found.drop_columns(["metrics"])
     for name in dict.fromkeys(name for one in own for name in one):

@@ -7,6 +7,7 @@ caller, because the caller may be a notebook. It ends at the end of its input.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -15,8 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from narrows import _core
+from narrows.models.plugins import Cargo
 from narrows.runs.metric import Metric, numbers
+from narrows.runs.scenario import from_tree
 from narrows.sweeps.rows import Transfers, completed, has_transfers, rows
 
 if TYPE_CHECKING:
@@ -59,8 +64,6 @@ def _one(
             found = rows(key, figures, transfers(raw) if has_transfers(figures) else None)
             own = None if metric is None else metric.of(raw, figures, tree)
         else:
-            from narrows.runs.scenario import from_tree  # noqa: PLC0415 - the simulator takes trees
-
             _core.scenario_to_toml(tree)  # Reports mistakes of the case.
             done = engine.run(
                 from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=progress
@@ -78,8 +81,6 @@ def _one(
 
 def transfers(raw: _core.Run) -> Transfers:
     """The completed transfers of a run."""
-    import pyarrow as pa  # noqa: PLC0415 - most cases have no transfers
-
     table = pa.table(raw.table("transfers")).select(["flow", "fct_s", "slowdown"])
     return completed(table.to_pylist())
 
@@ -91,8 +92,6 @@ def main(loaded: list[dict[str, Any]]) -> None:
         signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
     if loaded:
-        from narrows.models.plugins import Cargo  # noqa: PLC0415 - few sweeps have plugins
-
         for plugin in loaded:
             Cargo(**plugin).unpack()
     # The caller may have ended before the reply.
@@ -106,6 +105,4 @@ def main(loaded: list[dict[str, Any]]) -> None:
 
 def _die_with_parent() -> None:
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415
-
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

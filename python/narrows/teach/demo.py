@@ -6,7 +6,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
+
+from rich.table import Table
+from rich.text import Text
 
 from narrows import __version__
 from narrows.render.progress import ProgressBar
@@ -25,10 +28,6 @@ from narrows.reproduce.published import (
     reproduce,
     third,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
 
 CCS = ("cubic", "bbr")
 
@@ -131,8 +130,6 @@ def show(
 
 def legend() -> Text:
     """Legend of colours and marks."""
-    from rich.text import Text  # noqa: PLC0415
-
     return Text.assemble(
         ("Green", "green"),
         ": BBR leads by 10 % or more. ",
@@ -169,9 +166,6 @@ def _goodput(result: Result) -> tuple[Cell, str, str]:
 
 def _map(items: Sequence[Any], told: Callable[[Any], tuple[Cell, str, str]]) -> Table:
     """Rates down, RTTs across."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="bold")
     table.add_column("Mbit/s", justify="right", style="bold")
     rtts = sorted({c.rtt_ms for c in cells()})

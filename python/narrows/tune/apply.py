@@ -19,8 +19,7 @@ from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST, STOPPED
 from narrows.tune.diff import lines
-
-Json = dict[str, Any]
+from narrows.tune.plan import Json, Plan
 
 _WRONG = 2
 _OTHERS_WRITE = 0o022
@@ -87,7 +86,7 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     return json.loads(out), child.returncode == 0
 
 
-def read(file: str) -> Json:
+def read(file: str) -> Plan:
     """Reads a plan from a file that only its owner can write, or from stdin for `-`.
 
     Raises:
@@ -111,13 +110,13 @@ def read(file: str) -> Json:
                 )
             text = opened.read(_LONGEST)
     try:
-        plan = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NarrowsError(f"{file}: not a plan: {error}") from error
-    if not isinstance(plan, dict) or not isinstance(plan.get("changes"), list):
+    if not isinstance(document, dict) or not isinstance(document.get("changes"), list):
         raise NarrowsError(f"{file}: not a plan; `narrows tune plan --json` writes one")
     # narrows-host checks the whole plan; these keys are printed before.
-    for change in plan["changes"]:
+    for change in document["changes"]:
         if not isinstance(change, dict) or not {
             "kind",
             "phase",
@@ -127,19 +126,21 @@ def read(file: str) -> Json:
             "why",
         } <= set(change):
             raise NarrowsError(f"{file}: a change lacks kind, phase, target, from, to or why")
-    plan = {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
+    whole: Json = {
+        "title": "A plan",
+        "needs": [],
+        "left": [],
+        "effects": [],
+        "netns": None,
+    } | document
     try:
+        plan = Plan.of(whole)
         "\n".join(lines(plan))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise NarrowsError(
             f"{file}: a part of the plan has another form than `narrows tune plan --json` writes"
         ) from error
     return plan
-
-
-def live_only(plan: Json) -> Json:
-    """The plan without the changes for the next boot."""
-    return plan | {"changes": [c for c in plan["changes"] if c.get("phase") == "live"]}
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 - text, or a row per queue discipline

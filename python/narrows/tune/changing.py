@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,12 +32,16 @@ from narrows.tune.apply import (
 from narrows.tune.collect import facts
 from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
+from narrows.tune.diff import lines
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.prove import proof_lines, scored
 from narrows.tune.verify import verified_lines
 from narrows.tune.verify import verify as look
 
 if TYPE_CHECKING:
-    from narrows.tune.apply import Json, Place
+    from narrows.tune.apply import Place
+    from narrows.tune.plan import Json, Plan
     from narrows.tune.prove import Proof
 
 __all__ = ["tune"]
@@ -107,7 +111,7 @@ def _print(lines: Sequence[str]) -> None:
         out.print(line, markup=False, soft_wrap=True)
 
 
-def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
+def _plan(file: str | None, place: Place, asked: Mapping[str, Any]) -> Plan:
     """The plan of a file or of the options."""
     given = {name: value for name, value in asked.items() if value}
     if file is not None:
@@ -126,16 +130,14 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
             f"PLAN: there is neither a plan nor a change; write {called} --cc bbr, or {called} "
             "plan.json with a file of narrows tune plan --json"
         )
-    from narrows.tune.plan import Ask  # noqa: PLC0415
-    from narrows.tune.planner import plan  # noqa: PLC0415
-
+    asked = dict(asked)
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
     down, up = _kbit(asked.pop("down", None), "--down"), _kbit(asked.pop("up", None), "--up")
     ask = Ask(**asked, path=_path(rate, rtt), down_kbit=down, up_kbit=up, netns=place.netns)
-    return plan(facts(netns=place.netns), ask).json()
+    return plan(facts(netns=place.netns), ask)
 
 
-def _sure(plan: Json, *, yes: bool, question: str) -> None:
+def _sure(plan: Plan, *, yes: bool, question: str) -> None:
     """Prints the plan and requests a confirmation, unless `yes`.
 
     Raises:
@@ -143,8 +145,6 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
     """
     if yes:
         return
-    from narrows.tune.diff import lines  # noqa: PLC0415
-
     _print(lines(plan))
     if not sys.stdin.isatty():
         raise NarrowsError(
@@ -155,14 +155,12 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
         click.get_current_context().exit(1)
 
 
-def _applicable(plan: Json) -> bool:
+def _applicable(plan: Plan) -> bool:
     """Whether the plan has changes; raises an error if they are not possible."""
-    if plan.get("able") is False:
-        needs = "; ".join(
-            str(need.get("why") or need.get("name")) for need in plan.get("needs") or []
-        )
+    if not plan.able:
+        needs = "; ".join(need.why or need.name for need in plan.needs)
         raise RefusedError(f"the plan is not possible yet: {needs}", 1)
-    return bool(plan["changes"])
+    return bool(plan.changes)
 
 
 @_asked
@@ -222,7 +220,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
             if wanted:
                 words = ["--confirm-within", confirm_within] if confirm_within else []
                 done, _ = have(
-                    ["apply", *words, *(["--replace"] if replace else [])], place, plan=plan
+                    ["apply", *words, *(["--replace"] if replace else [])], place, plan=plan.json()
                 )
             if as_json:
                 echo(json.dumps(done))
@@ -393,7 +391,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         )
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
-    if not plan["changes"] and plan.get("able") is not False:
+    if not plan.changes and plan.able:
         echo("Nothing to prove: the host already has these settings.")
         return
     towards = proving.load_direction(plan, direction)
@@ -451,7 +449,7 @@ def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
 
 def _finished(
     proof: Proof,
-    plan: Json,
+    plan: Plan,
     place: Place,
     *,
     keep: bool,
@@ -468,7 +466,7 @@ def _finished(
     found: list[forecasts.Scored] = []
     if keep:
         try:
-            done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan)
+            done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan.json())
         except (NarrowsError, KeyboardInterrupt) as error:
             refused = error
     try:

@@ -18,12 +18,14 @@ from narrows.render.terminal import console, echo
 from narrows.runs import scenario
 from narrows.storage import output
 from narrows.tune.collect import facts
+from narrows.tune.collect import script as collector_script
 from narrows.tune.diff import lines
 from narrows.tune.findings import audit as look
 from narrows.tune.findings.finding import Path
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan as make
 from narrows.tune.render import audit_json, audit_lines
+from narrows.tune.script import script
 
 _WORST = {"error": 1}
 
@@ -140,10 +142,8 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     and requires no privilege; as root it also reads other namespaces. The exit code is 1 if
     settings contradict each other or have no effect.
     """
-    from narrows.tune.collect import facts, script  # noqa: PLC0415
-
     if collector:
-        echo(script(), nl=False)
+        echo(collector_script(), nl=False)
         return
     _one_source(ssh=ssh, netns=netns, facts=facts_file, root=root)
     path = _path(rate, rtt)
@@ -304,22 +304,18 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         netns=netns,
     )
     here = ssh is None and facts_file is None and root is None
-    made = make(
-        facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask
-    ).json()
+    made = make(facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask)
     with every() as attempt:
         if script_file is not None:
-            from narrows.tune.script import script  # noqa: PLC0415
-
             with attempt():
                 _write(script_file, script(made))
         if as_json:
-            echo(json.dumps(made, indent=1))
+            echo(json.dumps(made.json(), indent=1))
         elif script_file != "-":
             out = console()
             for line in lines(made):
                 out.print(line, markup=False, soft_wrap=True)
-    click.get_current_context().exit(0 if made["able"] else 1)
+    click.get_current_context().exit(0 if made.able else 1)
 
 
 def _write(file: str, text: str) -> None:

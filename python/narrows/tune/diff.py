@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.render.terminal import within_line
+from narrows.tune.plan import Change, Plan
 
 
-def _name(change: dict[str, Any]) -> str:
-    target = change["target"]
-    if change["kind"] == "qdisc":
+def _name(change: Change) -> str:
+    target = change.target
+    if isinstance(target, str):
+        return f"{change.kind} {target}"
+    if change.kind == "qdisc":
         place = "" if target["parent"] == "root" else f" class {target['parent']}"
         return f"qdisc of {target['dev']}{place}"
-    if change["kind"] == "ingress":
+    if change.kind == "ingress":
         return f"ingress of {target['dev']}, by {target['ifb']}"
-    if change["kind"] == "route":
+    if change.kind == "route":
         return f"route to {target['prefix']}"
-    return f"{change['kind']} {target}"
+    return f"{change.kind} {target}"
 
 
 def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or a table
@@ -35,14 +38,13 @@ def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or
     return [str(value)]
 
 
-def lines(plan: dict[str, Any]) -> list[str]:
+def lines(plan: Plan) -> list[str]:
     r"""The plan in lines: `-` for current values, `+` for new values.
 
     >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1",
     ...     "why": "marks", "phase": "live"}
-    >>> plan = {"title": "ECN is requested", "needs": [], "changes": [row], "left": [],
-    ...     "effects": [], "netns": None}
-    >>> print("\n".join(lines(plan)))
+    >>> plan = {"title": "ECN is requested", "changes": [row]}
+    >>> print("\n".join(lines(Plan.of(plan))))
     ECN is requested.
     <BLANKLINE>
     sysctl net.ipv4.tcp_ecn
@@ -50,25 +52,22 @@ def lines(plan: dict[str, Any]) -> list[str]:
     + 1
       reason: marks
     """
-    told = [f"{plan['title']}."]
-    if plan["netns"]:
-        told.append(f"In the network namespace {plan['netns']}.")
-    for need in plan["needs"]:
-        told += ["", f"required first: {need['why']}"]
-        if need["command"]:
-            told.append(f"  {' '.join(need['command'])}")
-    for change in plan["changes"]:
-        told += ["", _name(change) + (", for the next boot" if change["phase"] == "boot" else "")]
-        told += [f"- {line}" for line in _value(change["kind"], change["from"])]
-        told += [f"+ {line}" for line in _value(change["kind"], change["to"])]
-        told.append(f"  reason: {change['why']}")
-    if plan["left"]:
+    told = [f"{plan.title}."]
+    if plan.netns:
+        told.append(f"In the network namespace {plan.netns}.")
+    for need in plan.needs:
+        told += ["", f"required first: {need.why}"]
+        if need.command:
+            told.append(f"  {' '.join(need.command)}")
+    for change in plan.changes:
+        told += ["", _name(change) + (", for the next boot" if change.phase == "boot" else "")]
+        told += [f"- {line}" for line in _value(change.kind, change.before)]
+        told += [f"+ {line}" for line in _value(change.kind, change.after)]
+        told.append(f"  reason: {change.why}")
+    if plan.left:
         told.append("")
-    for left in plan["left"]:
-        told.append(
-            f"unchanged: {left['what']}: {left['why']}"
-            + (f" ({left['fix']})" if left["fix"] else "")
-        )
-    if plan["effects"]:
-        told += ["", *plan["effects"]]
+    for left in plan.left:
+        told.append(f"unchanged: {left.what}: {left.why}" + (f" ({left.fix})" if left.fix else ""))
+    if plan.effects:
+        told += ["", *plan.effects]
     return [within_line(line) for line in told]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from narrows.errors import NarrowsError
 
@@ -463,7 +462,7 @@ def _cpu(facts: Facts, rows: Rows) -> None:
     facts.cpu = [value for _, value in rows]
 
 
-def _modules(where: str) -> Any:  # noqa: ANN401 - a reader
+def _modules(where: str) -> Callable[[Facts, Rows], None]:
     def read(facts: Facts, rows: Rows) -> None:
         found = getattr(facts, where)
         for path, value in rows:
@@ -549,7 +548,7 @@ def _packages(facts: Facts, rows: Rows) -> None:
     facts.packages = [value.partition(":")[2].strip() for _, value in rows]
 
 
-_FILES: dict[str, Any] = {
+_FILES: dict[str, Callable[[Facts, Rows], None]] = {
     "system": _system,
     "machine": _machine,
     "cpu": _cpu,
@@ -752,7 +751,7 @@ def _modules_there(facts: Facts, _words: list[str], _lines: list[str]) -> None:
     facts.modules_seen = True
 
 
-_READERS: dict[str, Any] = {
+_READERS: dict[str, Callable[[Facts, list[str], list[str]], None]] = {
     "who": _who,
     "files": _files,
     "config": _plain_config,

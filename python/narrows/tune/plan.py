@@ -20,6 +20,9 @@ from narrows.tune import kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.findings import Path
 
+Json = dict[str, Any]
+"""A JSON object: an input of `Plan.of`, an output of `Plan.json`."""
+
 VERSION = 1
 
 
@@ -95,7 +98,20 @@ class Change:
         names = [v for k, v in self.target.items() if v != "main" and k != "ifb"]
         return ":".join([self.kind, *names])
 
-    def json(self) -> dict[str, Any]:
+    @classmethod
+    def of(cls, row: Json) -> Change:
+        """The change that a row of a document describes."""
+        return cls(
+            kind=row["kind"],
+            phase=row.get("phase", "live"),
+            target=row["target"],
+            before=row["from"],
+            after=row["to"],
+            why=row.get("why", ""),
+            persist=row.get("persist"),
+        )
+
+    def json(self) -> Json:
         """The change in the document of a plan."""
         return {
             "id": self.id,
@@ -125,6 +141,16 @@ class Need:
     command: list[str]
     why: str
 
+    @classmethod
+    def of(cls, row: Json) -> Need:
+        """What a row of a document describes."""
+        return cls(
+            what=row.get("what", ""),
+            name=row.get("name", ""),
+            command=row["command"],
+            why=row["why"],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
@@ -140,22 +166,72 @@ class Left:
     why: str
     fix: str
 
+    @classmethod
+    def of(cls, row: Json) -> Left:
+        """What a row of a document describes."""
+        return cls(what=row["what"], why=row["why"], fix=row["fix"])
+
 
 @dataclass(kw_only=True)
 class Plan:
-    """See docs/reference/tune.md."""
+    """A plan; docs/reference/tune.md describes its document.
+
+    Attributes:
+        title: A sentence without its full stop.
+        asked: The options, by name.
+        host: Kernel, system and other facts of the host.
+        netns: The network namespace; None for the host.
+        changes: The changes, in the order of their application.
+        needs: Things that are missing on the host; no change is possible without them.
+        left: Things that the plan does not change.
+        effects: Sentences about consequences of the changes.
+        document: The document that the plan was read from; `narrows-host` receives it unchanged.
+    """
 
     title: str
-    asked: dict[str, Any]
-    host: dict[str, Any]
+    asked: Json
+    host: Json
     netns: str | None
     changes: list[Change] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
+    document: Json | None = None
 
-    def json(self) -> dict[str, Any]:
+    @classmethod
+    def of(cls, document: Json) -> Plan:
+        """The plan of a document; keys that are not printed may be absent.
+
+        >>> Plan.of({"changes": [], "able": False}).able
+        False
+        """
+        return cls(
+            title=document.get("title", "A plan"),
+            asked=document.get("asked", {}),
+            host=document.get("host", {}),
+            netns=document.get("netns"),
+            changes=[Change.of(row) for row in document["changes"]],
+            needs=[Need.of(row) for row in document.get("needs", [])],
+            left=[Left.of(row) for row in document.get("left", [])],
+            effects=document.get("effects", []),
+            document=document,
+        )
+
+    @property
+    def able(self) -> bool:
+        """Whether the changes are possible."""
+        return not self.needs if self.document is None else self.document.get("able") is not False
+
+    def live(self) -> Plan:
+        """The plan without the changes for the next boot."""
+        document = self.json()
+        rows = [row for row in document["changes"] if row.get("phase") == "live"]
+        return Plan.of(document | {"changes": rows})
+
+    def json(self) -> Json:
         """The document."""
+        if self.document is not None:
+            return self.document
         return {
             "narrows": __version__,
             "plan": VERSION,

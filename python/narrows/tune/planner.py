@@ -451,9 +451,9 @@ class _Making:
                 f"{below} shapes outgoing traffic of {one.name} to {ask.up_kbit} kbit/s"
             )
         if ask.down_kbit is not None:
-            wanted = shaper.disciplines(kind, ask.down_kbit, "1:")
+            inner = shaper.disciplines(kind, ask.down_kbit, "1:")
             why = "incoming traffic can only be queued on an intermediate device (ifb)"
-            self.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
+            self.change("ingress", {"dev": one.name, "ifb": link}, None, inner, why)
             self.done.append(
                 f"{below} shapes incoming traffic of {one.name} to {ask.down_kbit} kbit/s"
             )
@@ -737,11 +737,11 @@ _WHY = {
 }
 
 
-def _was(one: Qdisc) -> dict[str, Any]:
+def _was(one: Qdisc) -> shaper.Discipline:
     return {"kind": one.kind, "handle": one.handle, "options": {}}
 
 
-def _wanted(kind: str) -> dict[str, Any]:
+def _wanted(kind: str) -> shaper.Discipline:
     return {"kind": kind, "handle": None, "options": {}}
 
 

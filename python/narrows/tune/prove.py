@@ -21,7 +21,8 @@ from narrows.measure.result import Direction, Measurement
 from narrows.measure.run import joined
 from narrows.registry import sysctls
 from narrows.render.words import listed
-from narrows.tune.apply import Json, Place, have, live_only
+from narrows.tune.apply import Place, have
+from narrows.tune.plan import Json, Plan
 
 if TYPE_CHECKING:
     from narrows.forecasts import Scored
@@ -182,27 +183,28 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:.3g} MB"
 
 
-def acts_on(plan: Json) -> set[Direction]:
+def acts_on(plan: Plan) -> set[Direction]:
     """The directions in which a plan can have an effect; `up` is the data that this host sends.
 
-    >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_congestion_control"}]})
+    >>> row = {"kind": "sysctl", "phase": "live", "from": "", "to": "", "why": ""}
+    >>> acts_on(Plan.of({"changes": [row | {"target": "net.ipv4.tcp_congestion_control"}]}))
     {'up'}
-    >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_rmem"}]})
+    >>> acts_on(Plan.of({"changes": [row | {"target": "net.ipv4.tcp_rmem"}]}))
     {'down'}
     """
     directions: set[Direction] = set()
-    for change in plan["changes"]:
-        if change["kind"] in {"qdisc", "route"}:
+    for change in plan.changes:
+        if change.kind in {"qdisc", "route"}:
             directions.add("up")
-        elif change["kind"] == "ingress":
+        elif change.kind == "ingress":
             directions.add("down")
-        elif change["kind"] == "sysctl":
-            row = sysctls().get(change["target"], {})
+        elif change.kind == "sysctl":
+            row = sysctls().get(str(change.target), {})
             directions |= _ACTS.get(row.get("acts", ""), set())
     return directions
 
 
-def load_direction(plan: Json, asked: str | None) -> Direction:
+def load_direction(plan: Plan, asked: str | None) -> Direction:
     """The direction to measure.
 
     Raises:
@@ -220,11 +222,7 @@ def load_direction(plan: Json, asked: str | None) -> Direction:
         return direction
     other: Direction = "down" if direction == "up" else "up"
     names = listed(
-        [
-            str(c["target"])
-            for c in plan["changes"]
-            if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}
-        ]
+        [str(c.target) for c in plan.changes if c.kind in {"sysctl", "qdisc", "ingress", "route"}]
     )
     who = "the far host" if direction == "down" else "this host"
     raise NarrowsError(
@@ -239,7 +237,7 @@ def load_direction(plan: Json, asked: str | None) -> Direction:
 
 
 @contextlib.contextmanager
-def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
+def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
     """Applies the change without writing files for the next boot, and reverts it in every case."""
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
@@ -248,7 +246,9 @@ def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
     try:
         with deferred():
             done, _ = have(
-                ["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan)
+                ["apply", *within, *(["--replace"] if replace else [])],
+                place,
+                plan=plan.live().json(),
             )
         if done.get("nothing_to_do"):
             # Reverting the last plan would revert a different one.
@@ -264,7 +264,7 @@ def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
 
 
 def prove(
-    plan: Json,
+    plan: Plan,
     place: Place,
     measure: Measure,
     *,
@@ -341,13 +341,13 @@ def compared(
     return [d for d in found if other not in d.figure.key.split("_")]
 
 
-def scored(proof: Proof, plan: Json) -> list[Scored]:
+def scored(proof: Proof, plan: Plan) -> list[Scored]:
     """Scores the open sealed forecasts by the measurements with the change.
 
     Raises:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
     """
-    queues = [c["to"] for c in plan["changes"] if c["target"] == "net.core.default_qdisc"]
+    queues = [c.after for c in plan.changes if c.target == "net.core.default_qdisc"]
     return forecasts.score_open(
         joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None
     )

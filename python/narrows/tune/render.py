@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from narrows import __version__
 from narrows.tune.facts import Facts
 from narrows.tune.findings import SEVERITIES, Finding, verdict
+from narrows.tune.plan import Json
 
 _MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "good"}
 
 
-def audit_json(facts: Facts, found: list[Finding]) -> dict[str, Any]:
+def audit_json(facts: Facts, found: list[Finding]) -> Json:
     """The JSON object; docs/reference/tune.md describes it."""
     return {
         "narrows": __version__,

@@ -14,11 +14,10 @@ from __future__ import annotations
 import re
 import shlex
 from importlib import resources
-from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.registry import sysctls
-from narrows.tune.plan import DEVICE, NAME, VALUE
+from narrows.tune.plan import DEVICE, NAME, VALUE, Change, Json, Plan
 
 _q = shlex.quote
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,99}")
@@ -36,36 +35,36 @@ def _part(name: str) -> str:
     return (resources.files("narrows.tune") / name).read_text(encoding="utf-8")
 
 
-def script(plan: dict[str, Any]) -> str:
+def script(plan: Plan) -> str:
     """The text of the script.
 
     Raises:
         NarrowsError: If the plan contains something that is not allowed.
     """
     parts = [_part("script_head.sh")]
-    title = re.sub(r"[^ -~]", "?", plan["title"])
+    title = re.sub(r"[^ -~]", "?", plan.title)
     parts.append(f"# {title}.")
-    netns = plan.get("netns")
+    netns = plan.netns
     if netns is not None:
         raise NarrowsError(
             f"a script is for a host; in the namespace {netns}: ip netns exec {netns} sh -s apply "
             "< SCRIPT"
         )
     parts.append(_before(plan))
-    numbers = [str(n) for n in range(1, len(plan["changes"]) + 1)]
-    for number, change in zip(numbers, plan["changes"], strict=True):
+    numbers = [str(n) for n in range(1, len(plan.changes) + 1)]
+    for number, change in zip(numbers, plan.changes, strict=True):
         parts.append(_change(number, change))
     parts.append(f"numbers={_q(' '.join(numbers))}\nbackwards={_q(' '.join(reversed(numbers)))}")
     parts.append(_part("script_tail.sh"))
     return "\n".join(parts)
 
 
-def _before(plan: dict[str, Any]) -> str:
+def _before(plan: Plan) -> str:
     lines = ["before() {", "  :"]
-    for need in plan["needs"]:
-        text = need["why"] + (f": {' '.join(need['command'])}" if need["command"] else "")
+    for need in plan.needs:
+        text = need.why + (f": {' '.join(need.command)}" if need.command else "")
         lines.append(f"  fail {_q('required first: ' + re.sub(r'[^ -~]', '?', text))}")
-    if plan["needs"]:
+    if plan.needs:
         lines.append("  exit 3")
     return "\n".join([*lines, "}"])
 
@@ -76,8 +75,22 @@ def _must(rule: re.Pattern[str] | str, value: str, what: str) -> str:
     return value
 
 
-def _change(number: str, change: dict[str, Any]) -> str:
-    kind = change["kind"]
+def _name(change: Change) -> str:
+    """The target of a change that has a name."""
+    if not isinstance(change.target, str):
+        raise NarrowsError(f"{change.kind} {change.target!r}: not in a plan")
+    return change.target
+
+
+def _key(change: Change, key: str) -> str:
+    """A key of the target of a change that has several."""
+    if not isinstance(change.target, dict):
+        raise NarrowsError(f"{change.kind} {change.target!r}: not in a plan")
+    return change.target[key]
+
+
+def _change(number: str, change: Change) -> str:
+    kind = change.kind
     writer = _KINDS.get(kind)
     if writer is None:
         raise NarrowsError(f"a plan has no changes of kind {kind!r}")
@@ -93,12 +106,12 @@ def _change(number: str, change: dict[str, Any]) -> str:
 Parts = tuple[str, str, str, str]
 
 
-def _sysctl(change: dict[str, Any]) -> Parts:
-    key = change["target"]
+def _sysctl(change: Change) -> Parts:
+    key = _name(change)
     if key not in sysctls():
         raise NarrowsError(f"sysctl {key!r}: not in a plan")
-    old = _q(_must(VALUE, change["from"], key))
-    new = _q(_must(sysctls()[key]["pattern"], change["to"], key))
+    old = _q(_must(VALUE, change.before, key))
+    new = _q(_must(sysctls()[key]["pattern"], change.after, key))
     return (
         f"{key}",
         f'judge "$(sysctl_get {key})" {old} {new}',
@@ -107,8 +120,8 @@ def _sysctl(change: dict[str, Any]) -> Parts:
     )
 
 
-def _module(change: dict[str, Any]) -> Parts:
-    name = _must(r"[a-z0-9][a-z0-9_]{0,63}", change["target"], "module")
+def _module(change: Change) -> Parts:
+    name = _must(r"[a-z0-9][a-z0-9_]{0,63}", _name(change), "module")
     back = f"module_set {name} absent"
     # A module that is in use stays; it does nothing by itself.
     return (
@@ -119,14 +132,14 @@ def _module(change: dict[str, Any]) -> Parts:
     )
 
 
-def _kind(value: dict[str, Any]) -> tuple[str, str | None]:
+def _kind(value: Json) -> tuple[str, str | None]:
     handle = value["handle"]
     return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(
         _HANDLE, handle, "handle"
     )
 
 
-def _words(value: dict[str, Any]) -> str:
+def _words(value: Json) -> str:
     """A queue discipline as arguments of tc, its handle before it."""
     kind, handle = _kind(value)
     options = [
@@ -141,11 +154,11 @@ def _words(value: dict[str, Any]) -> str:
     )
 
 
-def _qdisc(change: dict[str, Any]) -> Parts:
-    dev = _must(DEVICE, change["target"]["dev"], "interface")
-    parent = _must(_PARENT, change["target"]["parent"], "parent")
-    new, handle = _kind(change["to"])
-    before = change["from"]
+def _qdisc(change: Change) -> Parts:
+    dev = _must(DEVICE, _key(change, "dev"), "interface")
+    parent = _must(_PARENT, _key(change, "parent"), "parent")
+    new, handle = _kind(change.after)
+    before = change.before
     name = f"qdisc of {dev}" + ("" if parent == "root" else f" {parent}")
     if parent != "root":
         # A leaf under a fresh mq has the kernel's default, whatever that is.
@@ -158,7 +171,7 @@ def _qdisc(change: dict[str, Any]) -> Parts:
         return (
             name,
             state,
-            f"tc qdisc replace dev {_q(dev)} parent {parent} {_words(change['to'])}",
+            f"tc qdisc replace dev {_q(dev)} parent {parent} {_words(change.after)}",
             back,
         )
     old, its = ("", None) if before is None else _kind(before)
@@ -166,12 +179,12 @@ def _qdisc(change: dict[str, Any]) -> Parts:
     if old == new:  # mq that gets a name
         state = f'[ "$(root_handle {_q(dev)})" = {handle} ] && return 1; return 0'
     back = f"qdisc_back {_q(dev)} {_q(old)} {its or '0:'}"
-    return name, state, f"tc qdisc replace dev {_q(dev)} root {_words(change['to'])}", back
+    return name, state, f"tc qdisc replace dev {_q(dev)} root {_words(change.after)}", back
 
 
-def _ingress(change: dict[str, Any]) -> Parts:
-    dev, ifb = (_q(_must(DEVICE, change["target"][key], "interface")) for key in ("dev", "ifb"))
-    to = change["to"]
+def _ingress(change: Change) -> Parts:
+    dev, ifb = (_q(_must(DEVICE, _key(change, key), "interface")) for key in ("dev", "ifb"))
+    to = change.after
     made = [f"ip link add name {ifb} type ifb", f"ip link set {ifb} up"]
     for parent in sorted(to, reverse=True):
         place = "root" if parent == "root" else f"parent {_must(_PARENT, parent, 'parent')}"
@@ -183,38 +196,37 @@ def _ingress(change: dict[str, Any]) -> Parts:
     ]
     state = f"""judge "$(ingress_get {dev} {ifb})" '' {_kind(to["root"])[0]}"""
     back = f"tc qdisc del dev {dev} ingress 2> /dev/null; ip link del {ifb}"
-    return f"ingress of {change['target']['dev']}", state, " && ".join(made), back
+    return f"ingress of {_key(change, 'dev')}", state, " && ".join(made), back
 
 
-def _route(change: dict[str, Any]) -> Parts:
-    target = change["target"]
-    version = {"inet": "-4", "inet6": "-6"}[target["family"]]
-    prefix = _must(_WORD, target["prefix"], "route")
+def _route(change: Change) -> Parts:
+    version = {"inet": "-4", "inet6": "-6"}[_key(change, "family")]
+    prefix = _must(_WORD, _key(change, "prefix"), "route")
 
     def words(value: list[str]) -> str:
         return " ".join(_q(_must(_WORD, word, "route")) for word in value)
 
-    cc = _must(NAME, change["to"][-1], "congctl")
+    cc = _must(NAME, change.after[-1], "congctl")
     show = f"ip {version} route show table main exact {_q(prefix)}"
     state = f'case "$({show}) " in *" congctl {cc} "*) return 1 ;; esac; return 0'
-    make = f"ip {version} route replace {words(change['to'])}"
-    if change["from"] is None:
-        back = f"ip {version} route del {words(change['to'])}"
+    make = f"ip {version} route replace {words(change.after)}"
+    if change.before is None:
+        back = f"ip {version} route del {words(change.after)}"
     else:
-        back = f"ip {version} route replace {words(change['from'])}"
+        back = f"ip {version} route replace {words(change.before)}"
     return f"route to {prefix}", state, make, back
 
 
-def _file(change: dict[str, Any]) -> Parts:
-    path = _must(_PATH, change["target"], "file")
+def _file(change: Change) -> Parts:
+    path = _must(_PATH, _name(change), "file")
 
-    def text(value: dict[str, Any]) -> str:
+    def text(value: Json) -> str:
         if re.search(r"[^\n -~]", value["text"]):
             raise NarrowsError(f"file {path}: a sign that is not written into plans")
         return _q(value["text"])
 
-    new, mode = text(change["to"]), _must(r"0[0-7]{3}", change["to"]["mode"], "mode")
-    before = change["from"]
+    new, mode = text(change.after), _must(r"0[0-7]{3}", change.after["mode"], "mode")
+    before = change.before
     # $(...) takes the last line's end away, on both sides alike.
     is_new = f'[ "$(file_get {path}; echo .)" = "$(printf %s {new}; echo .)" ] && return 1'
     if before is None:
@@ -234,8 +246,8 @@ def _file(change: dict[str, Any]) -> Parts:
     )
 
 
-def _package(change: dict[str, Any]) -> Parts:
-    name = _must(_PACKAGE, change["target"], "package")
+def _package(change: Change) -> Parts:
+    name = _must(_PACKAGE, _name(change), "package")
     has = f"opkg list-installed 2> /dev/null | grep -q '^{re.escape(name)} '"
     apk = f"apk info -e {name} > /dev/null 2>&1"
     state = f"{{ {has}; }} && return 1; {apk} && return 1; return 0"
@@ -247,21 +259,21 @@ def _package(change: dict[str, Any]) -> Parts:
     return f"package {name}", state, make, back
 
 
-def _uci(change: dict[str, Any]) -> Parts:
-    key = _must(_UCI, change["target"], "uci")
+def _uci(change: Change) -> Parts:
+    key = _must(_UCI, _name(change), "uci")
     config = key.partition(".")[0]
-    new = _q(_must(_UCI_VALUE, change["to"], "uci"))
+    new = _q(_must(_UCI_VALUE, change.after, "uci"))
     state = f'[ "$(uci -q get {_q(key)})" = {new} ] && return 1; return 0'
     make = f"uci set {_q(key)}={new} && uci commit {config}"
     if key.endswith(".enabled"):
         make += f" && /etc/init.d/{config} enable && /etc/init.d/{config} restart"
-    if change["from"] is None:
+    if change.before is None:
         back = f"uci -q delete {_q(key)}; uci commit {config}"
         if key.endswith(".enabled"):
             back = f"{back}; /etc/init.d/{config} restart"
     else:
         back = (
-            f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit "
+            f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change.before, 'uci'))} && uci commit "
             f"{config}"
         )
     return key, state, make, back

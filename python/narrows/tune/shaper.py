@@ -8,7 +8,7 @@ buffer of `tbf` is used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from narrows.tune.facts import Facts, Interface
 
@@ -24,7 +24,15 @@ BURST_S, LEAST_BURST = 1e-3, 2 * FRAME_BYTES
 BUFFER_S, LEAST_BUFFER = 0.05, 10 * FRAME_BYTES
 """Buffer size without an AQM: 50 ms of the rate, at least ten full frames."""
 
-Json = dict[str, Any]
+
+class Discipline(TypedDict):
+    """A queue discipline as a value of a change."""
+
+    kind: str
+    handle: str | None
+    """Its handle; None if the kernel selects it."""
+    options: dict[str, str]
+    """Its options in the notation of `tc`."""
 
 
 def modules(kind: str, *, incoming: bool) -> list[str]:
@@ -59,7 +67,7 @@ def nearest(facts: Facts, kind: str) -> str | None:
     return next(whole, None)
 
 
-def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Json]:
+def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Discipline]:
     """The queue disciplines by their place.
 
     >>> disciplines("cake", 18000, None)
@@ -75,7 +83,7 @@ def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Json]:
         "burst": f"{max(LEAST_BURST, round(BURST_S * per_s))}b",
         "limit": f"{max(LEAST_BUFFER, round(BUFFER_S * per_s))}b",
     }
-    made = {"root": {"kind": "tbf", "handle": handle, "options": options}}
+    made: dict[str, Discipline] = {"root": {"kind": "tbf", "handle": handle, "options": options}}
     if kind != KINDS[-1]:
         made[f"{handle}1"] = {"kind": kind, "handle": None, "options": {}}
     return made

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from narrows.tune.apply import Json, Place, have
+from narrows.tune.apply import Place, have
+from narrows.tune.plan import Json
 
 
 def verify(place: Place) -> Json:

@@ -1,0 +1,456 @@
+"""Renders a result of `narrows latency` as sentences, tables, pictures and a page.
+
+Sentences use ms from 10 ms on. A missing percentile is shown as "–".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from narrows import __version__
+from narrows.latency.result import PARTS, PERCENTILES, Json, cumulative, needed
+from narrows.render.picture import Line, Picture, Style
+from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
+from narrows.render.report import drawn
+from narrows.render.style import Style as FigureStyle
+from narrows.render.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from narrows.render.figure import Figure
+
+_NONE = "–"
+_NOTHING: Json = {"histogram_ns": []}
+_MS_FROM_US = 10_000
+_DASHES = ("-", "--", ":")
+_SILENT_S = 1.5
+"""Time without replies at the end, in s, after which the far host counts as lost. A reply is
+awaited for one second.
+"""
+_SHOWN = 12
+"""Maximum number of listed episodes of slow responses."""
+
+
+def span(us: float | None) -> str:
+    """A time with its unit, for sentences.
+
+    >>> span(0.42), span(21.31), span(2218.3), span(15_456.0), span(None)
+    ('0.42 µs', '21.3 µs', '2218 µs', '15.5 ms', '–')
+    """
+    if us is None:
+        return _NONE
+    if us >= _MS_FROM_US:
+        return f"{us / 1000:.1f} ms"
+    return f"{us:.{2 if us < 10 else 1 if us < 1000 else 0}f} µs"  # noqa: PLR2004 - three digits
+
+
+def named(percentile: str) -> str:
+    """The usual name of a percentile.
+
+    >>> named("p99_9")
+    'p99.9'
+    """
+    return percentile.replace("_", ".")
+
+
+def sentences(told: Json) -> list[str]:
+    """The results in sentences, the most important ones first."""
+    out = [_answer(told), *_round_trip(told)]
+    if told.get("interrupted"):
+        out.append(f"The measurement was stopped after {told['lasted_s']:.1f} s.")
+    silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
+    if silent > max(_SILENT_S, 2e-6 * told["interval_us"]):
+        out.append(
+            f"The host stopped replying {told['last_answer_s']:.1f} s after the start of the "
+            f"measurement, which lasted {told['lasted_s']:.1f} s."
+        )
+    out += _trouble(told)
+    out += _slow(told)
+    out += _parts(told)
+    out.append(_own(told))
+    return out
+
+
+def _answer(told: Json) -> str:
+    corrupted = told.get("corrupted", 0)
+    if told["lost"] or corrupted:
+        fates = [(told["lost"], "unanswered"), (corrupted, "answered with wrong content")]
+        counted = " and ".join(
+            f"{n:,} {'was' if n == 1 else 'were'} {what}" for n, what in fates if n
+        )
+        lost = f"Of {told['sent']:,} requests, {counted}."
+    elif told["sent"] == 1:
+        lost = "The single request was answered."
+    else:
+        lost = f"All {told['sent']:,} requests were answered."
+    took = told["response_us"]
+    if took is None:
+        return lost
+    missing = next(
+        (p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None
+    )
+    rest = f" {named(missing)} needs {needed(missing):,} replies." if missing else ""
+    return f"The response time was {_took(took)}. {lost}{rest}"
+
+
+def _round_trip(told: Json) -> list[str]:
+    return [f"The RTT was {_took(told['rtt_us'])}."] if told["rtt_us"] else []
+
+
+def _took(part: Json) -> str:
+    """Median, percentiles and maximum."""
+    shown = [
+        (named(p), part[p])
+        for p in PERCENTILES
+        if part.get(p) is not None and p not in {"p50", "p90"}
+    ]
+    most = f"max {span(part['max'])}"
+    if part.get("p50") is None:
+        return f"at most {span(part['max'])}"
+    rest = ", ".join([*(f"{p} {span(value)}" for p, value in shown), most])
+    return f"{span(part['p50'])} (median; {rest})"
+
+
+def _trouble(told: Json) -> list[str]:
+    kinds = {
+        "duplicates": "duplicate",
+        "reordered": "reordered",
+        "mismatches": "with wrong content",
+        "unsent": "not sent because the send buffer was full",
+        "skipped": "skipped because the client stalled",
+        "refused": "refused by the far host",
+        "socket_drops": "dropped by the receive buffer of this host",
+    }
+    of_requests = {"unsent", "skipped", "refused"}
+    seen = [
+        f"{told[key]:,} {'requests' if key in of_requests else 'replies'} {what}"
+        for key, what in kinds.items()
+        if told.get(key)
+    ]
+    if again := told.get("reconnections"):
+        times = "once" if again == 1 else f"{again:,} times"
+        seen.append(f"the far end ended its session, and narrows opened a new one {times}")
+    forward, reverse = (told["class"].get(key) for key in ("there", "back"))
+    if forward is not None and reverse is not None and forward >> 2 != reverse >> 2:
+        seen.append(f"requests arrived with DSCP {forward >> 2}, replies with DSCP {reverse >> 2}")
+    return [f"Other events: {'; '.join(seen)}."] if seen else []
+
+
+def _slow(told: Json) -> list[str]:
+    slow = told["slow"]
+    if slow["limit_us"] is None:
+        return []
+    limit = span(slow["limit_us"])
+    if not slow["count"]:
+        return [f"No response time exceeded {limit}."]
+    blamed = sorted(slow["blamed"].items(), key=lambda item: -item[1])
+    whose = ", ".join(f"{PARTS[part]} {n:,}" for part, n in blamed)
+    # Results of earlier versions have none.
+    many = slow.get("episodes", {}).get("count", 0)
+    grouped = f", in {many:,} episode{'s' * (many != 1)}" if many else ""
+    plural = "s" * (slow["count"] != 1)
+    said = (
+        f"{slow['count']:,} response time{plural} exceeded {limit}{grouped}. Attribution of the "
+        f"delay: {whose}."
+    )
+    listed_only = f"The table lists the {_SHOWN} episodes with the longest response times."
+    return [f"{said} {listed_only}" if many > _SHOWN else said]
+
+
+def _parts(told: Json) -> list[str]:
+    halves = [
+        (name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)
+    ]
+    shown = [f"{name} {span(part['p50'])}" for name, part in halves if part.get("p50") is not None]
+    return [f"Median delay of each component: {', '.join(shown)}."] if shown else []
+
+
+def _own(told: Json) -> str:
+    late, said = told["late_us"], []
+    if late is not None:
+        most = f"at most {span(late['max'])}"
+        usual = late.get("p50")
+        said.append(
+            f"requests left {most} late"
+            if usual is None
+            else f"requests left {span(usual)} late (median; max {span(late['max'])})"
+        )
+    if not told["stamps"]:
+        said.append("without kernel timestamps, delays are not attributed")
+    if told["contradicted"]:
+        said.append(
+            f"the delays of {told['contradicted']:,} replies are not attributed because their "
+            "timestamps are contradictory (a clock was set, or a device sets timestamps late)"
+        )
+    return f"Measurement error: {'; '.join(said) or 'unknown'}."
+
+
+def findings(told: Json) -> list[str]:
+    """Properties of the link, the device and the CPUs that affect the result, with remedies."""
+    return [
+        one["says"] + (f" Remedy: {one['cure']}." if one.get("cure") else "")
+        for one in told.get("findings") or []
+    ]
+
+
+def figures(told: Json) -> Table:
+    """A row for the response time, the RTT, the send delay and each component."""
+    rows = [
+        ("response time", "response_us"),
+        ("RTT", "rtt_us"),
+        ("send delay", "late_us"),
+        *((name, f"parts_us.{key}") for key, name in PARTS.items()),
+    ]
+    parts: list[tuple[str, str, Json]] = []
+    for name, path in rows:
+        at = told
+        for step in path.split("."):
+            at = (at or {}).get(step)  # type: ignore[assignment]
+        if at:
+            parts.append((name, path, at))
+    # A percentile that is missing in all rows has no column.
+    carried = [p for p in PERCENTILES if any(at.get(p) is not None for _, _, at in parts)]
+    names = ("min", "mean", *carried, "max")
+    cells = []
+    for name, path, at in parts:
+        values = [Cell(_cell(at.get(key)), f"{path}.{key}") for key in names]
+        cells.append([Cell(name), *values, Cell(f"{at['n']:,}", f"{path}.n")])
+    head = tuple(f"{named(key)} µs" for key in names)
+    return Table("Latency", ("time",), (*head, "replies"), cells)
+
+
+def _cell(us: float | None) -> str:
+    return _NONE if us is None else f"{us:.1f}"
+
+
+def episodes(told: Json, most: int = _SHOWN) -> Table:
+    """The episodes with the longest response times, in order of time. Overlapping slow responses
+    are one episode.
+    """
+    # Files of earlier versions have none.
+    known = told["slow"].get("episodes", {"count": 0, "kept": []})
+    kept = sorted(enumerate(known["kept"]), key=lambda one: -one[1]["response_us"])[:most]
+    rows = []
+    for place, one in sorted(kept):
+        at = f"slow.episodes.kept.{place}"
+        rows.append(
+            [
+                Cell(PARTS[one["blamed"]], f"{at}.blamed"),
+                Cell(one["at"], f"{at}.at"),
+                Cell(f"{one['t_s']:.6f}", f"{at}.t_s"),
+                Cell(f"{one['lasted_us'] / 1000:.3f}", f"{at}.lasted_us"),
+                Cell(f"{one['answers']:,}", f"{at}.answers"),
+                Cell(_cell(one["response_us"]), f"{at}.response_us"),
+                Cell(_cell(one["rtt_us"]), f"{at}.rtt_us"),
+                Cell(_cell(one["late_us"]), f"{at}.late_us"),
+            ]
+        )
+    left = known["count"] - len(rows)
+    more = f"; {left:,} more" if left > 0 else ""
+    head = (
+        "time s",
+        "duration ms",
+        "slow responses",
+        "max response time µs",
+        "its RTT µs",
+        "its send delay µs",
+    )
+    return Table(f"Episodes of slow responses{more}", ("attributed to", "start"), head, rows)
+
+
+def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
+    """Pictures of the report page: percentiles, and slow responses over time."""
+    nines, slow = [], []
+    for place, (name, told) in enumerate(several):
+        drawn: tuple[tuple[str, str, Style], ...] = (
+            ("response_us", "response time", "line"),
+            ("rtt_us", "RTT", "dotted"),
+        )
+        for key, of, style in drawn:
+            if not told.get(key):
+                continue
+            values, beyond = cumulative(told[key]["histogram_ns"])
+            kept = [
+                (-math.log10(share), value)
+                for value, share in zip(values, beyond, strict=True)
+                if share > 0
+            ]
+            label = of if len(several) == 1 else f"{name}: {of}"
+            x, y = [nines_of for nines_of, _ in kept], [value for _, value in kept]
+            nines.append(Line(label, place, style, x, y))
+        kept = told["slow"]["kept"]
+        if kept:
+            label = "slow responses" if len(several) == 1 else name
+            slow.append(
+                Line(
+                    label,
+                    place,
+                    "points",
+                    [s["t_s"] for s in kept],
+                    [s.get("response_us") for s in kept],
+                )
+            )
+    every = [
+        Picture(
+            "nines",
+            "Percentiles",
+            "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)",
+            "µs",
+            "Lines: response time at each percentile. Dotted: RTT at each percentile.",
+            nines,
+        ),
+        Picture(
+            "slow",
+            "Slow responses",
+            "time (s)",
+            "response time (µs)",
+            "Each stored slow response.",
+            slow,
+        ),
+    ]
+    return [picture for picture in every if picture.lines]
+
+
+def plot(
+    several: Sequence[tuple[str, Json]],
+    file: str | PathLike[str] | None = None,
+    *,
+    style: FigureStyle | None = None,
+) -> Figure:
+    """Draws the complementary cumulative distribution and the histogram of response times, with
+    logarithmic axes.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed.
+        OutputError: If the file cannot be written.
+    """
+    mpl = matplotlib()
+    format_ = check(file) if file is not None else None
+    style = style or FigureStyle()
+    colours = GREYS if style.look == "print" else COLOURS
+    with mpl.rc_context(style.rc()):
+        figure = new_figure(figsize=style.inches or (9, 6.4), layout="constrained")
+        beyond, counts = figure.subplots(2, 1, sharex=True)
+        # A colour for each policy, a dash for each load.
+        policies = list(dict.fromkeys(name.partition(", ")[0] for name, _ in several))
+        loads = list(dict.fromkeys(name.partition(", ")[2] for name, _ in several))
+        for name, told in several:
+            policy, _, load = name.partition(", ")
+            colour = colours[policies.index(policy) % len(colours)]
+            nth = loads.index(load) + (policies.index(policy) if style.look == "print" else 0)
+            dash = _DASHES[nth % len(_DASHES)]
+            # Files of earlier versions have round trips only.
+            took = (told.get("response_us") or told["rtt_us"] or _NOTHING)["histogram_ns"]
+            if not took:
+                continue
+            values, shares = cumulative(took)
+            kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
+            beyond.plot(
+                [v for v, _ in kept],
+                [s for _, s in kept],
+                color=colour,
+                ls=dash,
+                drawstyle="steps-post",
+                label=name,
+            )
+            edges, heights = _bars(took)
+            counts.stairs(heights, edges, color=colour, ls=dash)
+        for key, share in (
+            ("p50", 0.5),
+            ("p99", 0.01),
+            ("p99.9", 0.001),
+            ("p99.99", 1e-4),
+            ("p99.999", 1e-5),
+        ):
+            beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)
+            beyond.annotate(
+                key,
+                (1.0, share),
+                xycoords=("axes fraction", "data"),
+                fontsize=style.pt(7),
+                va="center",
+            )
+        beyond.set(xscale="log", yscale="log", ylabel="share of slower responses")
+        if len(several) == 1:
+            beyond.set_title(_answer(several[0][1]), fontsize=style.pt(8), loc="left", wrap=True)
+        counts.set(xscale="log", yscale="log", xlabel="response time (µs)", ylabel="responses")
+        for ax in (beyond, counts):
+            ax.grid(visible=True, linewidth=0.4, alpha=0.5)
+        if len(several) > 1:
+            beyond.legend(fontsize=style.pt(7), frameon=False)
+        if file is not None:
+            write(figure, file, format_, kernels=_kernels(several), dpi=style.dpi)
+    return figure
+
+
+def _kernels(several: Sequence[tuple[str, Json]]) -> list[str]:
+    """The kernels of the measuring hosts."""
+    return list(dict.fromkeys(told["kernel"] for _, told in several if told.get("kernel")))
+
+
+def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[float], list[int]]:
+    """Rebins a histogram: bin edges in µs, `per_ten` per decade, and the count in each bin."""
+    first = math.floor(per_ten * math.log10(max(1, places[0][0]) / 1000))
+    last = math.floor(per_ten * math.log10(max(1, places[-1][0]) / 1000)) + 1
+    heights = [0] * (last - first)
+    for ns, count in places:
+        heights[math.floor(per_ten * math.log10(max(1, ns) / 1000)) - first] += count
+    return [10 ** (at / per_ten) for at in range(first, last + 1)], heights
+
+
+def document(several: Sequence[tuple[str, Json]]) -> Json:
+    """The content of the report page."""
+    runs = [_run(name, told) for name, told in several]
+    return {
+        "narrows": __version__,
+        "title": " · ".join(name for name, _ in several),
+        "first": "",
+        "runs": runs,
+    }
+
+
+def _run(name: str, told: Json) -> Json:
+    said = sentences(told)
+    bare = {
+        k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}
+    }
+    for key in ("rtt_us", "late_us", "response_us"):
+        bare[key] = _bare(told[key])
+    bare["parts_us"] = {key: _bare(part) for key, part in told["parts_us"].items()}
+    return {
+        "name": name,
+        "answer": said[:-1],
+        "sure": [said[-1], *findings(told)],
+        "tables": [paged(t) for t in (figures(told), episodes(told)) if t.rows],
+        "notes": [],
+        **drawn(pictures([(name, told)])),
+        "verdicts": None,
+        "flows": [],
+        "toml": "",
+        "canonical": "",
+        "command": f"narrows latency {told.get('host', '')} --speaks "
+        f"{told['peer'].get('speaks', 'narrows')}",
+        "provenance": [
+            ["narrows", str(told.get("narrows", ""))],
+            ["host", f"{told['peer'].get('address', '')}, port {told['peer'].get('port', '')}"],
+            ["protocol", told["peer"].get("speaks", "")],
+            *(
+                [key if key != "began" else "started", told.get(key, "")]
+                for key in ("began", "kernel", "policy")
+            ),
+        ],
+        "evidence": None,
+        "figures": bare,
+    }
+
+
+def paged(table: Table) -> Json:
+    """A table in the format of the report page."""
+    rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
+    return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
+
+
+def _bare(part: Json | None) -> Json | None:
+    return None if part is None else {k: v for k, v in part.items() if k != "histogram_ns"}
