@@ -54,7 +54,7 @@ pub const DUPLICATE: &[ElementKind] = &[ElementKind {
 /// Models of corruption. A corrupted packet uses the path to its end, where the checksum fails.
 pub const CORRUPT: &[ElementKind] = &[ElementKind {
     name: "independent",
-    help: "damages each packet with a probability; its receiver drops it",
+    help: "damages packets with a probability; the receiver drops a damaged packet",
     source: "tc-netem(8), Linux 6.12 sch_netem",
     params: PARAMS,
     check: no_check,

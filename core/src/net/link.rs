@@ -46,15 +46,16 @@ pub const KINDS: &[ElementKind] = &[
     },
     ElementKind {
         name: "htb",
-        help: "one class of htb of tc: a packet leaves when the previous ones are paid for, and \
-            is paid for afterwards",
+        help: "one class of tc's htb: a packet leaves when the token bucket has no debt, and may \
+         create a debt",
         source: "Linux 6.12 sch_htb",
         params: &[BURST],
         check: check_burst,
     },
     ElementKind {
         name: "shape_average",
-        help: "shaper of a router: bc bytes in each interval of bc / rate, be more after idle time",
+        help: "shaper of a router: bc bytes in each interval of bc / rate, and after idle time up \
+         to be bytes more",
         source: SHAPING,
         params: SHAPE,
         check: check_shape,

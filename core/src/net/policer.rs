@@ -160,7 +160,7 @@ const fn action(name: &'static str, kind: Kind, source: &'static str) -> Param {
 
 const MAN: &str = "tc-police(8)";
 const POLICE: &[Param] = &[
-    rate("rate", "rate that conforms; required", MAN),
+    rate("rate", "maximum rate of conforming packets; required", MAN),
     bucket(
         "burst",
         "bytes that may pass at once after idle time; required",
@@ -168,8 +168,8 @@ const POLICE: &[Param] = &[
     ),
     bucket(
         "mtu",
-        "a longer packet never conforms; also the bytes that may pass at once at peakrate; 0: the \
-         default of tc, 2040B",
+        "maximum size of a conforming packet, and the burst size of peakrate; 0: the default of \
+         tc, 2040B",
         MAN,
     ),
     rate("peakrate", "rate within a burst; 0bit: unlimited", MAN),

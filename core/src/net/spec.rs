@@ -23,7 +23,7 @@ pub struct PathSpec {
     /// Whether super-packets cross the path unsegmented, as between machines with segmentation and
     /// receive offload. Queue, loss and receiver then handle one packet of up to 64 KiB.
     pub offload: bool,
-    /// Whether the hosts at the far end share one address on the path, as behind a home router
+    /// Whether the far hosts share one address on the path, as behind a home router
     /// (NAT).
     pub nat: bool,
     /// Keys of the whole path that have no field, by name.
