@@ -3,8 +3,7 @@
 //! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three
 //! parts:
 //!
-//! - **time**: the engine passes `now` with every call, and asks for the time at which to call
-//!   again;
+//! - **time**: the engine passes `now` with every call, and reads the time of the next call;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
 //!   describes its own packets to it by implementing [`Packets`].

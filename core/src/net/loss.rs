@@ -242,7 +242,7 @@ impl LossModel {
             process,
         })
     }
-    /// Returns whether the next packet is lost. `joined` says whether the packet belongs to the
+    /// Returns whether the next packet is lost. `joined` states whether the packet belongs to the
     /// same super-packet as the packet before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
         if !joined || self.per_packet {

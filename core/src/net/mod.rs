@@ -89,8 +89,8 @@ pub trait NetworkObserver<P> {
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
-/// A network. The engine passes entering packets with their time to the network; the network passes
-/// leaving packets to a [`NetworkObserver`] and reports the time of its next event.
+/// A network. The engine passes entering packets with their time to the network. The network passes
+/// leaving packets to a [`NetworkObserver`], and reports the time of its next event.
 pub trait Network<P> {
     /// Passes a `packet` that enters at `port` to the network.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);

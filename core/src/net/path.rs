@@ -14,9 +14,9 @@
 //! come arrivals at FAR, then arrivals at NEAR. Packets of one kind keep their order of entry.
 //!
 //! If `poll` is called late, events are handled with the times at which they were due, so only
-//! arrivals are late. While an earlier packet is still under way behind the last hop, the path
-//! requests no wake-up for a departure, because the earlier packet arrives first. A caller that
-//! needs the state of the queues at `now` polls the path first.
+//! arrivals are late. While an earlier packet is still behind the last hop, the path requests no
+//! wake-up for a departure: the earlier packet arrives first. A caller that needs the state of the
+//! queues at `now` polls the path first.
 
 use super::delay::{ConstantDelay, DelayLine};
 use super::hop::Hop;

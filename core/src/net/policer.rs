@@ -12,14 +12,14 @@
 //!   does not hold enough tokens for it, else yellow if C does not, else green. A yellow packet is
 //!   charged to P, and a green packet to both.
 //! - `cir`, the `police cir bc be` of routers: conform, exceed and violate are the colours green,
-//!   yellow and red of a colour-blind `srtcm`, which ignores the code points of arriving packets.
+//!   yellow and red of a colour-blind `srtcm`. It ignores the code points of arriving packets.
 //!   Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets and both
 //!   of its worked examples.
 //! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
 //!   [`Lender`].
 //!
 //! All buckets start full and fill continuously: no tokens are lost between packets. Sizes are
-//! those of IP packets, as in the RFCs and at the ingress of Linux: the first `header` bytes of a
+//! those of IP packets, as in the RFCs and at the ingress of Linux. The first `header` bytes of a
 //! frame do not count.
 //!
 //! Deviations: Linux's `act_police` can also meter an average (`avrate`) or count packets

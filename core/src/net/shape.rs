@@ -13,7 +13,7 @@
 //! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
 //! (formula of the peak rate); Catalyst 4224 configuration guide, "Traffic Shaping". According to
 //! the last one, `Be` 0 means "no more than the burst size every interval". If the next packet
-//! needs more tokens than remain in an interval, these tokens are therefore lost, and the rate is
+//! needs more tokens than remain in an interval, these tokens are therefore lost. The rate is then
 //! below its target by up to a packet per interval. Routers may do better: no source states how
 //! they treat a packet that needs more tokens than the bucket holds.
 //!

@@ -2,10 +2,9 @@
 //!
 //! A Linux timer never fires early and may fire late: it fires at the next boundary of its level of
 //! the timer wheel. Level 0 holds timers up to 62 ticks ahead and has a boundary every tick. Each
-//! further level reaches 8 times as far with boundaries 8 times as far apart. At 1000 Hz, a
-//! retransmission timeout of 240 ms therefore fires on a multiple of 8 ms, and one of 1 s on a
-//! multiple of 64 ms. Source: Linux 6.12 `kernel/time/timer.c` (the non-cascading wheel of 4.8 and
-//! later).
+//! further level reaches 8 times as far with boundaries 8 times as far apart. At 1000 Hz, timeouts
+//! of 240 ms fire on multiples of 8 ms, and those of 1 s on multiples of 64 ms. Source: Linux 6.12
+//! `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
 use crate::units::Time;
 

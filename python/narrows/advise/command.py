@@ -104,7 +104,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver, or "
-        "operator (sets the shaper or policer at the bottleneck)",
+    "operator (sets the shaper or policer at the bottleneck)",
 )
 @option(
     "--for",
@@ -128,7 +128,7 @@ _SEED = click.IntRange(0, 2**63)
     metavar="KERNEL",
     show_default="here",
     help="Congestion controls to choose from: here (those of this host), those of a Linux release "
-        "such as 6.12, or names separated by commas",
+    "such as 6.12, or names separated by commas",
 )
 @option(
     "--quick",
@@ -136,7 +136,14 @@ _SEED = click.IntRange(0, 2**63)
     is_flag=True,
     help="Stop after ten seconds and report the results so far",
 )
-@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed of all random numbers")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=_SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @option(
     "--jobs",
     group="Simulation",
@@ -151,7 +158,7 @@ _SEED = click.IntRange(0, 2**63)
     default=None,
     show_default="seal for a measured path",
     help="Store the predicted values with a hash (sealed forecast), so that `narrows record` can "
-        "compare them with a later measurement",
+    "compare them with a later measurement",
 )
 @option(
     "--report",
@@ -505,8 +512,11 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     "tc -j qdisc show dev eth0 | narrows from - --out path.toml",
     name="from",
 )
-@argument("config", help="Configuration: a file, the text itself, or - for standard input; its "
-    "commands are not run")
+@argument(
+    "config",
+    help="Configuration: a file, the text itself, or - for standard input; its "
+    "commands are not run",
+)
 @path_option("rate", "Rate of the link, if CONFIG specifies none")
 @path_option("rtt", "Base RTT, if CONFIG specifies none")
 @option(
@@ -517,7 +527,14 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     default=1,
     help="Number of flows of each congestion control in a simulation",
 )
-@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed of all random numbers")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=_SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @option(
     "--out",
     "-o",

@@ -117,7 +117,11 @@ class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2
 
 
 _APPEARANCE: dict[str, dict[str, Any]] = {
-    "log": {"metavar": "AXES", "type": _Axes(), "help": "Axes with a logarithmic scale: x, y or x,y"},
+    "log": {
+        "metavar": "AXES",
+        "type": _Axes(),
+        "help": "Axes with a logarithmic scale: x, y or x,y",
+    },
     "size": {
         "metavar": "WxH",
         "type": _Size(),
@@ -175,7 +179,9 @@ def figure_options(
 
         declared: Any = called
         for name in reversed(names):
-            made = option(flags[name], params[name], group=f"Appearance of --{file}", **_APPEARANCE[name])
+            made = option(
+                flags[name], params[name], group=f"Appearance of --{file}", **_APPEARANCE[name]
+            )
             declared = made(declared)
         return declared  # type: ignore[no-any-return]
 

@@ -56,7 +56,7 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     metavar="IP[:PORT]",
     help="Address at which clients reach this host through a NAT; necessary for them with --token, "
-        "because the proof of the token contains this address; may be repeated",
+    "because the proof of the token contains this address; may be repeated",
 )
 @option(
     "--token",
@@ -83,30 +83,38 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Access",
     is_flag=True,
     help="Let clients select any loaded congestion control, and let a client delete the TCP "
-        "metrics of this kernel about its own address (ip tcp_metrics); for root only",
+    "metrics of this kernel about its own address (ip tcp_metrics); for root only",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
-@option("--stamp", group="Services", metavar="PORT", help="Answer STAMP packets (RFC 8762), a "
-    "standard test of delay, at this port")
-@option("--irtt", group="Services", metavar="PORT", help="Answer clients of the latency tester "
-    "irtt at this port")
+@option(
+    "--stamp",
+    group="Services",
+    metavar="PORT",
+    help="Answer STAMP packets (RFC 8762), a standard test of delay, at this port",
+)
+@option(
+    "--irtt",
+    group="Services",
+    metavar="PORT",
+    help="Answer clients of the latency tester irtt at this port",
+)
 @option(
     "--board",
     group="Services",
     metavar="PORT",
-    help="Answer requests of `narrows latency --speaks board` at this port, without a TCP "
-        "session",
+    help="Answer requests of `narrows latency --speaks board` at this port, without a TCP session",
 )
 @option(
     "--xdp",
     group="Services",
     metavar="DEVICE",
     help="Answer datagrams that arrive on DEVICE at --xdp-port in the kernel (XDP), without token "
-        "and limits; requires root",
+    "and limits; requires root",
 )
-@option("--xdp-port", group="Services", metavar="PORT", show_default="5207", help="UDP port of "
-    "--xdp")
+@option(
+    "--xdp-port", group="Services", metavar="PORT", show_default="5207", help="UDP port of --xdp"
+)
 @option(
     "--metrics",
     group="Services",
@@ -125,7 +133,7 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Threads",
     metavar="LENGTH@INTERVAL",
     help="Suspend these threads for LENGTH in each INTERVAL, to check that `narrows latency` "
-        "attributes the delay to this host",
+    "attributes the delay to this host",
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(

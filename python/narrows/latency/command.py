@@ -91,7 +91,7 @@ def _passed(command: F) -> F:
     group="Requests",
     is_flag=True,
     help="Use no kernel timestamps; the response time is then not divided between hosts and "
-        "network",
+    "network",
 )
 @option(
     "--out",

@@ -161,8 +161,12 @@ def _passed(command: F) -> F:
     help="Write an HTML report",
 )
 @figure_options()
-@option("--no-history", group="Output", is_flag=True, help="Do not add the measurement to the "
-    "history (`narrows history`)")
+@option(
+    "--no-history",
+    group="Output",
+    is_flag=True,
+    help="Do not add the measurement to the history (`narrows history`)",
+)
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword

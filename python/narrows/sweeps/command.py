@@ -91,8 +91,11 @@ def _table_format(file: str) -> None:
     "narrows sweep sweeps/who-wins.toml --on ray",
     "narrows sweep sweeps/who-wins.toml --engine linux --kernel 6.12",
 )
-@argument("file", type=click.Path(dir_okay=False), help="Sweep (TOML); docs/how-to/sweep.md "
-    "describes the format")
+@argument(
+    "file",
+    type=click.Path(dir_okay=False),
+    help="Sweep (TOML); docs/how-to/sweep.md describes the format",
+)
 @files_option
 @plugin_option
 @engine_option("Engine of all runs; its results are stored separately")
@@ -102,7 +105,7 @@ def _table_format(file: str) -> None:
     metavar="EXECUTOR",
     default="local",
     help="Machines that run the sweep: local (this host), ray (a Ray cluster, https://ray.io) or "
-        "ray://HOST:PORT",
+    "ray://HOST:PORT",
 )
 @option(
     "--jobs",

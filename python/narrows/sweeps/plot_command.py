@@ -64,7 +64,9 @@ def _format(file: str) -> None:
     help="Style of the 95 % confidence intervals over the seeds",
 )
 @figure_options(file="out")
-@option("--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure")
+@option(
+    "--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure"
+)
 @option(
     "--out",
     "out",

@@ -382,8 +382,8 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     """Measure a path without and with a change and compare.
 
     The load has the direction in which the change acts. Afterwards the change is reverted, unless
-    the results are better and you confirm the change, or --keep is present. A round that could exceed --max-data is
-    not started; complete rounds are reported. The command requires root.
+    the results are better and you confirm the change, or --keep is present. A round that could
+    exceed --max-data is not started; complete rounds are reported. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:

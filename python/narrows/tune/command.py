@@ -45,12 +45,13 @@ def tune() -> None:
 
 
 _ssh = option(
-    "--ssh", group="Host", metavar="HOST", help="Read the settings of HOST over SSH; nothing is "
-    "installed there"
+    "--ssh",
+    group="Host",
+    metavar="HOST",
+    help="Read the settings of HOST over SSH; nothing is installed there",
 )
 _netns = option(
-    "--netns", group="Host", metavar="NAMESPACE", help="Act on this network namespace of this "
-    "host"
+    "--netns", group="Host", metavar="NAMESPACE", help="Act on this network namespace of this host"
 )
 _facts = option(
     "--facts",
@@ -59,7 +60,7 @@ _facts = option(
     metavar="FILE",
     type=click.Path(dir_okay=False),
     help="Read the settings from the saved output of the script that `narrows tune audit "
-        "--collector` prints",
+    "--collector` prints",
 )
 _root = option(
     "--root",
