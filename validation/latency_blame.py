@@ -73,7 +73,7 @@ class Place:
         fill: The host whose queue is filled, if this is the cause.
         hog: The processor that is occupied, if this is the cause.
         near: Additional options of the client.
-        far: Additional options of the far end.
+        far: Additional options of the server.
     """
 
     name: str

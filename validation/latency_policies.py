@@ -102,7 +102,7 @@ def ladder() -> list[Step]:
 
 @contextlib.contextmanager
 def far_ends(far: list[str], device: str) -> Iterator[None]:
-    """An ordinary far end, with answers in the kernel and an echo beside it, and an urgent one."""
+    """An ordinary server, with answers in the kernel and an echo beside it, and an urgent one."""
     ordinary = [
         "--port",
         str(ORDINARY),
@@ -123,7 +123,7 @@ def far_ends(far: list[str], device: str) -> Iterator[None]:
             held.callback(server.kill)
             assert server.stdout is not None
             if not server.stdout.readline():
-                sys.exit("a far end did not start: see above")
+                sys.exit("a server did not start: see above")
         yield
 
 

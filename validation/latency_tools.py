@@ -140,7 +140,7 @@ class Turn:
 
 PARTS: dict[str, Callable[[Exchange], int]] = {
     "sending it": lambda each: each.leaves - each.asks,
-    "the far end": lambda each: each.comes - each.leaves,
+    "the server": lambda each: each.comes - each.leaves,
     "waking up for the answer": lambda each: each.has - each.comes,
 }
 

@@ -1,4 +1,4 @@
-"""Measures the far end under load, and its effect on a legitimate client; all traffic on loopback.
+"""Measures the server under load, and its effect on a legitimate client; all traffic on loopback.
 
     .venv/bin/python -m validation.serve_load [--before PROGRAM] [--rounds N]
 
@@ -39,7 +39,7 @@ CROWD = "127.0.0.66"
 
 @contextlib.contextmanager
 def far_end(host: Path, *options: str) -> Iterator[tuple[int, int]]:
-    """Starts a far end; yields its port and its process number."""
+    """Starts a server; yields its port and its process number."""
     words = [str(host), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

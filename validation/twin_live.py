@@ -10,7 +10,7 @@ Commands:
     python -m validation.twin_live --infer      infer from stored measurements in
                                                 target/twin/live; send nothing
 
-Each path is emulated between two network namespaces. The far end runs `narrows serve`, the client
+Each path is emulated between two network namespaces. The far host runs `narrows serve`, the client
 `narrows measure far`, which receives only the name. TCP is that of this kernel. Runs that the
 self-check of the emulator rejects are reported and not counted. The intervals are those of
 simulated paths; this test checks whether they are valid for real packets.

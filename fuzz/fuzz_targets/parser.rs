@@ -26,7 +26,7 @@ fn parser() -> &'static Parser {
         let found = PARSERS.iter().find(|parser| parser.name == name);
         let found = found.unwrap_or_else(|| panic!("NARROWS_PARSER={name}: set it to one of {}",
             names.join(", ")));
-        // What is made once, such as the threads of a far end, is not counted.
+        // What is made once, such as the threads of a server, is not counted.
         (found.read)(&[]);
         found
     })

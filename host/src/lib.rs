@@ -11,7 +11,7 @@
 //! | [`digest`] | SHA-256, HMAC and random numbers |
 //! | [`measure`] | the client of a measurement, and its load |
 //! | [`latency`] | response times of single requests, and the component that delays them |
-//! | [`serve`] | the far end of measurements |
+//! | [`serve`] | the server of measurements |
 //! | [`tune`] | changes of a host's settings, and their reversal |
 //! | [`sys`] | system calls, netlink, BPF; the only unsafe code |
 //! | [`arguments`] | command lines |

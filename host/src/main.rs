@@ -21,11 +21,11 @@ use std::str::FromStr;
 const USAGE: &str = "\
 narrows-host run [FILE] [options]
     Run a scenario over real packets and print the run as JSON. FILE is the scenario; without FILE,
-    or for -, it is read from stdin.
+    or if FILE is -, the scenario is read from stdin.
 
 narrows-host ready [CC...]
-    Check that this host can run scenarios, with the congestion controls CC. Exit code 2: something
-    is missing; the message states the remedy.
+    Check that this host can run scenarios, with the congestion controls CC. Exit code 2: a
+    requirement is not met; the message states the remedy.
 
 narrows-host machine
     Print release, tick rate and congestion controls of this kernel as JSON.
@@ -34,11 +34,11 @@ narrows-host doctor [--stream]
     Measure for some seconds what this host can do, and print it as JSON.
 
 Options of run:
-  --name NAME             name of the scenario in messages and the base of relative file names
-                          [default: FILE]
+  --name NAME             name of the scenario in messages; relative file names start at its
+                          folder [default: FILE]
   --seed N                seed [default: that of the scenario]
-  --sample-interval SPAN  time between two samples, e.g. 100ms; off: no samples; pictures: some
-                          hundred samples of the run
+  --sample-interval SPAN  time between two samples, e.g. 100ms; off: no samples; pictures: 300 to
+                          750 samples in the whole run
   --record FILE           write every packet to a capture (pcapng)
   --verdicts N            list the first N packets that are dropped, marked or lost
                           [default: 0]

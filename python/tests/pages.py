@@ -280,7 +280,7 @@ def _ladder(what: str) -> str:
         rows = [
             (rung.since, rung.date, rung.what, rung.source) for rung in ladder.RUNGS if rung.source
         ]
-        return _table("Linux", "released", "what", "commits") + "".join(
+        return _table("Linux", "released", "change", "commits") + "".join(
             _row(*cells) for cells in rows
         )
     table = _table("Linux", *ladder.HEADS)

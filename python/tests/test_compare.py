@@ -511,13 +511,13 @@ def test_a_second_way_that_fails_does_not_take_the_first_with_it(
 ) -> None:
     def live(arguments: list[str], _progress: object) -> tuple[str, str]:
         if "tcp_nup" in arguments:
-            raise EngineError("the far end has gone")
+            raise EngineError("the server has gone")
         return before.text(), ""
 
     monkeypatch.setattr("narrows.host.live.measure", live)
     measured, said = run.measure("h")
     assert len(measured.flows) == len(before.flows)
-    assert said == ["the test tcp_nup failed: the far end has gone"]
+    assert said == ["the test tcp_nup failed: the server has gone"]
     with pytest.raises(EngineError):
         run.measure("h", test="tcp_nup")
 

@@ -23,7 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture
 def far() -> Iterator[int]:
-    """The port of a far end on this machine."""
+    """The port of a server on this machine."""
     with far_end() as (port, _):
         yield port
 

@@ -1,4 +1,4 @@
-"""How long an answer takes: every protocol over loopback, far ends that misbehave, others' tools,
+"""How long an answer takes: every protocol over loopback, servers that misbehave, others' tools,
 whose delay it is.
 
 irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time
@@ -38,7 +38,7 @@ FIVE = ["client_application", "client_kernel", "wire", "server_kernel", "server_
 
 @contextlib.contextmanager
 def answering(*options: str) -> Iterator[dict[str, int]]:
-    """A far end on loopback, and its ports by what answers there."""
+    """A server on loopback, and its ports by what answers there."""
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -238,7 +238,7 @@ def test_an_answer_is_never_longer_than_its_question() -> None:
                         # irtt's answer to an open has the token besides.
                         more = 8 if answers == "irtt" and question == opens else 0
                         assert len(answer) <= len(question) + more, (answers, question)
-                        # Who has no session is not answered at the far end's own port.
+                        # Who has no session is not answered at the server's own port.
                         assert answers != "serving"
 
 

@@ -1,4 +1,4 @@
-"""What strangers send to those who answer timed questions, and what a far end may answer: wrong,
+"""What strangers send to those who answer timed questions, and what a server may answer: wrong,
 cut, much too much.
 """
 

@@ -1,4 +1,4 @@
-"""`narrows measure` of a far end that does not keep to the protocol: this end's memory and time
+"""`narrows measure` of a server that does not keep to the protocol: this end's memory and time
 stay bounded.
 """
 
@@ -142,7 +142,7 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
         ]
         command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "the far end sends more samples of down1 than requested" in done.stdout + done.stderr
+    assert "the server sends more samples of down1 than requested" in done.stdout + done.stderr
     assert done.returncode == 1, done.stderr
     # 20 s of samples each 50 ms, and a hundred beside them.
     assert far.rows > 500

@@ -22,14 +22,14 @@ from narrows.path_model import infer
 
 @pytest.fixture
 def far() -> Iterator[str]:
-    """The port of a far end on this machine."""
+    """The port of a server on this machine."""
     command = [NARROWS, "serve", "--port", "0", "--bind", "127.0.0.1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         line = child.stdout.readline()
         if "serving at" not in line:
             child.kill()
-            pytest.skip(f"no far end: {line.strip()}")
+            pytest.skip(f"no server: {line.strip()}")
         yield line.strip().rpartition(":")[2]
         child.send_signal(signal.SIGINT)
         assert child.wait(10) in {0, 130}

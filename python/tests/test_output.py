@@ -156,7 +156,7 @@ def model(measured: Measurement) -> PathModel:
 def prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: PathModel
 ) -> Path:
-    """A folder with a scenario and results, and far ends that answer without a network."""
+    """A folder with a scenario and results, and servers that answer without a network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     told = result("far", 1, 80)

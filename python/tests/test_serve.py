@@ -1,4 +1,4 @@
-"""The far end and the near end over real sockets: loopback, and an emulated path where rates are
+"""The server and the near end over real sockets: loopback, and an emulated path where rates are
 compared.
 
 iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its
@@ -36,7 +36,7 @@ HELLO = 37
 
 @contextlib.contextmanager
 def far_end(*options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """A far end on loopback, and its port."""
+    """A server on loopback, and its port."""
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""What a far end gives up once its sockets are open, and the unit that systemd confines it with."""
+"""What a server gives up once its sockets are open, and the unit that systemd confines it with."""
 
 from __future__ import annotations
 

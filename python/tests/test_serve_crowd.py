@@ -1,4 +1,4 @@
-"""A client of another address gets in within 100 ms, whatever one host does to the far end."""
+"""A client of another address gets in within 100 ms, whatever one host does to the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_S = 0.1
 """Longest time until a client is admitted, in s."""
 
 BUSY_S = 0.03
-"""Where a plain server needs longer, the machine and not the far end makes clients wait, in s."""
+"""Where a plain server needs longer, the machine and not the server makes clients wait, in s."""
 
 LEAST = 10
 """Number of clients that are needed for a statement."""
@@ -102,7 +102,7 @@ def checksum(data):
         total = (total & 0xffff) + (total >> 16)
     return ~total & 0xffff
 for n in range(20000):
-    # Addresses of the network that no host has: nobody resets the far end's half of the connection.
+    # Addresses of the network that no host has: nobody resets the server's half of the connection.
     near = bytes([198, 51, 100, 10 + n % 240])
     head = [1024 + n % 60000, port, n * 65537 % 2**32, 0, 0x50, 2, 65535, 0, 0]
     tcp = struct.pack(">HHIIBBHHH", *head)

@@ -1,4 +1,4 @@
-"""What the far end allows one session, one address and everybody: seats, connections, bytes, rate,
+"""What the server allows one session, one address and everybody: seats, connections, bytes, rate,
 packets, silence.
 """
 
@@ -454,7 +454,7 @@ def test_a_far_end_has_to_prove_itself() -> None:
 
 def test_older_and_newer_ones_are_told_so() -> None:
     with far_end("--token", TOKEN) as (port, _):
-        for version, words in ((1, "update your narrows"), (3, "update this far end")):
+        for version, words in ((1, "update your narrows"), (3, "update this server")):
             with connect(port) as older:
                 older.sendall(b"NARR" + bytes([version]) + b"c".ljust(HELLO - 5, b"\0"))
                 answer = told(older)

@@ -186,7 +186,7 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
 
 
 def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict[str, Any], str]:
-    """The instruments of a shell in which `beside` runs at the far end, and its words."""
+    """The instruments of a shell in which `beside` runs on the far host, and its words."""
     seen = tmp_path / "seen.json"
     far = [word for line in beside for word in ("--far", line)]
     done = shell("--rate", "20Mbit", "--json", seen, *far, command=command)

@@ -48,7 +48,7 @@ def test_the_gate_knows_every_format_character_of_unicode() -> None:
 
 def test_a_text_of_a_stranger_is_one_line() -> None:
     for shown in (printed_by_console, lambda text: printed_by_console(Table(title=one_line(text)))):
-        assert "\nforged" not in shown("far end\nforged: all is well\n")
+        assert "\nforged" not in shown("the server\nforged: all is well\n")
     assert one_line("\nours, and theirs\n\nforged\n") == "\nours, and theirs\\u000a\\u000aforged\n"
 
 

@@ -1,4 +1,4 @@
-"""Every text field of every kind of file, and a far end's refusal: none of their control characters
+"""Every text field of every kind of file, and a server's refusal: none of their control characters
 is printed.
 """
 

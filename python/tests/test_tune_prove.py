@@ -256,7 +256,7 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
     assert "down_mbit" not in proof["figures"]
 
 
-@pytest.mark.parametrize("ended", [KeyboardInterrupt, EngineError("the far end is gone")])
+@pytest.mark.parametrize("ended", [KeyboardInterrupt, EngineError("the server is gone")])
 def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -69,7 +69,7 @@ struct Application {
     flow: u32,
     workload: Box<dyn Workload>,
     config: Arc<Config>,
-    /// The configuration of the host at the far end.
+    /// The configuration of the far host.
     far_config: Arc<Config>,
     new_cc: &'static cc::MakeCc,
     cc: Params,

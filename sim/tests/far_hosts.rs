@@ -1,4 +1,4 @@
-//! Hosts at the far end: who shares an address, and what CAKE makes of it.
+//! Far hosts: who shares an address, and what CAKE makes of it.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -42,7 +42,7 @@ fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_beh
     }
 }
 
-/// In downloads, hosts at the far end are destinations; in uploads, on the reverse path, they are
+/// In downloads, far hosts are destinations; in uploads, on the reverse path, they are
 /// sources. All flows have one host `near`, so a turn of triple-isolate is as short for the one
 /// flow as for the eight.
 #[test]

@@ -303,7 +303,7 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
     }
 }
 
-/// The far end has no interface with a rate: what goes up, goes as if there were none.
+/// The far host has no interface with a rate: what goes up, goes as if there were none.
 #[test]
 fn what_goes_up_knows_nothing_of_the_near_interface() {
     let [with, without] = ["nic = \"1Gbit\"", ""].map(|nic| {

@@ -60,8 +60,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "decrease",
         kind: Kind::Number(1.0, 0.0, 16.0),
-        help: "factor of the reduction per RTT: this times the window times the excess over the \
-            target, relative to the target",
+        help: "factor of the reduction per RTT, which is factor × window × (queueing delay - \
+         target) / target",
         source: "draft-irtf-iccrg-ledbat-plus-plus-01 section 4.3: Constant, 1",
     },
     Param {

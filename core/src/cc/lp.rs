@@ -224,7 +224,7 @@ impl CongestionControl for Lp {
 pub const KIND: CcKind = CcKind {
     name: "lp",
     help: "low priority: halves its window when one-way delays grow; with Linux's default \
-        timestamps, seven of eight flows do not detect this and behave as Reno",
+     timestamps, most flows do not detect the growth and behave as Reno",
     source: "Kuzmanovic, Knightly, ToN 2006; Linux 6.12",
     family: Family::Delay,
     year: 2003,

@@ -135,7 +135,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "nv_stop_rtt_cnt",
         kind: Kind::Count(10, 0, 255),
-        help: "RTTs with too few samples to shrink after which growth stops",
+        help: "number of RTTs with too few samples for a decision to shrink, after which growth \
+         stops",
         source: "Linux 6.12 tcp_nv: nv_stop_rtt_cnt = 10",
     },
     Param {
@@ -449,8 +450,8 @@ impl CongestionControl for Nv {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "nv",
-    help: "New Vegas: keeps ten packets in the queue; changes its window only after a minimum \
-        number of RTT samples",
+    help: "New Vegas: keeps ten packets in the queue; grows its window only after \
+     20 RTT samples, shrinks it only after 60",
     source: "Brakmo, Linux Plumbers Conference 2010; Linux 6.12",
     family: Family::Delay,
     year: 2010,

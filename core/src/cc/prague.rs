@@ -286,8 +286,8 @@ impl CongestionControl for Prague {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "prague",
-    help: "DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, at \
-        every rate",
+    help: "DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, \
+     at any rate",
     source: "draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331",
     family: Family::Switch,
     year: 2019,

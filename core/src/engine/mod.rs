@@ -3,13 +3,14 @@
 //! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three
 //! parts:
 //!
-//! - **time**: it passes `now` with every call and reads the time of the next call;
+//! - **time**: the engine passes `now` with every call, and reads the time of the next call;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
 //!   describes its own packets to it by implementing [`Packets`].
 //!
-//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::metrics::FlowMeter) and
-//! each probe with a [`ProbeMeter`](crate::metrics::ProbeMeter), and returns a [`Run`].
+//! The engine drives the hosts itself, meters each flow with a
+//! [`FlowMeter`](crate::metrics::FlowMeter) and each probe with a
+//! [`ProbeMeter`](crate::metrics::ProbeMeter), and returns a [`Run`].
 //!
 //! | file | contents |
 //! |---|---|

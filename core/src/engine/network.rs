@@ -19,18 +19,18 @@ use core::fmt;
 pub enum Network<P> {
     /// A path between two hosts.
     Wired(Box<Path<P>>),
-    /// A Wi-Fi between a host and stations.
+    /// A Wi-Fi network between a host and stations.
     Wifi(Box<Stations<P>>),
 }
 
-/// A Wi-Fi, and the airtime that its stations have used.
+/// A Wi-Fi network, and the airtime that its stations have used.
 pub struct Stations<P> {
     wifi: Wifi<P>,
     meter: UsageMeter,
     count: usize,
 }
 
-/// Creates a queue discipline, or fails.
+/// A function that creates a queue discipline or returns an error.
 pub type MakeQueue<'a, P, E> =
     dyn FnMut(&Choice, &QueueContext) -> Result<Box<dyn QueueDiscipline<P>>, E> + 'a;
 
@@ -58,7 +58,8 @@ impl<P: Packet + Send + 'static> Network<P> {
         };
         Network::with_queues(scenario, registry, station, &mut make)
     }
-    /// As above; `make` creates the queue disciplines of a path.
+    /// Builds the network as [`new`](Self::new) does, but creates the queue disciplines of a path
+    /// with `make`. On Wi-Fi, `make` is not called.
     pub fn with_queues<E: From<UnknownQueue>>(
         scenario: &Scenario,
         registry: &Registry<P>,
@@ -101,14 +102,14 @@ impl<P: Packet + Send + 'static> Network<P> {
 }
 
 impl<P: Packet> Network<P> {
-    /// Returns the number of hosts other than that at NEAR.
+    /// Returns the number of hosts other than the one at [`NEAR`](crate::net::NEAR): one, or the number of stations.
     pub fn far_hosts(&self) -> usize {
         match self {
             Network::Wired(_) => 1,
             Network::Wifi(stations) => stations.count,
         }
     }
-    /// A packet enters.
+    /// Passes a packet that enters at `port` to the network.
     #[inline]
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         match self {
@@ -124,7 +125,8 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
-    /// Reads the next wake-ups of a path's queue disciplines again.
+    /// Updates the stored wake-up times of a path's queue disciplines. Call it after something
+    /// other than a packet has changed them.
     pub fn rouse(&mut self, now: Time) {
         if let Network::Wired(path) = self {
             path.rouse(now);
@@ -138,8 +140,8 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.poll(now, out),
         }
     }
-    /// Returns whether a queue of a path holds packets. On Wi-Fi every transmission has its own
-    /// wake-up.
+    /// Returns whether a queue of a path holds packets. Returns false on Wi-Fi, where every
+    /// transmission has its own wake-up.
     pub fn waits(&self) -> bool {
         match self {
             Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
@@ -167,8 +169,8 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
         }
     }
-    /// Ends the run: gives the counters of disciplines that count to their `meters`. Returns the
-    /// use of the medium by each station; empty for a path.
+    /// Ends the run: copies the counters that a queue discipline keeps to the meter of its queue.
+    /// Returns the airtime of each station; empty for a path.
     pub fn close(&self, meters: &mut [QueueMeter]) -> Vec<Usage> {
         match self {
             Network::Wired(path) => {
@@ -183,12 +185,12 @@ impl<P: Packet> Network<P> {
 }
 
 impl<P: Packet> Stations<P> {
-    /// A packet enters: at NEAR, or at the port of its station.
+    /// Passes a packet to the Wi-Fi network that enters at NEAR, or at the port of its station.
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         self.wifi.push(now, port, packet, out);
     }
-    /// Handles everything that is due at `now`, and stores the stations' use of the medium at the
-    /// end of the warm-up.
+    /// Handles everything that is due at `now`. At the end of the warm-up, stores the airtime that
+    /// the stations have used so far.
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if let Some(warmup) = self.meter.due(now) {
             self.wifi.poll(warmup, out);

@@ -19,20 +19,21 @@ pub struct Observer<S> {
     pub packets: S,
     /// Queue meters, by the number of the hop.
     pub queues: Vec<QueueMeter>,
-    /// The queues in which pings wait on Wi-Fi after the warm-up, by the number of their probe.
+    /// For each probe, the meter of the Wi-Fi queues (access point, station) in which its pings
+    /// wait after the warm-up.
     pub levels: Vec<LevelMeter>,
-    /// The owner of the first probe's packets.
+    /// The index that [`Packets::owner`] returns for the first probe.
     first_probe: u32,
     /// The end of the warm-up.
     pub warmup: Time,
-    /// Drops and marks of single packets.
+    /// Single dropped or marked packets, at most as many as the options request.
     pub verdicts: PacketEvents,
     /// Writes every packet to a capture, if there is one.
     pub recorder: Option<Box<Recorder>>,
 }
 
 impl<S> Observer<S> {
-    /// The observer of the queues of a scenario's network.
+    /// Creates the observer of the queues of a scenario's network.
     pub fn new(
         scenario: &Scenario,
         queues: Vec<QueueMeter>,
@@ -50,7 +51,7 @@ impl<S> Observer<S> {
             recorder: None,
         }
     }
-    /// Samples every queue, for its metrics and as rows.
+    /// Samples the backlog of every queue, for its metrics and as rows.
     pub fn sample<P: Packet>(
         &mut self,
         now: Time,
@@ -79,7 +80,8 @@ impl<S> Observer<S> {
             queue.delays(number, &mut samples.delays);
         }
     }
-    /// Records the verdict on a packet. A time of entry of zero was never set.
+    /// Stores the drop or mark of a packet. A packet whose time of entry is zero has not entered a
+    /// queue.
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: PacketEvent)
     where
         S: Packets<P>,

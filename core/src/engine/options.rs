@@ -5,10 +5,11 @@ use crate::scenario::{FlowSpec, Scenario};
 use crate::units::{Span, Time, format_span};
 use core::fmt;
 
-/// The maximum number of rows that a run may sample: about 300 MB.
+/// The maximum number of rows that a run may sample; they take about 300 MB of memory.
 pub const MOST_ROWS: u64 = 5_000_000;
 
-/// Rows of the internal state of one flow at one instant, about as many as the longest state has.
+/// The estimated number of rows for the internal state of one flow at one time; the longest states
+/// have about as many.
 const STATE_ROWS: usize = 10;
 
 /// Options of a run beside its scenario.
@@ -34,15 +35,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default of tables: a row for each sample of a metric.
+    /// Returns the options for tables: a row for each sample of a metric.
     pub fn usual(scenario: &Scenario) -> Options {
         Options {
             sample_interval: Some(metric_interval(scenario.duration)),
             ..Options::default()
         }
     }
-    /// Rows for pictures: 300 to 750 instants at round intervals, fewer if a run has thousands of
-    /// flows.
+    /// Returns the options for plots: 300 to 750 sample times at round intervals, fewer if a run
+    /// has thousands of flows.
     pub fn pictures(scenario: &Scenario) -> Options {
         let interval = picture_interval(scenario.duration, scenario.flows.len(), MOST_ROWS);
         Options {
@@ -50,8 +51,7 @@ impl Options {
             ..Options::default()
         }
     }
-    /// These options with a sample interval of `least` or longer, for engines with a shortest
-    /// interval.
+    /// Raises the sample interval to at least `least`, for engines that cannot sample faster.
     pub fn at_least(self, least: Span) -> Options {
         Options {
             sample_interval: self.sample_interval.map(|interval| interval.max(least)),
@@ -97,7 +97,7 @@ impl fmt::Display for TooShort {
 }
 
 /// Rejects intervals of samples and pings that give more rows than [`MOST_ROWS`], or that are
-/// shorter than the engine supports.
+/// shorter than the minimum intervals of the engine, `least_samples` and `least_pings`.
 pub fn check_rows(
     scenario: &Scenario,
     options: &Options,

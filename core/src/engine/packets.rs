@@ -19,7 +19,7 @@ pub trait Packets<P> {
     fn dropped(&mut self, packet: P);
     /// Returns a duplicate of this packet; `None` where there cannot be one.
     fn duplicate(&mut self, packet: &P) -> Option<P>;
-    /// Adds fields to an acknowledgement for which the packet itself has no room.
+    /// Adds those fields of an acknowledgement that do not fit into the packet.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
     /// Appends a packet's headers, from the IP header on, to `head`; returns its whole length in
     /// bytes.

@@ -1,4 +1,5 @@
-//! A run as a capture file: every packet that enters or leaves the network, every drop and mark.
+//! A run as a capture file, with every packet that enters or leaves the network, and every drop and
+//! mark.
 
 use super::packets::Packets;
 use crate::capture::{self, Capture, Where};
@@ -9,7 +10,7 @@ use crate::units::Time;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A capture, and the names of the hops.
+/// Writes the packets of a run to a capture, and the names of hops into comments.
 pub struct Recorder {
     capture: Capture,
     hops: Vec<String>,
@@ -17,7 +18,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of a run of `scenario`.
+    /// Creates the recorder of a run of `scenario`.
     pub fn new(capture: Capture, scenario: &Scenario) -> Recorder {
         Recorder {
             capture,

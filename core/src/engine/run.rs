@@ -15,30 +15,31 @@ use serde_json::Value;
 /// The result of one scenario on one engine.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// `"sim"`, `"live"` …
+    /// The name of the engine, such as `"sim"` or `"live"`.
     pub engine: &'static str,
     /// The scenario of the run.
     pub scenario: Scenario,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Per flow, in the scenario's order.
+    /// The metrics of each flow, in the order of the scenario.
     pub flows: Vec<FlowMetrics>,
-    /// Of the bottleneck: the hop with the lowest rate on the forward path.
+    /// The metrics of the queue of the bottleneck, the hop with the lowest rate on the forward
+    /// path.
     pub queue: QueueMetrics,
-    /// Of every hop, by its number.
+    /// The metrics of the queue of every hop, by the number of the hop.
     pub queues: Vec<QueueMetrics>,
-    /// Per station of a Wi-Fi, in the scenario's order.
+    /// The metrics of each Wi-Fi station, in the order of the scenario.
     pub stations: Vec<StationMetrics>,
-    /// Per probe, in the scenario's order.
+    /// The metrics of each probe, in the order of the scenario.
     pub probes: Vec<ProbeMetrics>,
     /// Fairness among the flows.
     pub fairness: Fairness,
-    /// Samples: columns over time.
+    /// The samples over time.
     pub samples: Samples,
     /// Warnings about keys of the scenario that its author may not intend ([`Scenario::notices`]).
     pub notices: Vec<String>,
-    /// The measured error of an engine with a clock; `None` from an engine in virtual time, which
-    /// has none.
+    /// The measured timing errors of an engine that uses a real clock; `None` from an engine in
+    /// virtual time, which has no timing error.
     pub instruments: Option<Value>,
 }
 
@@ -65,22 +66,23 @@ struct Document<'a> {
     provenance: Option<&'a Value>,
 }
 
-/// The metrics of a run's parts, as collected by an engine.
+/// The metrics that an engine has collected, by part of the run.
 pub struct Outcome {
-    /// Per flow, in the scenario's order.
+    /// The metrics of each flow, in the order of the scenario.
     pub flows: Vec<FlowMetrics>,
-    /// Of every hop, by its number; an engine's own queues follow.
+    /// The metrics of the queue of every hop, by the number of the hop, then those of queues that
+    /// only the engine has.
     pub queues: Vec<QueueMetrics>,
-    /// Use of the medium by each station of a Wi-Fi.
+    /// The airtime of each Wi-Fi station.
     pub used: Vec<Usage>,
-    /// Per probe, in the scenario's order.
+    /// The metrics of each probe, in the order of the scenario.
     pub probes: Vec<ProbeMetrics>,
-    /// Columns over time.
+    /// The samples over time.
     pub samples: Samples,
 }
 
 impl Run {
-    /// The run of `scenario` by `engine`, without notices and instruments.
+    /// Creates the run of `scenario` by `engine`, without notices and timing errors.
     pub fn new(engine: &'static str, scenario: &Scenario, outcome: Outcome) -> Run {
         let Outcome {
             flows,
@@ -105,9 +107,9 @@ impl Run {
             instruments: None,
         }
     }
-    /// The run in JSON, without the samples. The caller passes the version of `narrows`, the
-    /// `scenario` as written, and the `provenance`. The same seed gives the same document, except
-    /// for `provenance`.
+    /// Returns the run in JSON, without the samples. The caller passes the version of `narrows`,
+    /// the `scenario` as written, and the `provenance`. The same seed gives the same document,
+    /// except for `provenance`.
     pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
         let document = Document {
             narrows,
@@ -130,7 +132,7 @@ impl Run {
     }
 }
 
-/// The metrics of a scenario's path.
+/// Returns the metrics of a scenario's path.
 pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
     let (path, wifi) = (&scenario.path, scenario.wifi.as_ref());
     let interval = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
@@ -141,8 +143,8 @@ pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
     PathMetrics::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
-/// The transfers of a scenario's flows. The rate of a Wi-Fi depends on the station: slowdowns are
-/// unknown there.
+/// Returns the transfers of a scenario's flows. The slowdown of a transfer is its completion time
+/// divided by that on an empty path. It is unknown on Wi-Fi, where the rate depends on the station.
 fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
     let path = path_metrics(scenario);
     let mut rows = TransferSamples::default();
@@ -167,9 +169,9 @@ fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
     rows
 }
 
-/// The metrics of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use
-/// of the medium. `levels` are the metrics of the levels with stations as classes. `flows` are the
-/// metrics of the scenario's flows.
+/// Returns the metrics of every station of a scenario; empty without Wi-Fi. `used` is the airtime
+/// of the stations. `levels` are the metrics of the Wi-Fi queues, with stations as classes. `flows`
+/// are the metrics of the scenario's flows.
 fn station_metrics(
     scenario: &Scenario,
     used: &[Usage],
@@ -188,8 +190,8 @@ fn station_metrics(
     StationMetrics::of(wifi, time, used, levels, &goodput)
 }
 
-/// The metrics of a scenario's probes. `levels` report where their pings waited on Wi-Fi; `samples`
-/// get a row for each ping and the distribution of round-trip times.
+/// Returns the metrics of a scenario's probes. `levels` meter the Wi-Fi queues in which their pings
+/// waited. If `samples` is given, a row is added for each ping, and the distribution of RTTs.
 pub fn probe_metrics<'a>(
     scenario: &Scenario,
     meters: impl Iterator<Item = &'a ProbeMeter>,

@@ -47,7 +47,8 @@ impl<P> AccessLinks<P> {
         });
         Some(number as u32)
     }
-    /// Adds `packet` to link `number`; `now` never decreases.
+    /// Adds `packet` to link `number`. The caller never passes an earlier `now` than in the call
+    /// before.
     pub fn push(&mut self, now: Time, number: u32, packet: P) {
         let link = &mut self.links[number as usize];
         if link.is_empty() {
@@ -55,7 +56,7 @@ impl<P> AccessLinks<P> {
         }
         link.push(now, packet);
     }
-    /// Number of packets in all links.
+    /// Returns the number of packets in all links.
     pub fn len(&self) -> usize {
         self.links.iter().map(ConstantDelay::len).sum()
     }

@@ -5,24 +5,25 @@
 //! occurs when `x < probability`. Source: tc-netem(8), Linux 6.12 `sch_netem`. Linux keeps 32 bits
 //! of `x`, this file keeps 64. As in Linux, `x` is uniform at the start.
 //!
-//! With correlation, the event rate is not `probability`. Two successive `x` do have the
-//! correlation `correlation`, but their distribution is not uniform. It concentrates around 1/2,
-//! with the variance `(1 − c) / (1 + c) / 12`. A probability below 50 % therefore gives a lower
-//! event rate. At a correlation of 50 %, 25 % gives 5/72 = 6.94 % and 12.5 % gives 1/288 = 0.35 %.
-//! These are values of the Fabius function, the distribution function of `x` at 50 %. Linux 6.12
-//! loses 6.97 % of 60 000 packets at `loss 25% 50%`. For bursts with a given loss rate, use
-//! `gilbert_elliott` of [`loss`](super::loss).
+//! With correlation, the event rate is not `probability`. Successive values of `x` have the stated
+//! correlation, but are not uniformly distributed. The distribution concentrates around 1/2, with
+//! the variance `(1 − c) / (1 + c) / 12`. A probability below 50 % therefore gives a lower event
+//! rate. At a correlation of 50 %, a probability of 25 % gives an event rate of 5/72 = 6.94 %, and
+//! one of 12.5 % gives 1/288 = 0.35 %. These are values of the Fabius function, the distribution
+//! function of `x` at 50 %. Linux 6.12 loses 6.97 % of 60 000 packets at `loss 25% 50%`. For bursts
+//! with a given loss rate, use `gilbert_elliott` of [`loss`](super::loss).
 
 use super::ElementKind;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 
-/// `probability` of 2⁶⁴, clamped to 0…1. At 1 the cast saturates: one draw in 2⁶⁴ does not count.
+/// Returns `probability` × 2⁶⁴, with `probability` clamped to 0…1. At 1 the result is 2⁶⁴ − 1, so
+/// one draw in 2⁶⁴ gives no event.
 pub(super) fn of_2_64(probability: f64) -> u64 {
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// The parameter row for `correlation`, which most elements have.
+/// The parameter `correlation`, which most elements share.
 pub(super) const CORRELATION: Param = Param {
     name: "correlation",
     kind: Kind::Probability(0.0),
@@ -31,7 +32,7 @@ pub(super) const CORRELATION: Param = Param {
     source: "tc-netem(8), Linux 6.12 sch_netem",
 };
 
-/// The parameters of the trial.
+/// The parameters of a Bernoulli trial.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "probability",
@@ -51,10 +52,11 @@ pub const DUPLICATE: &[ElementKind] = &[ElementKind {
     check: no_check,
 }];
 
-/// Models of corruption. A corrupted packet uses the path to its end, where the checksum fails.
+/// Models of corruption. A corrupted packet travels to the end of the path, where the checksum
+/// fails.
 pub const CORRUPT: &[ElementKind] = &[ElementKind {
     name: "independent",
-    help: "damages each packet with a probability; its receiver drops it",
+    help: "damages packets with a probability; the receiver drops a damaged packet",
     source: "tc-netem(8), Linux 6.12 sch_netem",
     params: PARAMS,
     check: no_check,
@@ -64,7 +66,7 @@ pub const CORRUPT: &[ElementKind] = &[ElementKind {
 #[derive(Clone, Debug)]
 pub struct Correlated {
     rng: Rng,
-    /// Weight of the last draw, of 2⁶⁴.
+    /// Weight of the last draw, in units of 2⁻⁶⁴.
     weight: u64,
     last: u64,
 }
@@ -104,7 +106,7 @@ impl Bernoulli {
             draws: Correlated::new(correlation, rng),
         })
     }
-    /// With the values of [`PARAMS`] or of a table that has these names.
+    /// Creates the trial from the values of [`PARAMS`], or of another table with these names.
     pub fn of(params: &Params, rng: Rng) -> Option<Bernoulli> {
         Bernoulli::new(
             params.number("probability"),

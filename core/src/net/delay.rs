@@ -14,18 +14,18 @@ pub struct ConstantDelay<P> {
 }
 
 impl<P> ConstantDelay<P> {
-    /// An empty line.
+    /// Creates an empty line.
     pub fn new(delay: Span) -> ConstantDelay<P> {
         ConstantDelay {
             delay,
             packets: VecDeque::new(),
         }
     }
-    /// Returns its delay.
+    /// Returns the delay.
     pub fn delay(&self) -> Span {
         self.delay
     }
-    /// Adds `packet`; `now` never decreases.
+    /// Adds `packet`. The caller never passes an earlier `now` than in the call before.
     pub fn push(&mut self, now: Time, packet: P) {
         self.packets.push_back((now + self.delay, packet));
     }
@@ -44,11 +44,11 @@ impl<P> ConstantDelay<P> {
     pub fn coming(&self, n: usize) -> Option<&P> {
         self.packets.get(n).map(|(_, packet)| packet)
     }
-    /// All packets, each with the time when it leaves, for drivers that take many at once.
+    /// Returns all packets, each with the time when it leaves, for engines that take many at once.
     pub fn packets(&mut self) -> &mut VecDeque<(Time, P)> {
         &mut self.packets
     }
-    /// Number of packets inside.
+    /// Returns the number of packets in the line.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
@@ -58,17 +58,17 @@ impl<P> ConstantDelay<P> {
     }
 }
 
-/// The propagation behind a hop. Most are of constant delay, so the other variant is boxed.
+/// The propagation behind a hop. Most hops have a constant delay, so the varying line is boxed.
 #[derive(Clone, Debug)]
 pub enum DelayLine<P> {
-    /// Of constant delay.
+    /// A line of constant delay.
     Constant(ConstantDelay<P>),
-    /// Of varying delay.
+    /// A line of varying delay.
     Jitter(Box<Jitter<P>>),
 }
 
 impl<P> DelayLine<P> {
-    /// Adds `packet`; `now` never decreases.
+    /// Adds `packet`. The caller never passes an earlier `now` than in the call before.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {
         match self {
@@ -92,15 +92,15 @@ impl<P> DelayLine<P> {
             DelayLine::Jitter(jitter) => jitter.pop(now),
         }
     }
-    /// Returns the packet that leaves as the `n`th from now, counted from 0, as far as that is
-    /// known.
+    /// Returns the packet that leaves as the `n`th from now, counted from 0, or `None` if the order
+    /// is not known yet.
     pub fn coming(&self, n: usize) -> Option<&P> {
         match self {
             DelayLine::Constant(line) => line.coming(n),
             DelayLine::Jitter(jitter) => jitter.coming(n),
         }
     }
-    /// Number of packets inside.
+    /// Returns the number of packets in the line.
     pub fn len(&self) -> usize {
         match self {
             DelayLine::Constant(line) => line.len(),

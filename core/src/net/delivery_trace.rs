@@ -27,8 +27,8 @@ const OPPORTUNITY: u64 = 1504;
 /// Difference between a frame here and a packet on a TUN device: 14 bytes of Ethernet, less 4 of
 /// TUN.
 const FRAMING: u64 = 10;
-/// Departure of a packet that never leaves. It is a time, because a server that waits for it is not
-/// idle.
+/// The departure time of a packet that never leaves. It is earlier than [`Time::MAX`], which means
+/// an idle link.
 const NEVER: u64 = u64::MAX - 1;
 
 /// The opportunities of one instant.
@@ -40,10 +40,10 @@ struct Slot {
     until: u64,
 }
 
-/// A link server that follows a trace; idle at first.
+/// A link that follows a trace; idle at first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryTrace {
-    /// By time; never empty.
+    /// The slots in order of time; at least one.
     slots: Vec<Slot>,
     /// Duration of a repetition, in nanoseconds.
     period: u64,
@@ -55,8 +55,8 @@ pub struct DeliveryTrace {
 }
 
 impl DeliveryTrace {
-    /// From the milliseconds of a trace, in any order. One must be above 0, because a repetition
-    /// lasts until the last of them.
+    /// Creates the link from the milliseconds of a trace, in any order. One must be above 0,
+    /// because a repetition lasts until the last of them.
     pub fn new(mut ms: Vec<u64>) -> Option<DeliveryTrace> {
         ms.sort_unstable();
         let mut slots: Vec<Slot> = Vec::new();
@@ -80,7 +80,7 @@ impl DeliveryTrace {
             link
         })
     }
-    /// The mean rate at which full frames of 1514 bytes can leave.
+    /// Returns the mean rate at which full frames of 1514 bytes can leave.
     pub fn mean(&self) -> Rate {
         let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
         Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
@@ -90,9 +90,9 @@ impl DeliveryTrace {
         let slots = self.until(to).saturating_sub(self.until(from));
         Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))
     }
-    /// Returns the departure of a packet of `size` bytes that gets the server at `now`. To send
-    /// back to back, call it at the instant returned last; after idleness, later. The departure of
-    /// a packet that never leaves is one nanosecond before [`Time::MAX`].
+    /// Starts to send a packet of `size` bytes at `now`, and returns the time at which it has left.
+    /// `now` is not earlier than the time returned last. The departure of a packet that never
+    /// leaves is one nanosecond before [`Time::MAX`].
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
             self.left = 0;
@@ -112,18 +112,18 @@ impl DeliveryTrace {
         self.free_at
     }
 
-    /// Number of opportunities in a repetition.
+    /// Returns the number of opportunities in a repetition.
     fn each(&self) -> u64 {
         self.slots.last().map_or(0, |slot| slot.until)
     }
-    /// Number of opportunities up to `now`.
+    /// Returns the number of opportunities up to `now`.
     fn until(&self, now: Time) -> u64 {
         let (times, within) = (now.as_ns() / self.period, now.as_ns() % self.period);
         let next = self.slots.partition_point(|slot| slot.at <= within);
         let here = next.checked_sub(1).map_or(0, |at| self.slots[at].until);
         times.saturating_mul(self.each()).saturating_add(here)
     }
-    /// The instant of the `nth` opportunity, counted from 1.
+    /// Returns the time of the `nth` opportunity, counted from 1.
     fn time_of(&self, nth: u64) -> Time {
         let before = nth.saturating_sub(1);
         let (times, within) = (before / self.each(), before % self.each());

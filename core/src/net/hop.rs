@@ -2,18 +2,20 @@
 //!
 //! ```text
 //!   ──▶ loss ──▶ corruption ──▶ duplication ──▶ policer ──▶ queue ──▶ link ──▶ wire
-//!                                                      (jitter, reordering, propagation)
+//!
+//!   wire: propagation, jitter and reordering
 //! ```
 //!
-//! A duplicate follows directly behind the first copy, through policer and queue as any packet. A
-//! corrupted packet uses the path to its end, where its receiver discards it.
+//! A duplicate follows directly behind the first copy, through policer and queue like any other
+//! packet. A corrupted packet travels to the end of the path, where its receiver discards it.
 //!
 //! **The link** is a serial wire or a token bucket. On a serial wire, the packet in service has
 //! left the buffer, as in a network card. Token buckets are of two kinds:
 //!
 //! - tc's `tbf` peeks at the head of its queue, which stays in the buffer until the tokens suffice.
-//!   Some disciplines know their head only by `dequeue` (CoDel, for instance). These disciplines
-//!   pass their head to the bucket, which holds the packet and counts it as backlog, as Linux does.
+//!   Some disciplines, such as CoDel, decide on their next packet only in `dequeue`. These
+//!   disciplines pass their head to the bucket, which holds the packet and counts it as backlog, as
+//!   Linux does.
 //! - tc's `htb` does not peek: it dequeues a packet when the bucket has no debt, and charges the
 //!   packet afterwards. A discipline below `htb` therefore makes its decisions at the instant of
 //!   departure.
@@ -22,8 +24,8 @@
 //! a serial link it includes the packet's own transmission. With a token bucket it does not,
 //! because transmission takes no time there.
 //!
-//! **Order of events at one instant**: the discipline's wake-up, the link's departures, entering
-//! packets.
+//! **Order of events at one instant**: the hop handles the wake-up of the discipline first, then
+//! departures from the link, then entering packets.
 
 use super::NetworkObserver;
 use super::bernoulli::Bernoulli;
@@ -43,7 +45,7 @@ use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
 
-/// The link: the server of the queue.
+/// The link, which serves the queue.
 enum Server {
     Serial(Serial),
     /// A packet-delivery trace.
@@ -155,7 +157,8 @@ impl<P, O: NetworkObserver<P>> Sink<P> for Here<'_, O> {
     }
 }
 
-/// A hop in one direction. Packets leave onto the wire that the caller passes.
+/// A hop in one direction. Packets leave onto the [`DelayLine`](super::delay::DelayLine) that the
+/// caller passes to [`serve`](Self::serve).
 pub struct Hop<P> {
     /// Time of the discipline's next wake-up; `Time::MAX` for never.
     queue_due: Time,
@@ -172,14 +175,14 @@ pub struct Hop<P> {
     classful: bool,
     /// Whether the discipline ever requests a wake-up.
     wakes: bool,
-    /// Whether every event must be handled at its own time.
+    /// Whether every event must be handled at its own time, and not together with a later one.
     timely: bool,
     /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
 }
 
 impl<P: Packet> Hop<P> {
-    /// An idle hop. `name` splits the scenario's `seed`.
+    /// Creates an idle hop. Its random numbers derive from `seed` and `name`.
     pub fn new(
         spec: &HopSpec,
         queue: Box<dyn QueueDiscipline<P>>,
@@ -207,8 +210,8 @@ impl<P: Packet> Hop<P> {
         &*self.queue
     }
 
-    /// Returns the backlog in front of the link: the discipline's, and the head that a token bucket
-    /// has taken out of it.
+    /// Returns the backlog in front of the link: the packets in the discipline, and the one that a
+    /// token bucket has taken out of it.
     pub fn backlog(&self) -> Backlog {
         let mut backlog = self.queue.backlog();
         if let (Server::Bucket(_) | Server::Shaper(_), Some(head)) = (&self.server, &self.held) {
@@ -217,7 +220,7 @@ impl<P: Packet> Hop<P> {
         backlog
     }
 
-    /// Number of packets inside.
+    /// Returns the number of packets in the hop, including the one in service.
     pub fn len(&self) -> u64 {
         self.queue.backlog().packets + u64::from(self.held.is_some())
     }
@@ -227,13 +230,15 @@ impl<P: Packet> Hop<P> {
         self.len() == 0
     }
 
-    /// Returns the time of its next event; `Time::MAX` for never.
+    /// Returns the time of the next event of the hop; `Time::MAX` for never.
     #[inline]
     pub fn due(&self) -> Time {
         self.queue_due.min(self.server_due)
     }
 
-    /// Returns the time of its next event that no other event implies.
+    /// Returns the time at which the hop must be served even if no packet arrives behind it. A
+    /// departure alone need not be served at its own time, unless the queue discipline requires
+    /// this.
     #[inline]
     pub fn wakeup(&self) -> Time {
         if self.timely {
@@ -243,13 +248,13 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// Reads the next wake-up of the discipline again, which something else than a packet has
-    /// changed.
+    /// Updates the stored wake-up time of the discipline. Call it after something other than a
+    /// packet has changed this time.
     pub fn rouse(&mut self, now: Time) {
         self.rearm(now);
     }
 
-    /// Handles its own events up to `now`.
+    /// Handles wake-ups and departures up to `now`.
     pub fn serve<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -308,7 +313,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// Takes an entering `packet`; `serve` has been called for `now`.
+    /// Takes an entering `packet`. The caller has called [`serve`](Self::serve) for the same `now`.
     #[inline]
     pub fn push<O: NetworkObserver<P>>(
         &mut self,

@@ -13,21 +13,22 @@
 //! | `paretonormal` | a quarter of `normal` and three of `pareto` at the same u | −0.025 | 0.835 |
 //!
 //! The scales are netem's: an entry of its tables is q · 8192 in 16 bits, so no value exceeds 4
-//! spreads. NIST Net's Pareto distribution (shape 3, mean 3/2, variance 3/4) is divided by its
-//! variance, not by its deviation.
+//! spreads. As in netem, NIST Net's Pareto distribution (shape 3, mean 3/2, variance 3/4) is
+//! divided by its variance, not by its deviation.
 //!
 //! Sources: tc-netem(8); the table generators of iproute2 6.x (`normal`, `pareto`, `paretonormal`);
 //! Linux 6.12 `sch_netem`. Φ⁻¹ is from Abramowitz & Stegun 26.2.23, refined once by Halley's rule.
 //!
 //! Deviations:
 //! - q is computed, where netem reads a table of 4096 entries.
-//! - `correlation` is that of the normal deviates behind successive `u`, so the distribution does
-//!   not change: `z ← c · z + √(1 − c²) · g`, `u = Φ(z)`. Linux mixes uniform numbers and takes
-//!   them modulo the table's size or twice the spread, which removes the correlation. With `delay
-//!   100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003 over 30 000 packets. The distribution
-//!   of these delays equals the distribution without correlation.
-//! - `ordered` is netem's behaviour below a queue that keeps order. Without such a queue, netem
-//!   reorders, as does `ordered = false`.
+//! - `correlation` applies to the normal variates from which successive `u` are computed. The
+//!   distribution therefore does not depend on it: `z ← c · z + √(1 − c²) · g`, `u = Φ(z)`. Linux
+//!   mixes uniform numbers and takes them modulo the table's size or twice the spread, which
+//!   removes the correlation. With `delay 100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003
+//!   over 30 000 packets. The distribution of these delays equals the distribution without
+//!   correlation.
+//! - `ordered` corresponds to netem with an inner queue that keeps order. Without such a queue,
+//!   netem reorders, as does `ordered = false`.
 
 use super::ElementKind;
 use super::reorder::Reorder;
@@ -70,7 +71,7 @@ const fn kind(name: &'static str, help: &'static str) -> ElementKind {
     }
 }
 
-/// The distributions.
+/// The distributions of the variation.
 pub const KINDS: &[ElementKind] = &[
     kind(
         "uniform",
@@ -126,7 +127,7 @@ impl Shape {
             _ => Shape::Uniform,
         }
     }
-    /// In units of the spread.
+    /// Returns the quantile of `u` in units of the spread.
     fn quantile(self, u: f64) -> f64 {
         let bell = |u| normal_quantile(u).clamp(-MOST, MOST);
         let tail = |u: f64| ((1.0 / libm::cbrt(1.0 - u) - 1.5) * (4.0 / 3.0)).min(MOST);
@@ -143,7 +144,7 @@ impl Shape {
 #[derive(Clone, Debug)]
 struct Spread {
     shape: Shape,
-    /// Nanoseconds.
+    /// The spread, in nanoseconds.
     scale: f64,
     ordered: bool,
     correlation: f64,
@@ -228,7 +229,7 @@ pub struct Jitter<P> {
 }
 
 impl<P> Jitter<P> {
-    /// An empty line of the constant delay `delay`.
+    /// Creates an empty line of the constant delay `delay`.
     pub fn new(delay: Span) -> Jitter<P> {
         Jitter {
             delay,
@@ -240,22 +241,22 @@ impl<P> Jitter<P> {
             apart: BinaryHeap::new(),
         }
     }
-    /// The same line with the variation named `kind`; an unknown name stands for the first of
-    /// [`KINDS`]. A spread of zero means no variation.
+    /// Returns this line with the variation named `kind`. An unknown name selects the first of
+    /// [`KINDS`]; scenarios are checked before. A spread of zero means no variation.
     pub fn varying(mut self, kind: &str, params: &Params, rng: Rng) -> Jitter<P> {
         self.spread = (params.span("spread") > Span::ZERO).then(|| Spread::new(kind, params, rng));
         self
     }
-    /// The same line with reordering by the parameters of [`reorder`](super::reorder).
+    /// Returns this line with reordering by the parameters of [`reorder`](super::reorder).
     pub fn reordering(mut self, params: &Params, rng: Rng) -> Jitter<P> {
         self.reorder = Reorder::new(params, rng);
         self
     }
-    /// Returns its delay without variation.
+    /// Returns the delay without variation.
     pub fn delay(&self) -> Span {
         self.delay
     }
-    /// Adds `packet`; `now` never decreases.
+    /// Adds `packet`. The caller never passes an earlier `now` than in the call before.
     pub fn push(&mut self, now: Time, packet: P) {
         let (delay, ordered) = match &mut self.spread {
             Some(spread) => (spread.vary(self.delay), spread.ordered),
@@ -301,8 +302,8 @@ impl<P> Jitter<P> {
         };
         popped.map(|p| p.packet)
     }
-    /// The packet that comes out as the `n`th from now, counted from 0, as far as that is known
-    /// without sorting.
+    /// Returns the packet that leaves as the `n`th from now, counted from 0, or `None` if this is
+    /// not known without sorting.
     pub fn coming(&self, n: usize) -> Option<&P> {
         let ahead = if self.apart.is_empty() {
             self.turn.get(n)
@@ -311,11 +312,11 @@ impl<P> Jitter<P> {
         };
         ahead.map(|p| &p.packet)
     }
-    /// Packets inside.
+    /// Returns the number of packets in the line.
     pub fn len(&self) -> usize {
         self.turn.len() + self.apart.len()
     }
-    /// Is nothing inside?
+    /// Returns whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.turn.is_empty() && self.apart.is_empty()
     }

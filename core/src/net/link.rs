@@ -1,13 +1,13 @@
 //! Links with an exact rate: no rounding error accumulates over any number of packets.
 //!
 //! Work is counted in bit-nanoseconds. A packet of `L` bytes is `L × 8 × 10⁹` of them; a link of
-//! `r` bit/s does `r` of them per nanosecond. Both links compute in these integers. Only the
+//! `r` bit/s does `r` of them per nanosecond. All links compute in these integers. Only the
 //! instants that they report are rounded (up, or with the remainder carried), so the error never
 //! exceeds one nanosecond.
 //!
 //! - [`Serial`]: a wire. A packet has left when the time `L / r` has passed since its transmission
 //!   began.
-//! - [`TokenBucket`] with debt: one class of Linux's `htb`. The head of the queue, of any size,
+//! - [`TokenBucket`] with debt, for one class of Linux's `htb`. The head of the queue, of any size,
 //!   leaves as soon as the bucket has no debt, and is charged afterwards. Source: Linux 6.12
 //!   `sch_htb`.
 //! - [`TokenBucket`] without debt: Linux's `tbf`. Tokens arrive at the rate, up to `burst` bytes.
@@ -18,8 +18,8 @@
 //! - [`Shaper`](super::shape::Shaper): traffic shaping of routers, a bucket that is filled once per
 //!   interval.
 //!
-//! Wire and bucket also follow a [`RateSchedule`]; its integral replaces the product. A packet in
-//! service slows down and speeds up with the rate, and stops during an outage.
+//! Wire and bucket also follow a [`RateSchedule`]; the integral of the rate then replaces rate ×
+//! time. A packet in service slows down and speeds up with the rate, and stops during an outage.
 
 use super::ElementKind;
 use super::rate_schedule::{Pace, RateSchedule};
@@ -46,15 +46,16 @@ pub const KINDS: &[ElementKind] = &[
     },
     ElementKind {
         name: "htb",
-        help: "one class of htb of tc: a packet leaves when the previous ones are paid for, and \
-            is paid for afterwards",
+        help: "one class of tc's htb: a packet leaves when the token bucket has no debt, and may \
+         create a debt",
         source: "Linux 6.12 sch_htb",
         params: &[BURST],
         check: check_burst,
     },
     ElementKind {
         name: "shape_average",
-        help: "shaper of a router: bc bytes in each interval of bc / rate, be more after idle time",
+        help: "shaper of a router: bc bytes in each interval of bc / rate, and after idle time up \
+         to be bytes more",
         source: SHAPING,
         params: SHAPE,
         check: check_shape,
@@ -144,7 +145,7 @@ fn check_shape(params: &Params) -> Result<(), Refusal> {
 /// Bit-nanoseconds in a byte.
 const PER_BYTE: u64 = 8_000_000_000;
 
-/// The work of sending `size`.
+/// Returns the work of sending `size`.
 fn work(size: Bytes) -> u64 {
     size.get().saturating_mul(PER_BYTE)
 }
@@ -164,7 +165,7 @@ impl Flow {
     fn following(schedule: RateSchedule) -> Flow {
         Flow::Varying(Box::new(Pace::new(schedule)))
     }
-    /// The work done from one time to a later one.
+    /// Returns the work done from one time to a later one.
     #[inline]
     fn done(&mut self, from: Time, to: Time) -> u64 {
         match self {
@@ -172,7 +173,7 @@ impl Flow {
             Flow::Varying(pace) => pace.work(from, to),
         }
     }
-    /// The first instant by which `work` is done.
+    /// Returns the first time at which `work` is done.
     #[inline]
     fn when(&mut self, from: Time, work: u64) -> Time {
         match self {
@@ -191,11 +192,11 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// An idle wire of constant rate (at least 1 bit/s).
+    /// Creates an idle wire of constant rate (at least 1 bit/s).
     pub fn new(rate: Rate) -> Serial {
         Serial::with(Flow::constant(rate))
     }
-    /// An idle wire with a varying rate. The departure of a packet that never leaves is one
+    /// Creates an idle wire with a varying rate. The departure of a packet that never leaves is one
     /// nanosecond before [`Time::MAX`].
     pub fn following(schedule: RateSchedule) -> Serial {
         Serial::with(Flow::following(schedule))
@@ -207,8 +208,8 @@ impl Serial {
             remainder: 0,
         }
     }
-    /// Returns the departure of a packet of `size` bytes that gets the server at `now`. To send
-    /// back to back, call it at the instant returned last; after idleness, later.
+    /// Starts to send a packet of `size` bytes at `now`, and returns the time at which it has left.
+    /// `now` is not earlier than the time returned last.
     #[inline]
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
@@ -236,7 +237,7 @@ pub struct TokenBucket {
     at: Time,
 }
 
-/// A second bucket beside the first.
+/// The second bucket, for the peak rate.
 #[derive(Copy, Clone, Debug)]
 struct Peak {
     bits: u64,
@@ -244,8 +245,8 @@ struct Peak {
     tokens: u64,
 }
 
-/// The limit of `tbf` in bytes that corresponds to a `latency`. No packet waits longer at the rate,
-/// nor at the peak rate, if there is one with its `mtu`. Source: tc-tbf(8).
+/// Returns the limit of `tbf` in bytes that corresponds to a `latency`. With this limit, no packet
+/// waits longer than `latency`, neither for the rate nor for the peak rate. Source: tc-tbf(8).
 pub fn limit_for(latency: Span, rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Bytes {
     let limit = rate * latency + burst;
     match peak {
@@ -255,7 +256,7 @@ pub fn limit_for(latency: Span, rate: Rate, burst: Bytes, peak: Option<(Rate, By
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` bytes.
+    /// Creates a full bucket of `burst` bytes.
     pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
         TokenBucket {
             flow: Flow::constant(rate),
@@ -266,7 +267,7 @@ impl TokenBucket {
             at: Time::ZERO,
         }
     }
-    /// The same bucket with a peak rate: at most `mtu` bytes at once, then at `peak`.
+    /// Returns this bucket with a peak rate: at most `mtu` bytes at once, then at `peak`.
     pub fn with_peak(self, peak: Rate, mtu: Bytes) -> TokenBucket {
         let peak = Peak {
             bits: peak.as_bit().max(1),
@@ -278,14 +279,15 @@ impl TokenBucket {
             ..self
         }
     }
-    /// A full bucket of `burst` bytes that releases packets while nothing is owed.
+    /// Creates a full bucket of `burst` bytes that lends: a packet of any size leaves while the
+    /// bucket has no debt.
     pub fn owing(rate: Rate, burst: Bytes) -> TokenBucket {
         TokenBucket {
             owed: Some(0),
             ..TokenBucket::new(rate, burst)
         }
     }
-    /// The same bucket with a varying rate; a peak rate stays constant.
+    /// Returns this bucket with a varying rate; a peak rate stays constant.
     pub fn following(self, schedule: RateSchedule) -> TokenBucket {
         TokenBucket {
             flow: Flow::following(schedule),
@@ -297,7 +299,8 @@ impl TokenBucket {
         let too_long = |peak: Peak| work(size) > peak.depth;
         self.owed.is_none() && (size > self.burst || self.peak.is_some_and(too_long))
     }
-    /// Returns `Ok` if nothing is owed at `now`, otherwise the time when that is so.
+    /// Returns `Ok` if the bucket has no debt at `now`, otherwise the time at which the debt is
+    /// paid.
     #[inline]
     pub fn ready(&mut self, now: Time) -> Result<(), Time> {
         self.earn(now);
@@ -310,7 +313,7 @@ impl TokenBucket {
             _ => Ok(()),
         }
     }
-    /// Charges `size` bytes at `now`, with or without tokens: for buckets with debt.
+    /// Charges `size` bytes at `now`, even without tokens. It is for buckets that lend.
     #[inline]
     pub fn charge(&mut self, now: Time, size: Bytes) {
         self.earn(now);

@@ -1,5 +1,5 @@
-//! Lookahead: the future events of a path that are already known. Drivers use them to run its two
-//! ends one after the other, and to prefetch.
+//! Access to the future arrivals of a path that are already determined. Engines use it to run the
+//! two hosts one after the other, and to prefetch.
 
 use super::{NetworkObserver, Port};
 use crate::units::{Span, Time};
@@ -7,11 +7,11 @@ use alloc::collections::VecDeque;
 
 /// A network whose two ends affect each other only after a delay.
 pub trait Lookahead<P> {
-    /// The least time until an action at one port is visible at the other, if there is a constant
-    /// bound.
+    /// Returns the minimum time after which an event at one port can affect the other port, if
+    /// there is a constant minimum.
     fn lookahead(&self) -> Option<Span>;
-    /// Handles everything up to `now` in the forward direction except arrivals, for drivers that
-    /// [take](Self::arrivals) those.
+    /// Handles everything up to `now` in the forward direction except arrivals, for engines that
+    /// take arrivals with [`arrivals`](Self::arrivals).
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O);
     /// Returns the time of the next event in the forward direction, arrivals included;
     /// [`Time::MAX`] for never.
@@ -19,9 +19,9 @@ pub trait Lookahead<P> {
     /// Returns when the next packet arrives at `port`, if it has left the queues; [`Time::MAX`] for
     /// never.
     fn arrival(&self, port: Port) -> Time;
-    /// The packets on their way to `port` behind the last queue, in the order of arrival, each with
-    /// its time, if that is known. A driver may take many at once, and must put back the rest
-    /// before any other call.
+    /// Returns the packets on their way to `port` behind the last queue. They are in the order of
+    /// arrival, each with its time. Returns `None` if the order is not known yet. An engine may
+    /// take many at once, and must put back the rest before any other call.
     fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>>;
     /// Returns the packet that arrives at `port` as the `n`th from now, counted from 0, if it has
     /// left the queues.

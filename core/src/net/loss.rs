@@ -3,17 +3,19 @@
 //! Linux's `netem` on a sender's own interface draws once per super-packet of TCP, so two to 45
 //! segments are lost together or not at all. Measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss
 //! removes two or more segments at a time. The same holds with the offloads of the interface off,
-//! because TCP's bursts are segmented after the queue. `loss` models this. For loss on a wire,
-//! drawn for each packet, use `per = "packet"`.
+//! because TCP's bursts are segmented after the queue. By default, the model draws once per
+//! super-packet, too. `per = "packet"` draws for each packet, as on a wire.
 //!
-//! - `independent`: each unit is lost with a probability; [`Bernoulli`] describes its correlation.
+//! - `independent`: each unit (super-packet or packet) is lost with a probability; [`Bernoulli`]
+//!   describes its correlation.
 //! - `gilbert_elliott`: a chain of two states that steps once for each unit. In the good state a
 //!   unit is lost with `loss_good`, in the bad state with `loss_bad`. After each unit, the state
 //!   changes from good to bad with probability `p`, and from bad to good with probability `r`. The
 //!   bad state lasts for `1 / r` units on average, and contains the share `p / (p + r)` of all
-//!   units. With the defaults (Gilbert's model) these are the loss rate and the mean burst, which
-//!   `mean_loss` and `mean_burst` specify directly. The chain starts in the good state. (Linux
-//!   6.12, `gemodel 2% 20%`, 60 000 packets: 8.8 % in bursts of 4.8; the formulas give 9.1 and 5.)
+//!   units. With the defaults of `loss_good` and `loss_bad` (Gilbert's model), `p / (p + r)` is the
+//!   loss rate and `1 / r` the mean burst. `mean_loss` and `mean_burst` specify these two values
+//!   directly. The chain starts in the good state. (Linux 6.12, `gemodel 2% 20%`, 60 000 packets:
+//!   8.8 % in bursts of 4.8; the formulas give 9.1 and 5.)
 //!
 //! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is
 //! `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
@@ -178,8 +180,8 @@ fn check(params: &Params) -> Result<(), Refusal> {
 #[derive(Clone, Debug)]
 struct GilbertElliott {
     bad: bool,
-    /// In the good and the bad state, of 2⁶⁴: probability of loss, and of the transition to the
-    /// other.
+    /// Probabilities in the good and the bad state, × 2⁶⁴: of a loss, and of the transition to the
+    /// other state.
     lost: [u64; 2],
     turns: [u64; 2],
     rng: Rng,
@@ -218,7 +220,7 @@ enum Process {
     GilbertElliott(GilbertElliott),
 }
 
-/// One of [`KINDS`].
+/// A loss model of one of [`KINDS`].
 #[derive(Clone, Debug)]
 pub struct LossModel {
     per_packet: bool,
@@ -227,8 +229,8 @@ pub struct LossModel {
 }
 
 impl LossModel {
-    /// The model named `kind`; an unknown name stands for the first of [`KINDS`]. `None` if nothing
-    /// is ever lost.
+    /// Creates the model named `kind`; `None` if nothing is ever lost. An unknown name selects the
+    /// first of [`KINDS`]; scenarios are checked before.
     pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
         let process = match kind {
             "gilbert_elliott" => Process::GilbertElliott(GilbertElliott::new(params, rng)?),
@@ -240,8 +242,8 @@ impl LossModel {
             process,
         })
     }
-    /// Returns whether the next packet is lost. `joined`: it shares a super-packet with the one
-    /// before.
+    /// Returns whether the next packet is lost. `joined` states whether the packet belongs to the
+    /// same super-packet as the packet before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
         if !joined || self.per_packet {
             self.lost_before = match &mut self.process {

@@ -1,4 +1,24 @@
 //! Networks between hosts: hops, links, loss, delay and Wi-Fi.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`access`] | access links: the delay between the shared path and single receivers |
+//! | [`bernoulli`] | random trials per packet, for loss, duplication, corruption and reordering |
+//! | [`delay`] | propagation with a constant delay |
+//! | [`delivery_trace`] | a link that follows a packet-delivery trace |
+//! | [`hop`] | a hop: loss, policer, queue, link |
+//! | [`jitter`] | propagation with a varying delay |
+//! | [`link`] | links with a constant or varying rate, token buckets |
+//! | [`lookahead`] | access to arrivals that are already determined |
+//! | [`loss`] | models of random loss |
+//! | [`path`] | the path between two hosts |
+//! | [`policer`] | policers |
+//! | [`rate_schedule`] | a rate over time, and its integral |
+//! | [`reorder`] | reordering |
+//! | [`shape`] | traffic shaping of routers |
+//! | [`spec`] | the description of a path |
+//! | [`trace`] | files with rates over time |
+//! | [`wifi`] | an access point and its stations |
 
 pub mod access;
 pub mod bernoulli;
@@ -31,15 +51,16 @@ pub const NEAR: Port = 0;
 /// The receiving side of a [`path::Path`].
 pub const FAR: Port = 1;
 
-/// A model of an effect on packets other than queueing: a kind of loss, of jitter, of policing.
+/// A model of an effect on packets other than queueing, such as a model of loss, jitter or
+/// policing.
 pub struct ElementKind {
-    /// Its name in a scenario. The first of a list is the default.
+    /// The name in a scenario. In a list of kinds, the first one is the default.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
     /// The specification that it implements.
     pub source: &'static str,
-    /// Its parameters.
+    /// The parameters of the model.
     pub params: &'static [Param],
     /// Checks conditions between parameters; [`no_check`](crate::param::no_check) if there are
     /// none.
@@ -49,33 +70,32 @@ pub struct ElementKind {
 /// The receiver of a network's output: packets at ports, drops and marks. A hop is identified by
 /// its number.
 pub trait NetworkObserver<P> {
-    /// `packet` enters at `port`.
+    /// Called when `packet` enters at `port`.
     fn entered(&mut self, _now: Time, _port: Port, _packet: &P) {}
-    /// `packet` arrives at `port` now.
+    /// Called when `packet` arrives at `port`.
     fn arrived(&mut self, now: Time, port: Port, packet: P);
-    /// `packet` leaves the queue of a hop now; its delay is the time since `enqueued_at`. `class`
-    /// is the discipline's class.
+    /// Called when `packet` leaves the queue of a hop; its queueing delay is the time since
+    /// `enqueued_at`. `class` is the discipline's class.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
-    /// `packet` was dropped.
+    /// Called when `packet` was dropped.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason);
-    /// Returns a duplicate of `packet`; `None` where the driver cannot make one.
+    /// Returns a duplicate of `packet`; `None` where the engine cannot make one.
     fn duplicate(&mut self, _packet: &P) -> Option<P> {
         None
     }
-    /// `packet` was marked CE and is forwarded.
+    /// Called when `packet` was marked CE and is forwarded.
     fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: DropReason) {}
-    /// Adds the SACK blocks of `packet` to its acknowledgement, where a packet has no room for
-    /// them.
+    /// Adds those fields of an acknowledgement, such as SACK blocks, that do not fit into `packet`.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
-/// A network. The driver passes it entering packets with their time; the network passes leaving
-/// packets to a [`NetworkObserver`] and reports the time of its next event.
+/// A network. The engine passes entering packets with their time to the network. The network passes
+/// leaving packets to a [`NetworkObserver`], and reports the time of its next event.
 pub trait Network<P> {
-    /// `packet` enters at `port`.
+    /// Passes a `packet` that enters at `port` to the network.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);
-    /// The time at which `poll` has work; `None` while no packet is in transit.
+    /// Returns the time of the next event, or `None` if none is due.
     fn next_wakeup(&self) -> Option<Time>;
-    /// Emits everything due at `now`.
+    /// Handles all events up to `now`, and passes their packets to `out`.
     fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O);
 }

@@ -6,17 +6,17 @@
 //!   NEAR ◀────────── propagation ◀──────────── reverse hop ◀────── FAR     ACKs, upload data
 //! ```
 //!
-//! Without a reverse hop, packets are neither lost nor queued in reverse. For the elements of a hop
-//! see [`hop`](super::hop).
+//! Without a reverse hop, packets are neither lost nor queued on the reverse path. For the elements
+//! of a hop see [`hop`](super::hop).
 //!
 //! **Order of events at one instant**: each hop handles its own events and then passes packets to
 //! the next hop in the direction of travel. The forward direction precedes the reverse one. Then
 //! come arrivals at FAR, then arrivals at NEAR. Packets of one kind keep their order of entry.
 //!
-//! A late poll handles past events at their own instants: it delays arrivals, but not the links.
-//! While an earlier packet is still under way behind the last hop, the path requests no wake-up for
-//! a departure. The earlier packet arrives first. A caller that needs the state of the queues at
-//! `now` polls the path first.
+//! If `poll` is called late, events are handled with the times at which they were due, so only
+//! arrivals are late. While an earlier packet is still behind the last hop, the path requests no
+//! wake-up for a departure: the earlier packet arrives first. A caller that needs the state of the
+//! queues at `now` polls the path first.
 
 use super::delay::{ConstantDelay, DelayLine};
 use super::hop::Hop;
@@ -150,14 +150,15 @@ impl<P: Packet> Direction<P> {
     }
 }
 
-/// A [`Network`] of two ports.
+/// The path between two hosts: a [`Network`] with the ports [`NEAR`](super::NEAR) and
+/// [`FAR`](super::FAR).
 pub struct Path<P> {
     forward: Direction<P>,
     reverse: Direction<P>,
 }
 
-/// The names of a path's hops, by number: `path`, or `hop0`, `hop1` … if there are several, and
-/// `reverse`.
+/// Returns the names of a path's hops, by number: `path`, or `hop0`, `hop1` … if there are several,
+/// and `reverse`.
 pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     let mut names: Vec<String> = match spec.hops.len() {
         1 => alloc::vec!["path".into()],
@@ -169,8 +170,8 @@ pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     names
 }
 
-/// The hops of a path by number, each with the context of its queue discipline. `seed` is the
-/// scenario's, `hz` is the timer frequency of its kernels.
+/// Returns the hops of a path by number, each with the context of its queue discipline. `seed` is
+/// that of the scenario, and `hz` is the timer frequency of its kernels.
 pub fn queue_contexts(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, QueueContext)> {
     let hops = spec.hops.iter().chain(&spec.reverse);
     let context = |(hop, name): (_, String)| {
@@ -202,8 +203,8 @@ fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> 
 }
 
 impl<P: Packet> Path<P> {
-    /// An empty path. `queues` are the disciplines of its [`queue_contexts`], `seed` is the
-    /// scenario's.
+    /// Creates an empty path. `queues` are the disciplines for its [`queue_contexts`], and `seed`
+    /// is that of the scenario.
     pub fn new(spec: &PathSpec, queues: Vec<Box<dyn QueueDiscipline<P>>>, seed: u64) -> Path<P> {
         let mut queues = queues.into_iter();
         let names = hop_names(spec);
@@ -233,7 +234,7 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// The hops by number.
+    /// Returns the hops by number.
     pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
         self.forward.hops.iter().chain(&self.reverse.hops)
     }
@@ -246,7 +247,8 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Reads the next wake-ups of all disciplines again.
+    /// Updates the stored wake-up times of all queue disciplines. Call it after something other
+    /// than a packet has changed them.
     pub fn rouse(&mut self, now: Time) {
         for way in [&mut self.forward, &mut self.reverse] {
             way.hops.iter_mut().for_each(|hop| hop.rouse(now));
@@ -254,15 +256,15 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Number of packets between the two ports.
+    /// Returns the number of packets between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.forward.len() + self.reverse.len()
     }
 }
 
 impl<P: Packet> Network<P> for Path<P> {
-    /// No packet arrives within a push, not even without propagation: call `next_wakeup`
-    /// afterwards.
+    /// Passes a packet to the path. No packet arrives during this call, even if the propagation
+    /// delay is 0. Call `next_wakeup` after it.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         if port == FAR {
@@ -291,7 +293,8 @@ impl<P: Packet> Network<P> for Path<P> {
 }
 
 impl<P: Packet> Lookahead<P> for Path<P> {
-    /// `None` unless the last hop's delay is constant and the reverse path has no hop.
+    /// Returns `None` unless the delay behind the last hop is constant and the reverse path has no
+    /// hop.
     fn lookahead(&self) -> Option<Span> {
         match (&self.forward.out, &self.reverse.out) {
             (DelayLine::Constant(forward), DelayLine::Constant(reverse))

@@ -1,10 +1,10 @@
 //! Policers: a rate without a queue. Packets above the rate are dropped, or forwarded with another
 //! code point (DSCP).
 //!
-//! - `police`, that of Linux: a packet of `L` bytes conforms if the first bucket holds the time
-//!   `L/rate` and the second the time `L/peakrate`. Tokens are removed only if the packet conforms.
-//!   A packet over `mtu` never conforms. Sources: Linux 6.12 `act_police` (measured packet by
-//!   packet), tc-police(8).
+//! - `police`, the policer of Linux: a packet of `L` bytes conforms if the first bucket holds the
+//!   time `L/rate` and the second the time `L/peakrate`. Tokens are removed only if the packet
+//!   conforms. A packet larger than `mtu` never conforms. Sources: Linux 6.12 `act_police` (its
+//!   verdicts on single packets were measured), tc-police(8).
 //! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, and the excess fills E up to `ebs`. A
 //!   packet is green if C holds enough tokens for it, else yellow if E does, else red. A green
 //!   packet is charged to C, and a yellow packet to E; a red packet is not charged.
@@ -12,18 +12,19 @@
 //!   does not hold enough tokens for it, else yellow if C does not, else green. A yellow packet is
 //!   charged to P, and a green packet to both.
 //! - `cir`, the `police cir bc be` of routers: conform, exceed and violate are the colours green,
-//!   yellow and red of a colour-blind `srtcm`. Source: Cisco, "Traffic Policing" (IOS 12.2T), its
-//!   algorithm with two token buckets and both of its worked examples.
+//!   yellow and red of a colour-blind `srtcm`. It ignores the code points of arriving packets.
+//!   Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets and both
+//!   of its worked examples.
 //! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
 //!   [`Lender`].
 //!
 //! All buckets start full and fill continuously: no tokens are lost between packets. Sizes are
-//! those of IP packets in the RFCs and at Linux's ingress: `header` bytes of a frame are not
-//! counted.
+//! those of IP packets, as in the RFCs and at the ingress of Linux. The first `header` bytes of a
+//! frame do not count.
 //!
 //! Deviations: Linux's `act_police` can also meter an average (`avrate`) or count packets
-//! (`pkts_rate`); this file cannot. Its `mtu` applies to the packets that a network card has
-//! merged; here every packet is single.
+//! (`pkts_rate`); this file cannot. In Linux, `mtu` applies to packets that the network card has
+//! merged (GRO); here packets are not merged.
 
 use super::ElementKind;
 use crate::packet::Packet;
@@ -38,7 +39,7 @@ use alloc::string::String;
 pub enum Judgement {
     /// The packet is forwarded unchanged.
     Pass,
-    /// The packet is forwarded with another code point, which is already set.
+    /// The packet is forwarded with another code point, which [`judge`](Policer::judge) has set.
     Remarked,
     /// The packet is dropped.
     Drop,
@@ -160,7 +161,7 @@ const fn action(name: &'static str, kind: Kind, source: &'static str) -> Param {
 
 const MAN: &str = "tc-police(8)";
 const POLICE: &[Param] = &[
-    rate("rate", "rate that conforms; required", MAN),
+    rate("rate", "maximum rate of conforming packets; required", MAN),
     bucket(
         "burst",
         "bytes that may pass at once after idle time; required",
@@ -168,8 +169,8 @@ const POLICE: &[Param] = &[
     ),
     bucket(
         "mtu",
-        "a longer packet never conforms; also the bytes that may pass at once at peakrate; 0: the \
-         default of tc, 2040B",
+        "maximum size of a conforming packet, and the burst size of peakrate; 0: the default of \
+         tc, 2040B",
         MAN,
     ),
     rate("peakrate", "rate within a burst; 0bit: unlimited", MAN),
@@ -290,7 +291,7 @@ pub const KINDS: &[ElementKind] = &[
     },
 ];
 
-/// The error for a missing rate, with a possible one.
+/// Returns the error for a missing rate, which proposes `fix`.
 fn missing_rate(param: &'static str, fix: Rate) -> Refusal {
     Refusal {
         param,
@@ -299,8 +300,8 @@ fn missing_rate(param: &'static str, fix: Rate) -> Refusal {
     }
 }
 
-/// Checks that rate and burst are given. The suggested burst is a quarter of a second, which lets a
-/// TCP flow of a usual RTT run.
+/// Checks that rate and burst are given. The proposed burst is the data of a quarter of a second,
+/// which is enough for a TCP flow with a usual RTT.
 fn given(params: &Params, named: &'static str, burst: &'static str) -> Result<(), Refusal> {
     if params.rate(named) == Rate::default() {
         return Err(missing_rate(named, Rate::mbit(2)));
@@ -355,7 +356,7 @@ fn check_two(params: &Params) -> Result<(), Refusal> {
     given(params, "pir", "pbs")
 }
 
-/// The rate that a policer passes in the long run.
+/// Returns the long-term rate of a policer; `None` if it drops nothing.
 pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     let name = match kind {
         "police" if params.word("exceed") != "drop" => return None,
@@ -366,7 +367,7 @@ pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     Some(params.rate(name)).filter(|rate| *rate > Rate::default())
 }
 
-/// The capacity of all its buckets.
+/// Returns the sum of the sizes of all buckets of a policer.
 pub fn saved(params: &Params) -> Bytes {
     let depths = ["burst", "cbs", "ebs", "pbs", "bc", "be"];
     let sum: u64 = depths.iter().map(|name| params.bytes(name).get()).sum();
@@ -393,8 +394,8 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// A policer with full buckets. `kind` is a name of [`KINDS`] (an unknown one stands for the
-    /// first), `params` are its checked parameters.
+    /// Creates a policer with full buckets. `kind` is a name of [`KINDS`], and `params` are its
+    /// checked parameters. An unknown name selects the first kind; scenarios are checked before.
     pub fn new(kind: &str, params: &Params) -> Policer {
         let (rate, bytes) = (
             |name: &str| params.rate(name),
@@ -441,7 +442,7 @@ impl Policer {
         }
     }
 
-    /// Judges the packet that arrives at `now`, and sets its code point for
+    /// Decides on the packet that arrives at `now`, and sets its code point for
     /// [`Judgement::Remarked`].
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &mut P) -> Judgement {
         let size = packet.size() - self.header;
@@ -630,16 +631,16 @@ impl Two {
     }
 }
 
-/// Committed access rate: a bucket of depth `bc` that lends. A packet with too few tokens would
-/// raise the debt to `a`. The compounded debt is the sum of these `a` since the last rejected
+/// Committed access rate (`car`): a bucket of depth `bc` that lends. A packet with too few tokens
+/// would raise the debt to `a`. The compounded debt is the sum of these `a` since the last rejected
 /// packet. A packet is rejected when `a` or the compounded debt would exceed `be`. Then no tokens
 /// are taken, and the compounded debt is 0 again. The longer a flow borrows, the likelier a packet
 /// is rejected. If `be` is not above `bc`, the bucket does not lend.
 ///
 /// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
 /// 14, 1998). Deviation: a common example (token rate 1, normal burst 2, extended burst 4) loses
-/// the tokens of the time in which a packet is rejected. This file follows the text, which removes
-/// no tokens then.
+/// the tokens of an interval in which a packet is rejected. This file follows the text, which
+/// removes no tokens then.
 #[derive(Clone, Debug)]
 struct Lender {
     bucket: Bucket,

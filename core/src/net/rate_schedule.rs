@@ -7,7 +7,7 @@
 //!
 //! Each step stores the work done before it, so `W` and its inverse are one search in a list. A
 //! [`Pace`] begins the search where the last one ended. Over a run, each step is passed once. A
-//! jump costs the logarithm of its length.
+//! search ahead takes a time that grows with the logarithm of the number of steps passed.
 
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
@@ -31,12 +31,12 @@ pub struct RateSchedule {
 }
 
 impl RateSchedule {
-    /// The same rate at all times.
+    /// Creates a schedule with the same rate at all times.
     pub fn constant(rate: Rate) -> RateSchedule {
         RateSchedule::new(rate, &[])
     }
-    /// `first` from the start, then each rate from its time on. Of two rates at one time, the later
-    /// in the list counts; the list may have any order.
+    /// Creates a schedule with the rate `first` from the start, and each rate of `steps` from its
+    /// time on. `steps` may have any order; of two rates at one time, the later in the list counts.
     pub fn new(first: Rate, steps: &[(Time, Rate)]) -> RateSchedule {
         let mut list: Vec<(u64, u64)> = Vec::with_capacity(steps.len() + 1);
         list.push((0, first.as_bit()));
@@ -44,12 +44,13 @@ impl RateSchedule {
         list.sort_by_key(|(at, _)| *at);
         RateSchedule::sorted(list, None)
     }
-    /// The same schedule, repeated each `period` (at least 1 ns); later steps are dropped.
+    /// Returns this schedule, repeated every `period` (at least 1 ns). Steps after `period` are
+    /// dropped.
     pub fn repeating(self, period: Span) -> RateSchedule {
         let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
         RateSchedule::sorted(list, Some(period.as_ns().max(1)))
     }
-    /// The same schedule with a rate of zero from each of these times on, for these spans. A
+    /// Returns this schedule with a rate of zero from each of these times on, for these spans. A
     /// repeating schedule has the outages in each repetition, as far as they lie in it.
     pub fn with_outages(self, outages: &[(Time, Span)]) -> RateSchedule {
         let mut dark: Vec<(u64, u64)> = outages
@@ -105,13 +106,13 @@ impl RateSchedule {
         RateSchedule { steps, cycle }
     }
 
-    /// The rate at `now`.
+    /// Returns the rate at `now`.
     pub fn rate(&self, now: Time) -> Rate {
         let (_, within) = self.repetitions(now);
         Rate::bit(self.steps[self.last(0, |s| s.at <= within)].bits)
     }
-    /// The mean rate: of one repetition, or of the first `span` if the schedule does not repeat (an
-    /// empty span gives the first rate).
+    /// Returns the mean rate: of one repetition, or of the first `span` if the schedule does not
+    /// repeat (an empty span gives the first rate).
     pub fn mean(&self, span: Span) -> Rate {
         let (ns, done) = match self.cycle {
             Some(cycle) => cycle,
@@ -120,12 +121,12 @@ impl RateSchedule {
         };
         Rate::bit(saturated(done / u128::from(ns)))
     }
-    /// The work that is done from one time to a later one, in bit-nanoseconds.
+    /// Returns the work that is done from one time to a later one, in bit-nanoseconds.
     pub fn work(&self, from: Time, to: Time) -> u128 {
         self.done(to, &mut 0)
             .saturating_sub(self.done(from, &mut 0))
     }
-    /// The first instant by which `work` bit-nanoseconds are done, counted from `from`;
+    /// Returns the first time at which `work` bit-nanoseconds are done, counted from `from`;
     /// [`Time::MAX`] for never.
     pub fn when(&self, from: Time, work: u128) -> Time {
         let (at, left) = self.reach(from, work, &mut 0);
@@ -161,9 +162,9 @@ impl RateSchedule {
         // At most 2⁶⁴ − 1 bit/s for 2⁶⁴ − 1 ns: it fits.
         before + self.steps[*hint].until(within)
     }
-    /// Returns the last instant by which at most `work` is done from `from` on, or the first
-    /// instant at which exactly `work` is done. Also returns the rest, which is less than a
-    /// nanosecond's work.
+    /// Returns the first time at which exactly `work` is done since `from`. If there is none,
+    /// because nanoseconds are too coarse, returns the last time before that. Also returns the
+    /// missing work, which is less than that of a nanosecond.
     fn reach(&self, from: Time, work: u128, hint: &mut usize) -> (Time, u64) {
         if work == 0 {
             return (from, 0);
@@ -214,7 +215,7 @@ fn saturated(x: u128) -> u64 {
     u64::try_from(x).unwrap_or(u64::MAX)
 }
 
-/// A schedule with a position, for servers that keep a rate: [`link`](super::link).
+/// A schedule with a position, for the links of [`link`](super::link).
 #[derive(Clone, Debug)]
 pub struct Pace {
     schedule: RateSchedule,
@@ -222,21 +223,21 @@ pub struct Pace {
     hint: usize,
 }
 
-/// Departure time of work that never ends. It is a time, because a server that waits for it is not
-/// idle.
+/// The departure time of a packet that never leaves. It is earlier than [`Time::MAX`], which means
+/// an idle link.
 const NEVER: Time = Time::from_ns(u64::MAX - 1);
 
 // Cold: links of constant rate, the most frequent ones, pay only for the test which kind they are.
 impl Pace {
-    /// Follows `schedule`.
+    /// Creates a position at the start of `schedule`.
     pub fn new(schedule: RateSchedule) -> Pace {
         Pace { schedule, hint: 0 }
     }
-    /// The schedule.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &RateSchedule {
         &self.schedule
     }
-    /// As [`RateSchedule::work`], saturating.
+    /// Returns the same as [`RateSchedule::work`], at most `u64::MAX`.
     #[cold]
     #[inline(never)]
     pub fn work(&mut self, from: Time, to: Time) -> u64 {
@@ -247,16 +248,17 @@ impl Pace {
                 .saturating_sub(before),
         )
     }
-    /// As [`RateSchedule::when`], never later than one nanosecond before [`Time::MAX`].
+    /// Returns the same as [`RateSchedule::when`], but never later than one nanosecond before
+    /// [`Time::MAX`].
     #[cold]
     #[inline(never)]
     pub fn when(&mut self, from: Time, work: u64) -> Time {
         let (at, left) = self.schedule.reach(from, u128::from(work), &mut self.hint);
         (at + Span::ns(u64::from(left > 0))).min(NEVER)
     }
-    /// Returns the last instant at which at most `work` is done since `from`, or the first at which
-    /// exactly `work` is done. Also returns the rest. The instant is at most one nanosecond before
-    /// [`Time::MAX`].
+    /// Returns the first time at which exactly `work` is done since `from`, or the last time before
+    /// that if nanoseconds are too coarse. Also returns the missing work. The time is at most one
+    /// nanosecond before [`Time::MAX`].
     #[cold]
     #[inline(never)]
     pub fn reach(&mut self, from: Time, work: u64) -> (Time, u64) {

@@ -16,7 +16,7 @@ use crate::rng::Rng;
 use crate::units::Span;
 use alloc::string::String;
 
-/// Its parameters.
+/// The parameters of reordering.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "probability",
@@ -53,7 +53,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The model: which packets are late, and by how much.
+/// Decides which packets are late, and by how much.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     trial: Bernoulli,
@@ -61,7 +61,7 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// With the values of [`PARAMS`]; `None` if no packet is ever late.
+    /// Creates the model from the values of [`PARAMS`]; `None` if no packet is ever late.
     pub fn new(params: &Params, rng: Rng) -> Option<Reorder> {
         let late = params.span("late");
         let trial = Bernoulli::of(params, rng)?;

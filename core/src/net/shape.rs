@@ -4,18 +4,18 @@
 //! Tokens arrive at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock.
 //! The head of the queue leaves as soon as the bucket holds enough tokens; the bucket starts full.
 //!
-//! - **shape average**: `Bc` arrive in each interval, and the bucket holds at most `Bc + Be`. The
-//!   target is the CIR. An additional burst of `Be` may follow an idle period. At most `Bc + Be + n
-//!   Bc` bytes leave in `n` intervals.
-//! - **shape peak**: `Bc + Be` arrive in each interval, and the bucket holds at most `Bc + Be`. The
-//!   target is `CIR (1 + Be / Bc)`, which is twice the CIR if `Be = Bc`.
+//! - **shape average**: `Bc` bytes arrive in each interval, and the bucket holds at most `Bc + Be`.
+//!   The target is the CIR. An additional burst of `Be` may follow an idle period. At most `Bc + Be
+//!   + n Bc` bytes leave in `n` intervals.
+//! - **shape peak**: `Bc + Be` bytes arrive in each interval, and the bucket holds at most `Bc +
+//!   Be`. The target is `CIR (1 + Be / Bc)`, which is twice the CIR if `Be = Bc`.
 //!
 //! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
 //! (formula of the peak rate); Catalyst 4224 configuration guide, "Traffic Shaping". According to
-//! the last one, `Be` 0 means "no more than the burst size every interval". Tokens that the next
-//! packet exceeds are therefore lost there, and the rate is below its target by up to a packet per
-//! interval. Routers may do better: no source states their treatment of a packet that exceeds the
-//! rest of the bucket.
+//! the last one, `Be` 0 means "no more than the burst size every interval". If the next packet
+//! needs more tokens than remain in an interval, these tokens are therefore lost. The rate is then
+//! below its target by up to a packet per interval. Routers may do better: no source states how
+//! they treat a packet that needs more tokens than the bucket holds.
 //!
 //! All arithmetic is exact, as in [`link`](super::link). Only reported instants are rounded (up).
 
@@ -24,22 +24,23 @@ use crate::units::{Bytes, Rate, Time};
 /// A token bucket that is filled in steps.
 #[derive(Clone, Debug)]
 pub struct Shaper {
-    /// Bit-nanoseconds of an interval at a bit per second: `Bc` of work.
+    /// The duration of an interval, as the bit-nanoseconds of `Bc` bytes: divided by the rate in
+    /// bit/s, these are nanoseconds.
     interval: u128,
     cir: u64,
     step: u64,
     depth: u64,
     tokens: u64,
-    /// Number of past intervals.
+    /// The number of past intervals.
     over: u64,
 }
 
 impl Shaper {
-    /// `shape average CIR Bc Be`.
+    /// Creates the shaper of `shape average CIR Bc Be`.
     pub fn average(cir: Rate, bc: Bytes, be: Bytes) -> Shaper {
         Shaper::new(cir, bc, bc, bc + be)
     }
-    /// `shape peak CIR Bc Be`.
+    /// Creates the shaper of `shape peak CIR Bc Be`.
     pub fn peak(cir: Rate, bc: Bytes, be: Bytes) -> Shaper {
         Shaper::new(cir, bc, bc + be, bc + be)
     }

@@ -23,10 +23,10 @@ pub struct PathSpec {
     /// Whether super-packets cross the path unsegmented, as between machines with segmentation and
     /// receive offload. Queue, loss and receiver then handle one packet of up to 64 KiB.
     pub offload: bool,
-    /// Whether the hosts at the far end share one address on the path, as behind a home router
+    /// Whether the far hosts share one address on the path, as behind a home router
     /// (NAT).
     pub nat: bool,
-    /// Keys of the whole path that have no field, by name.
+    /// Values of the keys of the whole path that have no field of their own here, by name.
     pub keys: Params,
 }
 
@@ -37,9 +37,10 @@ pub struct HopSpec {
     pub rate: Rate,
     /// Variation of the rate, if there is one.
     pub varying: Option<Box<Varying>>,
-    /// Two-way propagation; zero behind a reverse hop, because the forward hops include it.
+    /// Propagation delay of both directions together. It is zero for the reverse hop, because the
+    /// delays of the forward hops include it.
     pub rtt: Span,
-    /// Its part in the forward direction (half by default).
+    /// The part of `rtt` in the forward direction (half by default).
     pub delay_forward: Span,
     /// The buffer as given in the scenario.
     pub buffer: Option<Buffer>,
@@ -59,23 +60,23 @@ pub struct HopSpec {
     pub jitter: Option<Choice>,
     /// Reordering: one of [`reorder::KINDS`](super::reorder::KINDS).
     pub reorder: Option<Choice>,
-    /// Keys that have no field, by name.
+    /// Values of the keys of a hop that have no field of their own here, by name.
     pub keys: Params,
 }
 
 /// A rate that varies.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Varying {
-    /// Rates, each from a time on.
+    /// Changes of the rate: time and new rate.
     pub steps: Vec<(Span, Rate)>,
     /// Outages: start and duration.
     pub outages: Vec<(Span, Span)>,
-    /// All rates, from a file.
+    /// Rates from a file, instead of `steps`.
     pub trace: Option<TraceFile>,
 }
 
 impl Varying {
-    /// The rate over time of a hop whose initial rate is `rate`; `None` if packets leave at
+    /// Returns the rate over time of a hop whose initial rate is `rate`; `None` if packets leave at
     /// delivery opportunities instead.
     pub fn schedule(&self, rate: Rate) -> Option<RateSchedule> {
         let steps: Vec<(Time, Rate)> = self
@@ -95,8 +96,8 @@ impl Varying {
             .collect();
         Some(schedule.with_outages(&outages))
     }
-    /// The mean rate between two times, of a hop whose initial rate is `rate`; `None` if the times
-    /// are equal.
+    /// Returns the mean rate between two times, of a hop whose initial rate is `rate`; `None` if
+    /// the times are equal.
     pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
         match (
             self.trace.as_ref().map(|file| &file.trace),
@@ -116,27 +117,27 @@ impl Varying {
 /// A file that a scenario names, with its contents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceFile {
-    /// Its name in the scenario.
+    /// The name of the file in the scenario.
     pub name: String,
     /// Whether a table of rates repeats after its end.
     pub repeats: bool,
-    /// Its contents.
+    /// The contents of the file.
     pub trace: Trace,
 }
 
 /// A buffer as given in the scenario.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Buffer {
-    /// `"250kB"`.
+    /// A number of bytes, such as `"250kB"`.
     Bytes(Bytes),
-    /// `"170p"`.
+    /// A number of packets, such as `"170p"`.
     Packets(u64),
-    /// `"1.5bdp"`: multiples of rate × rtt.
+    /// A multiple of rate × rtt, such as `"1.5bdp"`.
     Bdp(f64),
 }
 
 impl HopSpec {
-    /// The long-term rate of the hop: the target of its link, or of a policer before it.
+    /// Returns the long-term rate of the hop: the target of its link, or of a policer before it.
     pub fn target(&self) -> Rate {
         let link = match self.link {
             Link::ShapePeak { bc, be } => Shaper::peak(self.rate, bc, be).target(),
@@ -148,8 +149,8 @@ impl HopSpec {
             .and_then(|c| policer::passes(&c.kind, &c.params));
         policed.map_or(link, |rate| rate.min(link))
     }
-    /// A serial link of `rate` behind `queue`, with half of `rtt` in each direction and no other
-    /// element.
+    /// Creates a serial link of `rate` behind `queue`, with half of `rtt` in each direction and no
+    /// other element.
     pub fn new(rate: Rate, rtt: Span, queue: Choice) -> HopSpec {
         HopSpec {
             rate,
@@ -171,7 +172,7 @@ impl HopSpec {
 }
 
 impl From<HopSpec> for PathSpec {
-    /// A path of one hop.
+    /// Creates a path of one hop.
     fn from(hop: HopSpec) -> PathSpec {
         PathSpec {
             hops: alloc::vec![hop],
@@ -184,16 +185,16 @@ impl From<HopSpec> for PathSpec {
 }
 
 impl PathSpec {
-    /// Two-way propagation over all hops.
+    /// Returns the two-way propagation delay over all hops.
     pub fn rtt(&self) -> Span {
         self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.rtt)
     }
-    /// The part of it in the forward direction.
+    /// Returns the part of the two-way propagation delay in the forward direction.
     pub fn delay_forward(&self) -> Span {
         let forward = self.hops.iter().map(|hop| hop.delay_forward.min(hop.rtt));
         forward.fold(Span::ZERO, |sum, delay| sum + delay)
     }
-    /// The index of the hop with the lowest rate on the forward path; the first of equals.
+    /// Returns the index of the hop with the lowest rate on the forward path; the first of equals.
     pub fn narrowest(&self) -> usize {
         let rates = self
             .hops
@@ -202,26 +203,26 @@ impl PathSpec {
             .map(|(i, hop)| (hop.target(), i));
         rates.min().map_or(0, |(_, i)| i)
     }
-    /// The hop with the lowest rate on the forward path.
+    /// Returns the hop with the lowest rate on the forward path.
     pub fn bottleneck(&self) -> &HopSpec {
         &self.hops[self.narrowest()]
     }
-    /// The forward part of `rtt`, in the path's proportion.
+    /// Returns the forward part of `rtt`, if it is divided as the RTT of the path is.
     pub fn forward_part(&self, rtt: Span) -> Span {
         let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward().as_ns());
         // At most `rtt`, so it fits.
         Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
     }
-    /// The bandwidth-delay product: bytes that the bottleneck sends in one rtt.
+    /// Returns the bandwidth-delay product: the bytes that the bottleneck sends in one rtt.
     pub fn bdp(&self) -> Bytes {
         self.bottleneck().target() * self.rtt()
     }
-    /// The buffer of `hop`, with `bdp` resolved to bytes: its own rate × the path's rtt (at least
-    /// one full frame).
+    /// Returns the limit of the buffer of `hop`, in bytes or packets. One BDP is the rate of the
+    /// hop × the rtt of the path, and at least one full frame.
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
         hop.buffer.map(|buffer| self.resolve(buffer, hop.rate))
     }
-    /// `buffer` with `bdp` resolved to bytes of a link of this `rate`.
+    /// Returns the limit of `buffer`, with BDP converted to bytes of a link of this `rate`.
     pub fn resolve(&self, buffer: Buffer, rate: Rate) -> Limit {
         let bdp = rate * self.rtt();
         match buffer {
@@ -235,7 +236,7 @@ impl PathSpec {
 /// The kind of a link.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Link {
-    /// One packet after the other, each for its transmission time.
+    /// A serial link, which sends one packet after the other.
     Serial,
     /// A token bucket, as tc's tbf.
     Tbf {
@@ -252,14 +253,14 @@ pub enum Link {
     },
     /// A router's `shape average`: the rate is its CIR.
     ShapeAverage {
-        /// Committed burst: tokens of each interval of bc / CIR.
+        /// Committed burst: bytes of tokens that arrive in each interval of bc / CIR.
         bc: Bytes,
         /// Excess burst: additional tokens after idleness.
         be: Bytes,
     },
     /// A router's `shape peak`: its target is CIR × (1 + be / bc).
     ShapePeak {
-        /// Committed burst: it and `be` arrive in each interval of bc / CIR.
+        /// Committed burst: `bc + be` bytes of tokens arrive in each interval of bc / CIR.
         bc: Bytes,
         /// Excess burst.
         be: Bytes,

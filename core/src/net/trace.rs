@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 pub const MOST_RATES: usize = 1_000_000;
 /// Maximum number of lines of a packet-delivery trace.
 pub const MOST_OPPORTUNITIES: usize = 5_000_000;
-/// The latest time in either.
+/// The latest time in either format.
 pub const LATEST: Span = Span::s(365 * 86_400);
 /// The highest rate in a table: the highest of a scenario.
 const FASTEST: Rate = Rate::mbit(10_000_000);
@@ -49,10 +49,9 @@ pub enum Trace {
 pub struct TraceError {
     /// The line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// The problem, in words for a person.
+    /// A description of the problem.
     pub problem: String,
-    /// The correction, in words for a person; a correction of one line is that line between
-    /// backquotes.
+    /// A description of the correction; a correction of one line is that line between backquotes.
     pub fix: String,
 }
 
@@ -83,7 +82,8 @@ impl Trace {
             ),
         }
     }
-    /// The mean rate: of one repetition, or of the first `span` if the table does not repeat.
+    /// Returns the mean rate: of one repetition, or of the first `span` if the table does not
+    /// repeat.
     pub fn mean(&self, span: Span) -> Rate {
         match self {
             Trace::Rates(schedule) => schedule.mean(span),
@@ -92,7 +92,7 @@ impl Trace {
     }
 }
 
-/// Lines that are neither empty nor comments, with their numbers.
+/// Returns the lines that are neither empty nor comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     (1..)
@@ -100,8 +100,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The part of a line that a message may show: numbers and headers. The file may be any file of
-/// another user, so other text is not shown.
+/// Returns the part of a line that a message may show: numbers and headers. A scenario can name any
+/// file that the user can read, so other text must not appear in a message.
 fn shown(line: &str) -> String {
     let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | ' ');
     let header = |field: &str| {

@@ -111,7 +111,7 @@ pub const PARAMS: &[Param] = &[
     row(
         "timer_slack",
         Kind::Span(Span::us(10), Span::ZERO, Span::s(1)),
-        "delay of its timer",
+        "delay of the pacing timer (timer slack)",
     ),
     row(
         "orphan_mask",

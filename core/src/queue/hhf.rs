@@ -63,7 +63,7 @@ pub const PARAMS: &[Param] = &[
             Bytes::new(1),
             Bytes::new(u32::MAX as u64),
         ),
-        help: "bytes in this time above which a flow counts as heavy",
+        help: "bytes within reset_timeout above which a flow counts as heavy",
         source: "Linux 6.12 hhf",
     },
     Param {

@@ -81,7 +81,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "penalty_burst",
         kind: Kind::Packets(20, 0, u32::MAX as u64),
-        help: "burst of these flows in packets; 0p: none",
+        help: "burst of the flows with probability 1, in packets; 0p: none",
         source: "tc-sfb(8)",
     },
     Param {

@@ -6,9 +6,10 @@
 //!   arrivals, bytes/s; `Q` is the minimum of the queue in a recent period;
 //! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;
 //!   `φ < 0` is distributed in proportion (multiplicative decrease), `n = ξn rtt s`;
-//! - shuffling: `h = max(0, γ y − |φ|)` of the traffic `y` is both added and subtracted;
-//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`; the sums are
-//!   those of the previous interval.
+//! - shuffling: `h = max(0, γ y − |φ|)` bytes are given to all flows equally and taken from them in
+//!   proportion, so that shares become equal. `y` is the arriving traffic;
+//! - per packet, `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)` and `ξn = (h + max(−φ, 0)) / (d Σ s)`;
+//!   the sums are over the packets of the previous interval.
 //!
 //! A leaving packet gets a window change of at most `p − n`. Each allotted change is subtracted
 //! from the remaining total of the interval (the residue).

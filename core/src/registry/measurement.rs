@@ -3,13 +3,13 @@
 /// One test of `narrows-host measure`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Test {
-    /// Flows to the far end.
+    /// Flows to the far host.
     TcpUp,
-    /// Flows from the far end.
+    /// Flows from the far host.
     TcpDown,
-    /// Many flows to the far end.
+    /// Many flows to the far host.
     TcpNup,
-    /// Many flows from the far end.
+    /// Many flows from the far host.
     TcpNdown,
     /// Flows in both directions, each with its own code point.
     Rrul,
@@ -17,7 +17,7 @@ pub enum Test {
     RrulBe,
     /// One flow in each direction.
     Bidir,
-    /// Datagrams at a rate, to the far end.
+    /// Datagrams at a rate, to the far host.
     UdpFlood,
     /// A call, alone and beside load.
     Voip,

@@ -123,7 +123,7 @@ pub struct FlowSpec {
     pub ecn: EcnEnds,
     /// Size of a transfer; `None` for unlimited data.
     pub size: Option<Bytes>,
-    /// Its host at the far end, from 1 on; 0: the common host of all flows without the key.
+    /// Number of its far host, from 1; 0: the common host of all flows without the key.
     pub host: u8,
     /// Its station, with a Wi-Fi.
     pub station: Option<u8>,
@@ -163,7 +163,7 @@ pub struct ProbeSpec {
     pub interval: Span,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
-    /// The responding host at the far end, from 1 on; 0: the common host of all without the key.
+    /// Number of the far host that responds, from 1; 0: the common host of all without the key.
     pub host: u8,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,

@@ -704,7 +704,7 @@ fn times(
     Some((start, stop, restart))
 }
 
-/// The host at the far end; stations are hosts of their own.
+/// Returns the number of the far host; stations are hosts of their own.
 fn far_host(
     out: &mut Collector<'_>,
     s: &Section<'_>,

@@ -1,29 +1,30 @@
-//! Segmentation offload: the largest super-packet.
+//! Generic segmentation offload (GSO): the maximum size of a super-packet, which the network device
+//! divides into segments.
 
 use super::MSS;
 use crate::units::Bytes;
 
-/// The largest super-packet, which bounds a sender's bursts.
+/// The maximum size of a super-packet, which bounds a sender's bursts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Gso {
-    /// 64 KiB.
+    /// Super-packets of up to 64 KiB.
     #[default]
     On,
-    /// One segment: `gso_max_segs` of 1.
+    /// No super-packets: one segment (Linux: `gso_max_segs` 1 of the device).
     Off,
-    /// `gso_max_segs`.
+    /// A maximum number of segments (Linux: `gso_max_segs`).
     Segments(u32),
-    /// `gso_max_size`.
+    /// A maximum number of bytes (Linux: `gso_max_size`).
     Bytes(Bytes),
 }
 
-/// `gso_max_size` of most devices.
+/// The value of `gso_max_size` of most devices, in bytes.
 const SIZE: u64 = 65_536;
 /// Bytes that Linux reserves for headers.
 const RESERVE: u64 = 321;
 
 impl Gso {
-    /// Maximum number of payload bytes.
+    /// Returns the maximum number of payload bytes of a super-packet.
     pub fn payload(self) -> u64 {
         let size = match self {
             Gso::Bytes(bytes) => bytes.get().min(SIZE),
@@ -31,7 +32,7 @@ impl Gso {
         };
         size.saturating_sub(RESERVE).max(u64::from(MSS))
     }
-    /// Maximum number of segments.
+    /// Returns the maximum number of segments of a super-packet.
     pub fn segments(self) -> u32 {
         let most = match self {
             Gso::Off => 1,

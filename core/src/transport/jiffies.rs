@@ -1,9 +1,9 @@
 //! Jiffies, the ticks of a kernel's coarse clock, and the timer wheel that advances with them.
 //!
-//! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel
-//! level. Level 0 holds timers up to 62 ticks ahead and has edges every tick. Each further level
-//! reaches 8 times as far with edges 8 times as coarse. At 1000 Hz, a retransmission timeout of 240
-//! ms therefore fires on a multiple of 8 ms, and one of 1 s on 64 ms. Source: Linux 6.12
+//! A Linux timer never fires early and may fire late: it fires at the next boundary of its level of
+//! the timer wheel. Level 0 holds timers up to 62 ticks ahead and has a boundary every tick. Each
+//! further level reaches 8 times as far with boundaries 8 times as far apart. At 1000 Hz, timeouts
+//! of 240 ms fire on multiples of 8 ms, and those of 1 s on multiples of 64 ms. Source: Linux 6.12
 //! `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
 use crate::units::Time;
@@ -20,7 +20,7 @@ const LEVELS: u32 = 9;
 const LEVEL_0_REACH: u64 = 63;
 
 impl Jiffies {
-    /// A kernel of `hz` ticks per second.
+    /// Creates the clock of a kernel with `hz` ticks per second.
     pub fn new(hz: u32) -> Jiffies {
         let hz = hz.clamp(1, 10_000);
         Jiffies {
@@ -28,23 +28,23 @@ impl Jiffies {
             us: 1_000_000 / hz,
         }
     }
-    /// Jiffies since the start of the clock.
+    /// Returns the number of jiffies from the start of the clock to `now`.
     pub fn at(self, now: Time) -> u64 {
         now.as_ns() / u64::from(self.ns)
     }
-    /// The instant of a tick.
+    /// Returns the time of a tick.
     pub fn time(self, tick: u64) -> Time {
         Time::from_ns(tick.saturating_mul(u64::from(self.ns)))
     }
-    /// Number of ticks that cover `us` microseconds.
+    /// Returns the number of ticks that cover `us` microseconds.
     pub fn from_us(self, us: u64) -> u64 {
         us.div_ceil(u64::from(self.us))
     }
-    /// Microseconds of `ticks`.
+    /// Returns the microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {
         ticks.saturating_mul(u64::from(self.us))
     }
-    /// The time when a timer set at tick `now` for tick `expires` fires.
+    /// Returns the time at which a timer fires that is set at tick `now` for tick `expires`.
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;

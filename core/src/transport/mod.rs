@@ -17,13 +17,14 @@ pub use gso::Gso;
 pub use jiffies::Jiffies;
 pub use signals::{EcnUse, Signals};
 
-/// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
+/// Payload of a full segment: an MTU of 1500 bytes minus the headers of IP and TCP with the
+/// timestamp option.
 pub const MSS: u32 = 1448;
 
-/// Bytes of a segment beyond its payload: Ethernet, IP and TCP headers with the timestamp option.
+/// Header bytes of a segment: Ethernet, IP and TCP headers with the timestamp option.
 pub const HEADERS: u64 = 66;
 
-/// Linux's states of recovery.
+/// The states of congestion avoidance and recovery of Linux (`tcp_ca_state`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum State {
     /// Normal operation.

@@ -5,19 +5,21 @@ use crate::packet::Ecn;
 /// Use of explicit congestion notification by the two ends of a connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnUse {
-    /// None.
+    /// ECN is not used.
     #[default]
     Off,
-    /// RFC 3168: a mark is echoed until the sender confirms it, once per round trip.
+    /// Classic ECN (RFC 3168): the receiver echoes a mark until the sender confirms it. The sender
+    /// reacts at most once per round trip.
     Latched,
-    /// Every mark is echoed, and every packet is ECN-capable (RFC 8257).
+    /// The receiver echoes every mark, and every packet is ECN-capable, also ACKs and
+    /// retransmissions (RFC 8257).
     Echoed,
     /// Marks are counted, and packets have code point ECT(1) (RFC 9331, RFC 9768).
     Counted,
 }
 
 impl EcnUse {
-    /// The code point of new data.
+    /// Returns the ECN code point of new data.
     pub fn data(self) -> Ecn {
         match self {
             EcnUse::Off => Ecn::NotEct,
@@ -25,7 +27,7 @@ impl EcnUse {
             EcnUse::Counted => Ecn::Ect1,
         }
     }
-    /// The code point of all other packets: SYNs, ACKs and retransmissions.
+    /// Returns the ECN code point of all other packets: SYNs, ACKs and retransmissions.
     pub fn control(self) -> Ecn {
         match self {
             EcnUse::Off | EcnUse::Latched => Ecn::NotEct,

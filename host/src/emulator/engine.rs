@@ -48,7 +48,7 @@ pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
 }
 
-/// The port of the far end of a flow or probe: FAR, or that of its station.
+/// The port of the far host of a flow or probe: FAR, or that of its station.
 fn far(station: Option<u8>) -> Port {
     FAR + station.unwrap_or(0)
 }

@@ -78,7 +78,7 @@ pub fn check_scenario(
         || scenario.probes.iter().any(|probe| probe.host > 0)
     {
         return unlike(format!(
-            "flow.host: the engine {engine} has one host at the far end; remove host, or write \
+            "flow.host: the engine {engine} has a single far host; remove host, or write \
              --engine sim"
         ));
     }

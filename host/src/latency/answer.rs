@@ -1,4 +1,4 @@
-//! The far end of a latency test: one thread with one socket and one protocol. Each answer is as
+//! The server of a latency test: one thread with one socket and one protocol. Each answer is as
 //! long as its question.
 //!
 //! The thread sleeps in the receive call and allocates every buffer in advance. It answers one

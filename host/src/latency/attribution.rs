@@ -281,7 +281,7 @@ mod tests {
         busy.waiting = busy.read - 500;
         assert_eq!(attributed(&busy, &far), "client_application");
         assert_eq!(attributed(&later(&near, 6), &far), "client_kernel");
-        // The same at the far end: all that the near end sees is an answer that comes late.
+        // The same on the server: the client observes only a late response.
         let near = later(&near, 4);
         let mut stamps = [
             far.received,

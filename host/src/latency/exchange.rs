@@ -129,7 +129,7 @@ enum State {
     Free,
     /// The answer is awaited.
     Asked,
-    /// The time of the far end's kernel is awaited.
+    /// The time of the server's kernel is awaited.
     Answered,
     Done,
 }
@@ -547,7 +547,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records the time of the far end's kernel for an earlier answer.
+    /// Records the time of the server's kernel for an earlier answer.
     fn follow(&mut self, answer: &Answer) {
         let Some((number, departed)) = answer.followed else {
             return;
@@ -579,7 +579,7 @@ impl Engine<'_> {
         }
         let (mut parts, mut right) = split(&slot.near, &slot.far);
         if !right && slot.far.departed != 0 {
-            // The far end stamped after the answer had arrived: unknown is better than wrong.
+            // The server stamped after the answer had arrived: unknown is better than wrong.
             (parts, right) = split(
                 &slot.near,
                 &Far {

@@ -1,11 +1,11 @@
-//! Keeps the session with the far end open during a test, and opens a new one after the far end was
+//! Keeps the session with the server open during a test, and opens a new one after the server was
 //! restarted.
 //!
 //! A separate thread waits for the control connection, so that no question is delayed. The
-//! connection ends if the far end is restarted or ends the session. The thread then tries to
+//! connection ends if the server is restarted or ends the session. The thread then tries to
 //! connect every [`RETRY`]. It passes the cookie of the new session to
 //! [`Sessions`](crate::latency::protocol::Sessions), which uses it from then on. TCP keepalives
-//! detect a far end that disappeared.
+//! detect a server that disappeared.
 
 use crate::HostError;
 use crate::measure::link::{self, Link, Peer};
@@ -43,7 +43,7 @@ impl Shared {
 /// Keeps a session open.
 pub struct Keeper(Arc<Shared>);
 
-/// Sends the source port of the questions; returns the answer of the far end.
+/// Sends the source port of the questions; returns the answer of the server.
 pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
     link.say(&json!({ "do": "latency", "port": port }))?;
     let answer = link.expect(&["latency"])?;

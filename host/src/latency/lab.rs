@@ -15,7 +15,7 @@
 //! compute. They end with the slice, with this process, or after [`LONGEST`].
 //!
 //! **Cost** is processor time: that of this process during the slice, including threads that keep
-//! processors awake, and the time that the load processes lost. The processor time of a far end on
+//! processors awake, and the time that the load processes lost. The processor time of a server on
 //! another host is not included.
 
 use super::exchange::{Outcome, Pulse};

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Attempts to get a port above that of the far end.
+/// Attempts to get a port above that of the server.
 const TRIES: usize = 32;
 
 /// A connected socket.

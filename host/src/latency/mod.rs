@@ -6,8 +6,8 @@
 //! | [`exchange`] | the engine: scheduled questions and their answers, over any line |
 //! | [`line`], [`null_line`] | a socket as a line; lines without a network |
 //! | [`protocol`], [`stamp`], [`irtt`] | protocols |
-//! | [`answer`], [`repeats`], [`payer`] | the far end, its rules against loops, and its accounts |
-//! | [`keeper`] | keeps the session open, and opens a new one after a restart of the far end |
+//! | [`answer`], [`repeats`], [`payer`] | the server, its rules against loops, and its accounts |
+//! | [`keeper`] | keeps the session open, and opens a new one after a restart of the server |
 //! | [`attribution`] | division of a round trip among applications, kernels and network |
 //! | [`histogram`], [`outcome`], [`summary`] | the result, and its JSON document |
 //! | [`lab`], [`load`] | the same test under several policies; load on the processors |
@@ -67,7 +67,7 @@ pub fn date(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{us:06}Z")
 }
 
-/// The far end, ready for questions.
+/// The server, ready for questions.
 struct FarEnd {
     line: RealLine,
     protocol: Box<dyn Protocol>,
@@ -122,7 +122,7 @@ fn open_irtt(
     )))
 }
 
-/// Reports a far end that would end the session before the end of the test, before anything is
+/// Reports a server that would end the session before the end of the test, before anything is
 /// sent.
 fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result<(), HostError> {
     let plan = &options.plan;
@@ -135,7 +135,7 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
     match allowed_s.as_f64() {
         Some(allowed) if lasts < u64::MAX && lasts_s > allowed => Err(HostError::Missing(format!(
             "{to} ends sessions after {allowed} s, but the test takes {lasts_s:.0} s: write \
-             --duration {allowed}s, or start the far end with --duration {:.0}s",
+             --duration {allowed}s, or start the server with --duration {:.0}s",
             lasts_s + 60.0
         ))),
         _ => Ok(()),
@@ -225,7 +225,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
 pub struct Slice {
     /// The outcome.
     pub seen: Outcome,
-    /// The report of the far end about itself.
+    /// The report of the server about itself.
     pub far: Value,
     /// Whether the watchdog of real-time threads had to act.
     pub called_off: bool,

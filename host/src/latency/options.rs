@@ -11,38 +11,39 @@ use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_s
 /// The usage text.
 pub const USAGE: &str = "\
 narrows-host latency HOST [options]
-    Measure the response time of HOST over UDP and attribute the delay to application, kernel and
-    network.
+    Measure the response time of HOST over UDP, and the parts of it that the applications, the
+    kernels and the network cause.
 
 Requests:
   --pace HOW            even: a request each interval; pingpong: a request after each response
                         [default: even]
-  --interval SPAN       time between requests; with pingpong the smallest [default: 1ms; with
+  --interval SPAN       time between two requests; minimum time with pingpong [default: 1ms; with
                         pingpong 0s]
   --count N             number of requests [default: as many as fit into --duration]
-  --duration SPAN       duration of the counted requests [default: 11s, ten percent longer than
-                        p99.9 needs; none with --count]
+  --duration SPAN       duration after the warm-up [default: 11s, ten percent longer than p99.9
+                        requires; unlimited with --count]
   --size BYTES          size of request and response [default: 64B, or what the protocol needs]
   --slow SPAN           responses slower than this are reported individually [default: median +
                         1ms]
-  --timeout SPAN        a response is lost after this time, in pingpong and at the end
-                        [default: 1s]
-  --lead SPAN           time before a request at which the application wakes and polls the clock
+  --timeout SPAN        time after which a request without a response counts as lost; used by
+                        pingpong and at the end of the test [default: 1s]
+  --lead SPAN           wake up this long before each request and poll the clock, to send on time
                         [default: 60us]
 
 Host:
   --policy P[,P...]     scheduling policies (docs/reference/latency-policies.md); several are
                         compared in alternating rounds [default: default]
-  --load L[,L...]       load of the processors meanwhile: none, or cpu, which keeps all of them
-                        busy [default: none]
-  --rounds N            rounds of several policies or loads [default: 4]
-  --dscp N|NAME         code point [default: 0]
-  --no-stamps           do without kernel timestamps; delays are then not attributed
-  --stall SPAN@SPAN     stop the application for the first span in every second span, to test the
-                        attribution; e.g. 4ms@100ms
+  --load L[,L...]       other work of this host during the test: none, or cpu, which keeps all
+                        processors busy [default: none]
+  --rounds N            number of rounds if several policies or loads are compared [default: 4]
+  --dscp N|NAME         DSCP of requests and responses [default: 0]
+  --no-stamps           use no kernel timestamps; the response time is then not divided between
+                        the hosts and the network
+  --stall SPAN@SPAN     4ms@100ms: suspend the client for 4 ms in each 100 ms, to check that
+                        these delays are attributed to the client
 
 Connection:
-  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a session), echo,
+  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a TCP session), echo,
                         stamp or irtt [default: narrows]
   --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112]
   --token T             token of HOST [default: $NARROWS_TOKEN]
@@ -56,7 +57,7 @@ Output:
 /// Default duration of each policy and load, all rounds together, ns.
 const LAB_LASTS: u64 = 4_000_000_000;
 
-/// The protocol of the far end.
+/// The protocol of the server.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
     /// `narrows serve`: with a session.
@@ -95,9 +96,9 @@ impl Speaks {
 pub struct Options {
     /// A name or an address.
     pub host: String,
-    /// Port of the far end.
+    /// Port of the server.
     pub port: u16,
-    /// Protocol of the far end.
+    /// Protocol of the server.
     pub speaks: Speaks,
     /// Parameters of the test.
     pub plan: Plan,
@@ -113,7 +114,7 @@ pub struct Options {
     pub dscp: u8,
     /// Whether to request kernel timestamps.
     pub stamps: bool,
-    /// Token of the far end.
+    /// Token of the server.
     pub token: Option<String>,
     /// Print progress for programs.
     pub stream: bool,

@@ -93,11 +93,11 @@ pub struct Outcome {
     pub mismatches: u64,
     /// Questions with only a wrong answer.
     pub corrupted: u64,
-    /// Number of sessions that were opened again after the far end had gone.
+    /// Number of sessions that were opened again after the server had gone.
     pub reconnections: u64,
     /// Other datagrams.
     pub foreign: u64,
-    /// Datagrams refused by the far end's host: nothing listens at the port.
+    /// Datagrams that the far host refused, because nothing listens at the port.
     pub refused: u64,
     /// Questions for which the host had no room.
     pub unsent: u64,
@@ -107,7 +107,7 @@ pub struct Outcome {
     pub contradicted: u64,
     /// Datagrams for which the socket had no room.
     pub socket_drops: u64,
-    /// Questions that the far end received, if it counts.
+    /// Questions that the server received, if it counts.
     pub far_count: Option<u32>,
     /// The last traffic classes with which questions arrived there and answers here.
     pub classes: (Option<u8>, u8),

@@ -1,4 +1,4 @@
-//! The accounts to which the far end of a latency test charges its answers.
+//! The accounts to which the server of a latency test charges its answers.
 
 use crate::serve::budget::{Accounts, Allowance, Permit};
 use std::net::{IpAddr, SocketAddr};

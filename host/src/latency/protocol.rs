@@ -1,7 +1,7 @@
 //! The protocols of a latency test, behind one trait: it writes a question to a datagram and reads
 //! an answer from one.
 //!
-//! | protocol | times that the far end reports | far end |
+//! | protocol | times that the server reports | server |
 //! |---|---|---|
 //! | narrows ([`Own`]) | arrival, ready, read, answered, last departure | `narrows serve` |
 //! | echo ([`Echo`]) | none | any service that returns datagrams unchanged (RFC 862) |
@@ -33,12 +33,12 @@ pub struct Answer {
     pub number: u32,
     /// The identification that it repeats.
     pub mark: Mark,
-    /// Times of the far end.
+    /// Times of the server.
     pub far: Far,
-    /// Departure of an earlier answer from the far end's kernel: number of its question, and time
-    /// of the far end's clock.
+    /// Departure of an earlier answer from the server's kernel: number of its question, and time
+    /// of the server's clock.
     pub followed: Option<(u32, u64)>,
-    /// Number of questions that the far end has received, if reported.
+    /// Number of questions that the server has received, if reported.
     pub count: Option<u32>,
     /// Traffic class with which the question arrived, if reported.
     pub class: Option<u8>,
@@ -125,7 +125,7 @@ impl Protocol for Own {
     }
 }
 
-/// The protocol of narrows in consecutive sessions: a new one is opened after the far end has
+/// The protocol of narrows in consecutive sessions: a new one is opened after the server has
 /// restarted.
 #[derive(Debug)]
 pub struct Sessions {

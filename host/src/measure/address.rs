@@ -1,4 +1,4 @@
-//! The address of the far end, and a suggestion if its name is unknown.
+//! The address of the server, and a suggestion if its name is unknown.
 
 use crate::error::HostError;
 use std::net::{SocketAddr, ToSocketAddrs};

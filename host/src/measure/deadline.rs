@@ -1,7 +1,7 @@
 //! Reading from a TCP connection with a deadline for a whole message or object. The client reads in
 //! no other way.
 //!
-//! A time limit for each read would restart with every byte, so a far end that sends single bytes
+//! A time limit for each read would restart with every byte, so a server that sends single bytes
 //! could delay the client forever. Waits are divided into slices of [`SLICE`], after each of which
 //! a request to stop is checked.
 
@@ -92,7 +92,7 @@ impl Deadline {
             }
         }
     }
-    /// Waits for bytes and reads them; zero bytes: the far end has closed the connection.
+    /// Waits for bytes and reads them; zero bytes: the server has closed the connection.
     pub fn read(&mut self, fd: &impl AsRawFd, to: &mut [u8]) -> Result<usize, ReadError> {
         loop {
             let now = sys::monotonic();

@@ -43,7 +43,7 @@ pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
         Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => {
             Err(HostError::Missing(format!(
-                "{} requires `narrows serve` at the far end, but {} is an iperf3 server; it \
+                "{} requires `narrows serve` on the far host, but {} is an iperf3 server; it \
                  supports tcp_up, tcp_down, tcp_nup, tcp_ndown, bidir, rrul_be and ping",
                 options.test.name(),
                 options.host

@@ -1,4 +1,4 @@
-//! The control connection of a client to a far end of narrows. Every wait has a time limit.
+//! The control connection of a client to a server of narrows. Every wait has a time limit.
 
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
@@ -20,7 +20,7 @@ const HELLO_PATIENCE: u64 = 5_000_000_000;
 /// Number of exchanges that compare the clocks; the shortest counts.
 const EXCHANGES: usize = 8;
 
-/// The identified far end.
+/// The identified server.
 pub enum Peer {
     /// `narrows serve`.
     Narrows(Link),
@@ -35,9 +35,9 @@ pub struct Link {
     to: SocketAddr,
     /// Cookie of the session.
     pub cookie: Cookie,
-    /// Version of the far end.
+    /// Version of the server.
     pub version: String,
-    /// The answer of the far end to the hello.
+    /// The answer of the server to the hello.
     pub welcome: Value,
 }
 
@@ -54,7 +54,7 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// The addresses that are accepted as the far end.
+/// The addresses that are accepted as the server.
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
 /// The text of an error of the system, without its number.
@@ -91,7 +91,7 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
             Some(n) => bytes = &bytes[n..],
             None if sys::stopped() => return Err(HostError::Stopped),
             None if sys::monotonic() > until => {
-                return Err(broken("the far end no longer accepts data"));
+                return Err(broken("the server no longer accepts data"));
             }
             None => sys::sleep_until(sys::monotonic() + 1_000_000),
         }
@@ -112,7 +112,7 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
     }
 }
 
-/// Version of the protocol and of narrows of a far end that closed the connection after our hello.
+/// Version of the protocol and of narrows of a server that closed the connection after our hello.
 /// It does not receive the token.
 fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     let socket = socket::connect(to, &Wanted::default()).ok()?;
@@ -135,7 +135,7 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     Some((greeting["protocol"].as_u64()?, narrows.take(20).collect()))
 }
 
-/// Connects and identifies the far end. Errors recommend to start `whom` there.
+/// Connects and identifies the server. Errors recommend to start `whom` there.
 pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, HostError> {
     let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
     let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
@@ -195,7 +195,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
         (_, Some(_)) => {
             return Err(HostError::Missing(format!(
                 "{to} requires no token, so it cannot prove its identity: leave out --token and \
-                 $NARROWS_TOKEN, or start that far end with the token"
+                 $NARROWS_TOKEN, or start that server with the token"
             )));
         }
     };
@@ -206,7 +206,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
         let proof = link.welcome["proof"].as_str().and_then(from_hex::<32>);
         if !proof.is_some_and(|proof| transcript.proves(token, Role::Server, &proof)) {
             return Err(HostError::Missing(format!(
-                "{to} does not know the token: it is another far end, or a host on the path \
+                "{to} does not know the token: it is another server, or a host on the path \
                  changes the messages"
             )));
         }
@@ -242,7 +242,7 @@ impl Link {
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// The next frame; waits up to `wait` ns for the whole of it. A far end that sends continuously
+    /// The next frame; waits up to `wait` ns for the whole of it. A server that sends continuously
     /// cannot delay a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
         let mut deadline = Deadline::within(wait);
@@ -252,19 +252,19 @@ impl Link {
             }
             let seen = wire::frame(&self.input, ANSWER);
             let seen =
-                seen.map_err(|e| broken(format!("the far end sent an invalid message ({e:?})")))?;
+                seen.map_err(|e| broken(format!("the server sent an invalid message ({e:?})")))?;
             if let Some((value, n)) = seen {
                 self.input.drain(..n);
                 return Ok(Some(value));
             }
             let mut bytes = [0; 16 << 10];
             match deadline.read(&self.socket, &mut bytes) {
-                Ok(0) => return Err(broken("the far end has closed the connection")),
+                Ok(0) => return Err(broken("the server has closed the connection")),
                 Ok(n) => self.input.extend(&bytes[..n]),
                 Err(ReadError::TimedOut) => return Ok(None),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
                 Err(ReadError::Failed(e)) => {
-                    return Err(broken(format!("the connection to the far end failed: {e}")));
+                    return Err(broken(format!("the connection to the server failed: {e}")));
                 }
             }
         }
@@ -280,7 +280,7 @@ impl Link {
             let heard = if left == 0 { None } else { self.hear(left)? };
             let Some(value) = heard else {
                 return Err(broken(format!(
-                    "the far end does not answer ({})",
+                    "the server does not answer ({})",
                     kinds.join(", ")
                 )));
             };

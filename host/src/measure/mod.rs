@@ -1,14 +1,14 @@
-//! `narrows-host measure`: the client of a measurement. It identifies the far end, sends pings at
+//! `narrows-host measure`: the client of a measurement. It identifies the server, sends pings at
 //! regular intervals, and loads the path in phases as the test specifies. Every total follows from
 //! its samples.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`options`], [`plan`] | options; flows, pings and phases of a test |
-//! | [`address`] | the address of the far end |
+//! | [`address`] | the address of the server |
 //! | [`deadline`] | reads with a time limit for a whole message or object |
-//! | [`link`], [`narrows`] | a far end of narrows: its control connection, its load |
-//! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server and its pages |
+//! | [`link`], [`narrows`] | a server of narrows: its control connection, its load |
+//! | [`iperf`], [`web`] | other servers: an iperf3 server, a web server and its pages |
 //! | [`http`], [`tls`] | messages of HTTP/1.1; TLS for `https://` URLs |
 //! | [`voip`] | estimated quality of a call |
 //! | [`ping`] | pings during the whole measurement |
@@ -117,7 +117,7 @@ impl Run<'_> {
         format!("{}{place}", direction.name())
     }
     /// Waits for the end of a load phase that began at `from`. `sample` is called at the sample
-    /// interval and returns whether the far end has ended the phase.
+    /// interval and returns whether the server has ended the phase.
     fn watch(
         &mut self,
         from: u64,
@@ -146,7 +146,7 @@ impl Run<'_> {
             }
         }
     }
-    /// Observations with every kind of far end.
+    /// Observations with every kind of server.
     fn seen(&mut self, measured: Measured) -> Seen {
         Seen {
             begin: self.begin,
@@ -406,17 +406,17 @@ fn with_narrows(
     })?;
     let (last, far) = match seen.stopped_by {
         StoppedBy::Peer | StoppedBy::Lost => (first, Value::Null),
-        // The far end may be busy.
+        // The server may be busy.
         StoppedBy::User => farewell(&mut link).unwrap_or((first, Value::Null)),
         _ => farewell(&mut link).unwrap_or_else(|error| {
             run.notes
-                .push(format!("the far end did not report at the end: {error}"));
+                .push(format!("the server did not report at the end: {error}"));
             (first, Value::Null)
         }),
     };
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
-            .push("no ping was answered: UDP to the far end's port is blocked".into());
+            .push("no ping was answered: UDP to the server's port is blocked".into());
     }
     let voip = match seen.pings.last() {
         Some(call) if options.test == Test::Voip => voip::told(call, &seen.phases),
@@ -441,7 +441,7 @@ fn with_narrows(
     })
 }
 
-/// Fetches the far end's clock and report.
+/// Fetches the server's clock and report.
 fn farewell(link: &mut Link) -> Result<(Offset, Value), HostError> {
     link.say(&json!({ "do": "report" }))?;
     let far = link.expect(&["report"])?;
@@ -489,7 +489,7 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
         Test::TcpDown | Test::TcpNdown | Test::Page | Test::PageSequential | Test::Ping
     ) {
         return Err(HostError::Missing(format!(
-            "{} requires `narrows serve` at the far end; a web server supports tcp_down, \
+            "{} requires `narrows serve` on the far host; a web server supports tcp_down, \
              tcp_ndown, page, page_sequential and ping",
             options.test.name()
         )));
@@ -538,7 +538,7 @@ fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostErro
     }
     link.say(&json!({ "do": "forget" }))?;
     if let Some(why) = link.expect(&["forgotten"])?["why"].as_str() {
-        confess("the far end", &field(why));
+        confess("the server", &field(why));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Load between this host and `narrows serve`: streams are opened, started, sampled and stopped by
 //! requests over the control connection.
 //!
-//! The sender records the samples. For a download that is the far end, whose rows arrive during the
+//! The sender records the samples. For a download that is the server, whose rows arrive during the
 //! phase. Their times are those of its clock; the difference found by [`Link::offset`] converts
 //! them.
 
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Payload of a datagram of load, with which an IPv4 packet has 1500 bytes.
 const DATAGRAM: usize = 1472;
 
-/// Rows that a far end may send beyond one per interval: at the beginning, at the end, and late
+/// Rows that a server may send beyond one per interval: at the beginning, at the end, and late
 /// ones.
 const ROWS_BESIDE: u64 = 100;
 /// Largest payload of a segment, bytes.
@@ -36,11 +36,11 @@ struct Flow {
     stream: Arc<Stream>,
     slot: Slot,
     seen: FlowSeen,
-    /// Rows that the far end may still send; the limit bounds this host's memory.
+    /// Rows that the server may still send; the limit bounds this host's memory.
     room: u64,
 }
 
-/// Socket options of an upload flow; the far end receives the same ones for download flows.
+/// Socket options of an upload flow; the server receives the same ones for download flows.
 fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
     let sends = spec.direction == Direction::Up;
     Wanted {
@@ -127,7 +127,7 @@ pub fn loaded(
     link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
     let ways = |direction| specs.iter().any(|spec| spec.direction == direction);
     if ways(Direction::Up) && ways(Direction::Down) {
-        // The far end starts when it receives the request, half an RTT from now: both start
+        // The server starts when it receives the request, half an RTT from now: both start
         // together.
         sys::sleep_until(sys::monotonic() + offset.error);
     }
@@ -221,7 +221,7 @@ pub fn loaded(
     Ok((from, to, seen, why))
 }
 
-/// The far end stops its flows and reports their last rows.
+/// The server stops its flows and reports their last rows.
 fn ended(
     link: &mut Link,
     numbers: &[u16],
@@ -239,7 +239,7 @@ fn ended(
     Ok(())
 }
 
-/// Processes a message of the far end about a flow.
+/// Processes a message of the server about a flow.
 fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<(), HostError> {
     let number = told["stream"].as_u64().and_then(|n| u16::try_from(n).ok());
     let Some(flow) = number.and_then(|n| flows.get_mut(&n)) else {
@@ -248,7 +248,7 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     let rows = told["rows"].as_array().map_or(0, Vec::len).max(1) as u64;
     let Some(room) = flow.room.checked_sub(rows) else {
         return Err(HostError::Broken(format!(
-            "the far end sends more samples of {} than requested",
+            "the server sends more samples of {} than requested",
             flow.seen.id
         )));
     };
@@ -279,7 +279,7 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
 }
 
 /// A load phase of datagrams, at the rate of `--pacing`: datagrams sent, and those counted by the
-/// far end.
+/// server.
 pub fn flooded(
     link: &mut Link,
     run: &mut Run,

@@ -23,13 +23,15 @@ Load:
   --test NAME           {}
                         {}
   --duration SPAN       duration of each load phase [default: 10s]
-  --idle SPAN           duration of the idle phase before it [default: 3s]
+  --idle SPAN           duration of the idle phase before the load [default: 3s]
   --streams N           streams in each direction [default: {}, otherwise 1]
-  --cc A,B              congestion controls, in alternating order [default: that of the hosts]
-  --repeats N           repetitions with each congestion control, A B A B [default: 1]
+  --cc A,B              congestion controls, in alternating order [default: the hosts' own]
+  --repeats N           number of measurements with each congestion control, in the order
+                        A B A B [default: 1]
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]
   --ecn                 no effect; ECN is always reported
-  --pacing RATE         largest rate of each flow (SO_MAX_PACING_RATE); rate of udp_flood
+  --pacing RATE         maximum rate of each TCP flow (SO_MAX_PACING_RATE); with --test udp_flood,
+                        the rate of the datagrams
   --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
   --parts N             share --max-data among N measurements [default: 1]
@@ -52,7 +54,7 @@ Output:
     )
 }
 
-/// The protocol of the far end.
+/// The protocol of the server.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
     /// Detected.
@@ -78,7 +80,7 @@ pub const SPEAKS: [(&str, Speaks); 4] = [
 pub struct Options {
     /// A name, an address, or a URL.
     pub host: String,
-    /// Port of the far end.
+    /// Port of the server.
     pub port: u16,
     /// The test.
     pub test: Test,
@@ -106,9 +108,9 @@ pub struct Options {
     pub insecure: bool,
     /// Time between two pings.
     pub ping_interval: Span,
-    /// Token of the far end.
+    /// Token of the server.
     pub token: Option<String>,
-    /// Protocol of the far end.
+    /// Protocol of the server.
     pub speaks: Speaks,
     /// Print progress for programs.
     pub stream: bool,

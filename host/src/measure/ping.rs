@@ -1,9 +1,9 @@
 //! Pings of a measurement at regular intervals: over UDP with the cookie of the session, or as TCP
-//! handshakes with other far ends.
+//! handshakes with other servers.
 //!
 //! A separate thread sends each ping when it is due, regardless of earlier answers. So a lost ping
 //! delays no other one, and sampling does not depend on the queue. The arrival of an answer is the
-//! kernel's timestamp. The time that the far end held the ping, which it reports, is subtracted
+//! kernel's timestamp. The time that the server held the ping, which it reports, is subtracted
 //! from the RTT. The lateness of each departure is an error of the thread and is reported. So is
 //! the time until the kernel sent it, which lengthens the RTT, at both ends. The RTT of a handshake
 //! is that of TCP_INFO of the new connection, or for a closed port the time to its refusal.
@@ -44,13 +44,13 @@ pub struct Sent {
     pub at: u64,
     /// RTT, ns, if it was answered.
     pub rtt: Option<u64>,
-    /// Arrival at the far end, ns of its clock.
+    /// Arrival at the server, ns of its clock.
     pub received: u64,
     /// Departure of the answer, ns of its clock.
     pub answered: u64,
     /// Arrival of the answer, ns of our clock.
     pub returned: u64,
-    /// Number of pings that the far end had received then.
+    /// Number of pings that the server had received then.
     pub count: u32,
 }
 
@@ -65,7 +65,7 @@ pub struct Pings {
     pub interval: u64,
     /// Payload, bytes.
     pub size: usize,
-    /// Code points with which pings arrived at the far end, and answers at this host.
+    /// Code points with which pings arrived at the server, and answers at this host.
     pub arrived: Option<(u8, u8)>,
     /// Lateness of each ping, ns.
     pub late: Vec<u64>,

@@ -124,9 +124,9 @@ pub enum StoppedBy {
     Duration,
     /// The largest amount of data has moved.
     MaxData,
-    /// The far end ended it.
+    /// The server ended it.
     Peer,
-    /// The far end no longer answered.
+    /// The server no longer answered.
     Lost,
 }
 
@@ -141,7 +141,7 @@ pub struct Seen {
     pub flows: Vec<FlowSeen>,
     /// In order of the probes.
     pub pings: Vec<Pings>,
-    /// The far end's clock at the beginning and at the end.
+    /// The server's clock at the beginning and at the end.
     pub offsets: Option<(Offset, Offset)>,
     /// Whether both ends share a clock.
     pub common: bool,
@@ -151,7 +151,7 @@ pub struct Seen {
     pub stopped_by: StoppedBy,
     /// Processor time of this host, ns.
     pub cpu: u64,
-    /// The far end's description of itself.
+    /// The server's description of itself.
     pub far: Value,
     /// Result of datagram load.
     pub udp_load: Value,

@@ -365,7 +365,7 @@ impl PageSpec {
     fn connections(&self) -> usize {
         self.parallel.min(self.objects.len() + 1)
     }
-    /// A synthetic page of a far end of narrows.
+    /// A synthetic page of a server of narrows.
     pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
         let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
         let url = Url {

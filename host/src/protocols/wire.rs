@@ -102,7 +102,7 @@ impl Hello {
 }
 
 /// The hello of a client of this version only, by which a newer client finds the version of an
-/// older far end.
+/// older server.
 pub fn older_hello(version: u8) -> [u8; HELLO] {
     let mut bytes = Hello::Control([0; 16]).to_bytes();
     bytes[4] = version;
@@ -222,8 +222,8 @@ impl Ping {
     }
 }
 
-/// A timed question or its answer with the timestamps of the far end, ns of its monotonic clock;
-/// zero: unknown. A far end without kernel timestamps, such as a small board, leaves unknown ones
+/// A timed question or its answer with the timestamps of the server, ns of its monotonic clock;
+/// zero: unknown. A server without kernel timestamps, such as a small board, leaves unknown ones
 /// zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Timed {
@@ -237,18 +237,18 @@ pub struct Timed {
     pub number: u32,
     /// Departure from the client, by the client's clock.
     pub sent: u64,
-    /// Arrival in the far end's kernel.
+    /// Arrival in the server's kernel.
     pub received: u64,
-    /// Time just before the far end's application answered.
+    /// Time just before the server's application answered.
     pub answered: u64,
-    /// Number of questions of this client that the far end has received, including this one.
+    /// Number of questions of this client that the server has received, including this one.
     pub count: u32,
     /// Time from which both the question and the application were ready: later than `received` if
     /// the application was busy.
     pub ready: u64,
     /// Time at which the application received it.
     pub read: u64,
-    /// Departure of an earlier answer from the far end's kernel, which is known only after that
+    /// Departure of an earlier answer from the server's kernel, which is known only after that
     /// answer.
     pub departed: u64,
     /// The number of that answer.

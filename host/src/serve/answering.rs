@@ -1,5 +1,5 @@
 //! A thread that answers the timed questions of one client, on its own socket at the usual address
-//! of the far end. The kernel delivers the client's datagrams to that socket, so no other traffic
+//! of the server. The kernel delivers the client's datagrams to that socket, so no other traffic
 //! delays the answers.
 
 use super::budget::Allowance;

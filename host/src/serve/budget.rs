@@ -1,4 +1,4 @@
-//! Limits of the far end: what one session, one source address and all of them together may use.
+//! Limits of the server: what one session, one source address and all of them together may use.
 //!
 //! Everything that this host sends is charged here: the sockets of [`super::metered`] require a
 //! [`Permit`] or an [`Allowance`], which only this module issues.

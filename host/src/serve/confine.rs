@@ -1,4 +1,4 @@
-//! Privileges that a far end drops once its sockets are open: root, files, programs, and system
+//! Privileges that a server drops once its sockets are open: root, files, programs, and system
 //! calls that it does not need.
 //!
 //! | what | how | without it |
@@ -87,7 +87,7 @@ impl User {
     }
 }
 
-/// The reasons for which a far end of root keeps a capability.
+/// The reasons for which a server of root keeps a capability.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
     /// Clients may select any loaded congestion control and delete cached TCP metrics

@@ -1,4 +1,4 @@
-//! Counters of a far end for Prometheus: text format 0.0.4, one line per counter.
+//! Counters of a server for Prometheus: text format 0.0.4, one line per counter.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -19,7 +19,7 @@ const STEP: u64 = 50_000_000;
 /// Requests that act on this host: a thread with a socket, and deletion of cached TCP metrics.
 const ACTING: [&str; 2] = ["latency", "forget"];
 
-/// The shared state of a far end without a listener, with default limits and without a token.
+/// The shared state of a server without a listener, with default limits and without a token.
 ///
 /// # Panics
 /// If this host provides no socket or no thread.

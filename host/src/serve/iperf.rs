@@ -599,7 +599,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A test of `time` seconds that is running, of a far end that allows three; it begins at one
+    /// A test of `time` seconds that is running, of a server that allows three; it begins at one
     /// second.
     fn running(time: u64, shared: &Shared) -> Test {
         let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));

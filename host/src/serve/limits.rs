@@ -1,4 +1,4 @@
-//! The limits of the far end in one table, from which `serve --help`, `--limits` and
+//! The limits of the server in one table, from which `serve --help`, `--limits` and
 //! `docs/reference/far-end.md` are generated.
 
 use super::source::Most;
@@ -201,22 +201,23 @@ impl Limits {
                 "RATE",
                 "session",
                 &"none",
-                "rate of all streams, objects and datagrams of a session together, in each \
-                 direction",
+                "maximum rate of all traffic of a session together (streams, pages, datagrams), in \
+                 each direction",
             ),
             row(
                 "--udp-rate",
                 "RATE",
                 "session",
                 &"1Gbit",
-                "rate of the datagrams that this host sends in a session (iperf3 -u -R)",
+                "maximum rate of the datagrams that this host sends in a session (iperf3 -u -R)",
             ),
             row(
                 "--udp-packets",
                 "N",
                 "session",
                 &limits.udp_packets,
-                "datagrams per second that this host sends in a session (iperf3 -u -R)",
+                "maximum number of datagrams per second that this host sends in a session (iperf3 \
+                 -u -R)",
             ),
             row(
                 "--duration",
@@ -237,51 +238,54 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "concurrent sessions; half of them for an IPv4 /24 or IPv6 /48, three quarters for \
-                 an IPv4 /16 or IPv6 /32, at least --clients-per-address",
+                "maximum number of concurrent sessions; one IPv4 /24 or IPv6 /48 may have at most \
+                 half of them, one IPv4 /16 or IPv6 /32 three quarters; each of these may always \
+                 have --clients-per-address",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "concurrent sessions of one address",
+                "maximum number of concurrent sessions of one address",
             ),
             row(
                 "--packets",
                 "N",
                 "session, source",
                 &limits.packets,
-                "datagrams answered per second, for each session and for each source address",
+                "maximum number of datagrams that are answered per second, for each session and \
+                 for each source address",
             ),
             row(
                 "--memory",
                 "BYTES",
                 "host",
                 &"512MB",
-                "socket memory of all sessions together; one address may use half of it",
+                "maximum socket memory of all sessions together; one address may use at most half \
+                 of it",
             ),
             row(
                 "--new-connections",
                 "N",
                 "address",
                 &new,
-                "new TCP connections from one address per second; a burst may have four times \
-                 this number",
+                "maximum number of new TCP connections from one address per second; a burst may \
+                 have four times this number",
             ),
             row(
                 "",
                 "",
                 "session",
                 &STREAMS,
-                "concurrent streams of a session",
+                "maximum number of concurrent streams of a session",
             ),
             row(
                 "",
                 "",
                 "session",
                 &OBJECTS,
-                "concurrent connections of a session for objects of pages",
+                "maximum number of concurrent connections of a session for objects of pages",
             ),
             row(
                 "",
@@ -313,17 +317,17 @@ impl Limits {
                 "",
                 "host",
                 &PENDING,
-                "TCP connections that do not belong to a session yet (--clients, if that is \
-                 larger); above this limit, the network prefix with the most of them loses its \
-                 oldest one",
+                "maximum number of TCP connections that do not belong to a session yet \
+                 (--clients, if that is larger); above this limit, the network prefix with the \
+                 most of these connections loses its oldest one",
             ),
             row(
                 "",
                 "",
                 "address",
                 &PENDING_OF_ADDRESS,
-                "TCP connections of one address that do not belong to a session yet \
-                 (--clients-per-address, if that is larger); above this limit, the oldest one is \
+                "maximum number of TCP connections of one address that do not belong to a session \
+                 yet (--clients-per-address, if that is larger); above this limit, the oldest one is \
                  closed",
             ),
             row(
@@ -331,8 +335,8 @@ impl Limits {
                 "",
                 "address",
                 &"a quarter",
-                "TCP connections of one address, including load, as a share of the file \
-                 descriptors of the process; an IPv4 /24 or IPv6 /48 may have half, an IPv4 /16 \
+                "maximum number of TCP connections of one address, including load, as a share of \
+                 the file descriptors of the process; an IPv4 /24 or IPv6 /48 may have half, an IPv4 /16 \
                  or IPv6 /32 three quarters",
             ),
             row(
@@ -340,14 +344,15 @@ impl Limits {
                 "",
                 "connection",
                 &seconds(UNKNOWN),
-                "time within which a connection must identify its protocol",
+                "maximum time in which a connection must identify its protocol",
             ),
             row(
                 "",
                 "",
                 "connection",
                 &PENDING_BYTES,
-                "bytes that this host sends to a connection before it belongs to a session",
+                "maximum number of bytes that this host sends to a connection before that belongs \
+                 to a session",
             ),
             row(
                 "",
@@ -362,7 +367,7 @@ impl Limits {
                 "",
                 "source",
                 &UNRECOGNISED,
-                "datagrams per second that --echo returns to one source, except to `narrows \
+                "maximum number of datagrams per second that --echo returns to one source, except to `narrows \
                  latency` at a port above that of --echo",
             ),
             row(
@@ -370,7 +375,7 @@ impl Limits {
                 "",
                 "service",
                 &REMEMBERED,
-                "clients for which --stamp, --irtt or --board stores a state; above this limit, \
+                "maximum number of clients for which --stamp, --irtt or --board stores a state; above this limit, \
                  the network prefix with the most clients loses the state of its longest silent \
                  one",
             ),
@@ -379,7 +384,7 @@ impl Limits {
                 "",
                 "source",
                 &REMEMBERED_OF_SOURCE,
-                "clients of one source for which --stamp, --irtt or --board stores a state; above \
+                "maximum number of clients of one source for which --stamp, --irtt or --board stores a state; above \
                  this limit, the state of the longest silent one is deleted",
             ),
             row(
@@ -387,7 +392,7 @@ impl Limits {
                 "",
                 "source",
                 &at_once,
-                "new TCP connections from one address at once, with the default of \
+                "maximum number of new TCP connections from one address at once, with the default of \
                  --new-connections",
             ),
         ]

@@ -1,4 +1,4 @@
-//! The listener of a far end: one thread that accepts connections, identifies their protocol by the
+//! The listener of a server: one thread that accepts connections, identifies their protocol by the
 //! first bytes, and never blocks.
 //!
 //! | first bytes | protocol |
@@ -113,7 +113,7 @@ pub struct ListeningSocket {
     pub metrics: bool,
 }
 
-/// The event loop of the far end.
+/// The event loop of the server.
 pub struct Listener<'a> {
     shared: &'a Shared,
     epoll: Epoll,

@@ -1,4 +1,4 @@
-//! The sockets by which the far end sends. Each charges what it sends to a budget and offers no way
+//! The sockets by which the server sends. Each charges what it sends to a budget and offers no way
 //! to send without one. No other file of this folder sends (a test compares).
 //!
 //! | socket | for | charged to |

@@ -1,4 +1,4 @@
-//! `narrows-host serve`: the far end of measurements. It serves many clients at once on one port,
+//! `narrows-host serve`: the server of measurements. It serves many clients at once on one port,
 //! TCP and UDP, in two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's
 //! ([`crate::protocols::iperf3`]).
 //!

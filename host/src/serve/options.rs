@@ -17,13 +17,14 @@ pub fn usage() -> String {
     format!(
         "\
 narrows-host serve [options]
-    Run the far end of `narrows measure` and `narrows latency`, and of plain iperf3 clients.
+    Run the server for `narrows measure`, `narrows latency` and iperf3 clients.
 
 Listening:
   --port N                 TCP and UDP port [default: 5201]
   --bind ADDRESS           address of this host [default: all]
-  --public ADDRESS[:PORT]  another address of this host, before a NAT; with a token, clients that
-                           use it need this option; may be repeated
+  --public ADDRESS[:PORT]  address at which clients reach this host through a NAT; necessary for
+                           them if a token is set, because the proof that a client knows the token
+                           contains this address; may be repeated
   --metrics ADDR:PORT      serve counters for Prometheus at /metrics [default: off]
 
 Access:
@@ -32,21 +33,21 @@ Access:
   --token-file FILE        read the token from the first line of FILE
   --user USER              run as this user (name or number) after the sockets are open, instead of
                            as root; root only [default: 65520]
-  --net-admin              keep CAP_NET_ADMIN: clients may select every loaded congestion control,
-                           and delete the TCP metrics that this kernel stores about their address;
-                           root only
+  --net-admin              keep CAP_NET_ADMIN: a client may select every loaded congestion control,
+                           and may request that this kernel deletes the TCP metrics that it stores
+                           about the address of the client (ip tcp_metrics); root only
 
 Responders of `narrows latency`:
-  --xdp DEVICE             answer datagrams from DEVICE inside the kernel, at one more port; root
-                           only
-  --xdp-port N             that port [default: 5207]
+  --xdp DEVICE             answer datagrams that arrive on DEVICE at the port of --xdp-port inside
+                           the kernel; without token and limits; root only
+  --xdp-port N             UDP port of --xdp [default: 5207]
   --echo PORT              return every datagram to its sender [default: off]
   --stamp PORT             reflect STAMP packets (RFC 8762), usually at 862 [default: off]
   --irtt PORT              answer irtt clients, usually at 2112 [default: off]
   --board PORT             answer `narrows latency --speaks board` [default: off]
   --policy P               scheduling policy of the responding threads [default: default]
-  --stall SPAN@SPAN        stop the responding threads for the first span in every second span, to
-                           test the attribution of delay; e.g. 4ms@100ms
+  --stall SPAN@SPAN        4ms@100ms: suspend the responding threads for 4 ms in each 100 ms, to
+                           check that `narrows latency` attributes the delay to this host
 
 Output:
   --systemd-unit           print a unit for systemd and exit
@@ -249,7 +250,7 @@ pub fn unit(program: &str) -> String {
     format!(
         "\
 [Unit]
-Description=narrows serve: the far end of network measurements
+Description=narrows serve: server for network measurements
 Documentation=https://github.com/narrows/narrows
 After=network-online.target
 Wants=network-online.target

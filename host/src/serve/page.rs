@@ -1,8 +1,8 @@
-//! Two responses to `GET`: the counters of the far end (only at the address of `--metrics`), and
+//! Two responses to `GET`: the counters of the server (only at the address of `--metrics`), and
 //! objects of pages of a given length.
 //!
 //! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to [`MOST`]
-//! bytes, over a persistent connection (RFC 9112). Without a valid cookie the far end serves no
+//! bytes, over a persistent connection (RFC 9112). Without a valid cookie the server serves no
 //! object, so it cannot be used as a download site.
 
 use super::budget::Allowance;

@@ -166,12 +166,12 @@ impl Session {
     pub fn refuse_version(version: u8, out: &mut Vec<u8>) {
         let ours = env!("CARGO_PKG_VERSION");
         let (newer, older) = if version < VERSION {
-            ("this far end", "your narrows")
+            ("this server", "your narrows")
         } else {
-            ("your narrows", "this far end")
+            ("your narrows", "this server")
         };
         let why = format!(
-            "{newer} is newer: this far end (narrows {ours}) uses version {VERSION} of the \
+            "{newer} is newer: this server (narrows {ours}) uses version {VERSION} of the \
              protocol, your narrows version {version}; update {older}"
         );
         say(
@@ -199,7 +199,7 @@ impl Session {
                 .and_then(|to| to.parse().ok())
                 .map(canonical);
             let (Some(proof), Some(to)) = (proof, to) else {
-                return refuse("no token: the far end requires one", End::Token);
+                return refuse("no token: the server requires one", End::Token);
             };
             let here = self.transcript.to;
             self.transcript.to = to;
@@ -208,12 +208,12 @@ impl Session {
                 .proves(token, handshake::Role::Client, &proof);
             shared.accounts.guessed(self.from, right, now);
             if !right {
-                return refuse("wrong token: it differs from the far end's", End::Token);
+                return refuse("wrong token: it differs from the server's", End::Token);
             }
             if to != here && !shared.public.contains(&to) {
                 let why = format!(
-                    "the client has connected to {to}, but this far end was reached at {here}: \
-                     behind a NAT, start the far end with --public {to}; otherwise a host on the \
+                    "the client has connected to {to}, but this server was reached at {here}: \
+                     behind a NAT, start the server with --public {to}; otherwise a host on the \
                      path intercepts the connection"
                 );
                 return refuse(&why, End::Token);
@@ -577,7 +577,7 @@ impl Speaker for Session {
         if now.saturating_sub(self.begun) > shared.accounts.limits().duration.as_ns() || spent {
             say(
                 out,
-                &json!({ "is": "over", "why": "the far end's limit of duration or bytes" }),
+                &json!({ "is": "over", "why": "the server's limit of duration or bytes" }),
             );
             return Err(End::Limit);
         }

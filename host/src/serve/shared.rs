@@ -1,4 +1,4 @@
-//! State that all clients of a far end share: limits, threads for load, the datagram socket, and
+//! State that all clients of a server share: limits, threads for load, the datagram socket, and
 //! counters.
 
 use super::budget::{Accounts, Allowance, Refused};
@@ -87,7 +87,7 @@ impl Shared {
             return Ok(());
         }
         Err(format!(
-            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; \
+            "{cc}: the server's net.ipv4.tcp_{file}_congestion_control does not have it; \
              select one of {}",
             list.join(", ")
         ))

@@ -1,4 +1,4 @@
-//! Source addresses and their prefixes, by which limits of the far end are shared.
+//! Source addresses and their prefixes, by which limits of the server are shared.
 //!
 //! | level | IPv4 | IPv6 |
 //! |---|---|---|

@@ -1,10 +1,10 @@
-//! The datagram socket of a far end, on its own thread, so that answers to pings do not wait behind
+//! The datagram socket of a server, on its own thread, so that answers to pings do not wait behind
 //! load.
 //!
 //! One socket serves all clients. A datagram belongs to the session whose cookie it carries, or for
 //! iperf3, whose streams begin with four bytes, to its source address. Both are known only after a
 //! TCP connection from that address has requested it. An answer is as long as its question, so the
-//! far end cannot be used to amplify traffic to a forged address. Other datagrams are counted and
+//! server cannot be used to amplify traffic to a forged address. Other datagrams are counted and
 //! dropped; the tables grow with clients, which are limited, and not with datagrams.
 //!
 //! Counters follow iperf3: a gap in the numbers adds to the losses, a late datagram removes one.

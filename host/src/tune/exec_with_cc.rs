@@ -24,7 +24,7 @@ use std::thread;
 /// The usage text.
 pub const USAGE: &str = "\
 narrows-host with --cc NAME -- COMMAND...
-    Run COMMAND with another congestion control for its TCP connections.
+    Run COMMAND, and use another congestion control for the TCP connections that COMMAND opens.
 
   --cc NAME   congestion control, such as bbr
 ";

@@ -16,16 +16,16 @@ narrows-host tune confirm [options]
 narrows-host tune verify [options]
     Compare the host with the applied plans. Exit code 1: a setting differs.
 narrows-host tune revert [options]
-    Restore all settings and files byte for byte.
+    Restore all settings and files that applied plans changed, byte for byte.
 
-  --confirm-within SPAN  apply: revert all changes unless they are confirmed in this time, and
-                         write nothing for the next boot before; 1s to 24h
+  --confirm-within SPAN  apply: revert all changes unless they are confirmed in this time, which is
+                         1s to 24h; write nothing for the next boot before the confirmation
   --replace              replace queue disciplines that narrows did not install, too
-  --force                revert: restore settings that changed since, too
+  --force                revert: restore settings that changed after the plan was applied, too
   --last                 revert: only the plan applied last
   --netns NAME           network namespace of `ip netns`
-  --state DIR            directory of the journals [default: /var/lib/narrows/tune; in another
-                         network namespace than the host's /run/narrows/tune]
+  --state DIR            directory of the journals [default: /var/lib/narrows/tune; with --netns
+                         /run/narrows/tune]
   --root DIR             directory below which all files are read and written [default: /]
   --id ID                for narrows itself: the journal that the watchdog reverts
   --stop-after N         for tests: end after N steps, as at a power failure

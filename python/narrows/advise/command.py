@@ -104,15 +104,15 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     type=click.Choice(_ROLES),
     show_default="sender",
-    help="Position of this host on the path: sender, forwarder (router before the bottleneck), "
-    "receiver, or operator (of the rate limit at the bottleneck)",
+    help="Role of this host: sender, forwarder (router before the bottleneck), receiver, or "
+    "operator (sets the shaper or policer at the bottleneck)",
 )
 @option(
     "--for",
     "cares",
     group="Goal",
     metavar="GOAL,...",
-    show_default="depends on the role",
+    show_default="depends on --as",
     help="Goals: bulk, pages, calls, fairness, retransmissions",
 )
 @option(
@@ -120,7 +120,7 @@ _SEED = click.IntRange(0, 2**63)
     group="Host",
     metavar="CC",
     show_default="the kernel's default, or cubic",
-    help="Congestion control in use",
+    help="Present congestion control",
 )
 @option(
     "--kernel",
@@ -128,8 +128,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Host",
     metavar="KERNEL",
     show_default="here",
-    help="Candidates: the congestion controls of this host (the word here), of a Linux release "
-    "such as 6.12, or a list of names",
+    help="Congestion controls to choose from: here (those of this host), those of a Linux release "
+    "such as 6.12, or names separated by commas",
 )
 @option(
     "--quick",
@@ -137,21 +137,29 @@ _SEED = click.IntRange(0, 2**63)
     is_flag=True,
     help="Stop after ten seconds and report the results so far",
 )
-@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=_SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @option(
     "--jobs",
     group="Simulation",
     metavar="N",
     type=click.IntRange(1, 1024),
     show_default="one for each processor",
-    help="Concurrent simulations",
+    help="Maximum number of concurrent simulations",
 )
 @option(
     "--seal/--no-seal",
     group="Output",
     default=None,
     show_default="seal for a measured path",
-    help="Store the forecast, so that narrows record can score it",
+    help="Store the predicted values with a hash (sealed forecast), so that `narrows record` can "
+    "compare them with a later measurement",
 )
 @option(
     "--report",
@@ -372,14 +380,14 @@ def _ask(
     group="Forecasts",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Score a forecast with this measurement",
+    help="Compare a forecast with this measurement",
 )
 @option(
     "--forecast",
     group="Forecasts",
     metavar="ID",
-    show_default="the last one without a score",
-    help="Forecast that --score applies to",
+    show_default="the last one that has not been compared",
+    help="Forecast to compare with --score",
 )
 @option(
     "--verify",
@@ -389,10 +397,11 @@ def _ask(
 )
 @json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Report the accuracy of earlier recommendations.
+    """Report how accurate earlier recommendations were.
 
-    A recommendation for a measured path contains a sealed forecast. Later measurements to the same
-    host score the forecasts that they can test, and so does `narrows tune prove`.
+    With each recommendation for a measured path, `narrows advise` stores a prediction of the next
+    measurement (a sealed forecast). Later measurements to the same host are compared with the
+    predictions that they can test, and so are the measurements of `narrows tune prove`.
     """
     if verify is not None:
         _verify(forecasts.chain(), verify, as_json=as_json)
@@ -502,7 +511,11 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     "tc -j qdisc show dev eth0 | narrows from - --out path.toml",
     name="from",
 )
-@argument("config", help="File, the text itself, or - for standard input; its commands are not run")
+@argument(
+    "config",
+    help="Configuration: a file, the text itself, or - for standard input; its "
+    "commands are not run",
+)
 @path_option("rate", "Rate of the link, if CONFIG specifies none")
 @path_option("rtt", "Base RTT, if CONFIG specifies none")
 @option(
@@ -513,7 +526,14 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     default=1,
     help="Number of flows of each congestion control in a simulation",
 )
-@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=_SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @option(
     "--out",
     "-o",

@@ -102,7 +102,7 @@ def path_line(place: Place) -> str:
         kilobytes = place.buffer_bdp * place.rate_mbit * place.rtt_ms / 8
         parts.append(
             f"a buffer of {place.buffer_bdp:.3g} BDP"
-            + (f" ({kilobytes:.3g} kB)" if place.inferred else "")
+            + (f" ({float(f'{kilobytes:.3g}'):g} kB)" if place.inferred else "")
         )
     if place.loss > 0:
         parts.append(f"{100 * place.loss:.2g} % random loss")

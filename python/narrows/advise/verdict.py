@@ -131,9 +131,12 @@ class Price:
     """The cost for other flows.
 
     Attributes:
-        share_pct: Share of the total goodput beside one CUBIC flow; None if flows are not changed.
-        times_fair: Share among three CUBIC flows, relative to a fair one.
-        kept_pct: Goodput of a CUBIC flow beside it, relative to that beside another CUBIC flow.
+        share_pct: Share of the total goodput that a flow of the candidate gets beside one CUBIC
+            flow; None if flows are not changed.
+        times_fair: Share of a flow of the candidate among three CUBIC flows, relative to a fair
+            share.
+        kept_pct: Goodput of a CUBIC flow beside one flow of the candidate, in percent of its
+            goodput beside another CUBIC flow.
     """
 
     share_pct: float | None

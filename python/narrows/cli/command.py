@@ -93,7 +93,8 @@ class Option(_Parameter, click.Option):
             # click puts a default that it has not got itself in parentheses.
             text = text.replace(f"default: ({self.show_default})", f"default: {self.show_default}")
         text = _HUGE.sub("", text)
-        return left, re.sub(r"(\d+)<=x<=(\d+)\]", r"range: \1 to \2]", text)
+        text = re.sub(r"(\d+)(?:\.0)?<=x<=(\d+)(?:\.0)?\]", r"range: \1 to \2]", text)
+        return left, re.sub(r"x>=(\d+)(?:\.0)?\]", r"minimum: \1]", text)
 
 
 class Argument(_Parameter, click.Argument):

@@ -65,9 +65,9 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times and the share of hosts and network",
+            "Measure UDP response times, divided between hosts and network",
         ),
-        "serve": ("narrows.host.serve:serve", "Serve measurements from other hosts"),
+        "serve": ("narrows.host.serve:serve", "Answer measurements that other hosts make"),
         "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
         "model": ("narrows.measure.command:model", "Fit a path model to a measurement"),
         "convert": (
@@ -83,7 +83,7 @@ COMMANDS = {
         ),
         "record": (
             "narrows.advise.command:record",
-            "Report the accuracy of earlier recommendations",
+            "Report how accurate earlier recommendations were",
         ),
     },
     "Change a host": {

@@ -47,7 +47,7 @@ kernel_option = option(
     group="Simulation",
     metavar="NAME",
     show_default="the newest built kernel",
-    help="Kernel of --engine linux; narrows kernel list prints the names",
+    help="Kernel of --engine linux: a name that `narrows kernel list` prints",
 )
 
 
@@ -114,11 +114,15 @@ class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2
 
 
 _APPEARANCE: dict[str, dict[str, Any]] = {
-    "log": {"metavar": "AXES", "type": _Axes(), "help": "Logarithmic axes: x,y"},
+    "log": {
+        "metavar": "AXES",
+        "type": _Axes(),
+        "help": "Axes with a logarithmic scale: x, y or x,y",
+    },
     "size": {
         "metavar": "WxH",
         "type": _Size(),
-        "help": "Width and height: 84x60mm, 8.4x6cm, 3.3x2.4in",
+        "help": "Width and height of the figure: 84x60mm, 8.4x6cm, 3.3x2.4in",
     },
     "font": {"metavar": "FONT", "help": "serif, sans-serif, monospace or the name of a font"},
     "font_size": {
@@ -172,7 +176,9 @@ def figure_options(
 
         declared: Any = called
         for name in reversed(names):
-            made = option(flags[name], params[name], group="Appearance", **_APPEARANCE[name])
+            made = option(
+                flags[name], params[name], group=f"Appearance of --{file}", **_APPEARANCE[name]
+            )
             declared = made(declared)
         return declared  # type: ignore[no-any-return]
 
@@ -281,7 +287,7 @@ queues_option = option(
     group="Simulation",
     type=click.Choice(["kernel", "narrows"]),
     show_default="kernel",
-    help="Queue disciplines of --engine linux: those of its kernel, or those of narrows",
+    help="Source of the queue disciplines with --engine linux: its kernel, or narrows",
 )
 
 

@@ -91,10 +91,11 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare measurements or scenarios.
 
-    Each measurement is compared with the first: difference, interval and verdict. Formats are
-    those of `narrows measure` and `narrows latency`, .flent.gz, iperf3's JSON and iperf2's text. An
-    ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
-    side by side; with --seeds, each scenario is compared with the first one.
+    Each measurement is compared with the first one. The command prints the differences, their
+    confidence intervals and verdicts. The formats are those of `narrows measure` and `narrows
+    latency`, .flent.gz, iperf3's JSON and iperf2's text. An ID of `narrows history` can replace a
+    file. Scenarios are run, and their metrics are printed side by side; with --seeds, each
+    scenario is compared with the first one.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:

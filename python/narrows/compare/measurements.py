@@ -584,7 +584,9 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
             out.append(f"{values}; {d.why}.")
         else:
             low, high = _signed(d.low, d.high)
-            out.append(f"{values}; the difference is {low} to {high} {unit}.")
+            least = d.figure.least(d.before)
+            small = "" if max(abs(d.low), abs(d.high)) > least else ", too small to matter"
+            out.append(f"{values}; the difference is between {low} and {high} {unit}{small}.")
     return out or ["The measurements have no metric in common."]
 
 
@@ -603,18 +605,18 @@ def _signed(low: float, high: float) -> tuple[str, str]:
 def caution(measured: Sequence[Measurement]) -> str:
     """The meaning and the limits of the intervals."""
     together = (
-        f"The joint confidence of all verdicts of a comparison is {1 - ERROR_RATE:.0%}"
+        f"All verdicts of a comparison together are right with a confidence of {1 - ERROR_RATE:.0%}"
     ).replace("%", " %")
     if all(
         max(len(one.loaded(direction)) for direction in DIRECTIONS) >= FEWEST for one in measured
     ):
         return (
             f"{together}. The intervals come from the loads of each measurement and do not cover "
-            "other times of the day."
+            "differences between times of the day."
         )
     return (
-        f"{together}. The intervals come from the seconds of a single load and do not cover "
-        "changes between loads. With `narrows measure --repeats 5`, the intervals cover them."
+        f"{together}. Each interval comes from the seconds of a single load and does not cover "
+        "differences between loads. With `narrows measure --repeats 5`, the intervals cover them."
     )
 
 

@@ -1,3 +1,3 @@
-"""The machine that narrows runs on: the live engine, the far end of measurements, shells over
+"""The machine that narrows runs on: the live engine, the server for measurements, shells over
 emulated paths.
 """

@@ -42,7 +42,7 @@ from narrows.render.terminal import echo
     group="Simulation",
     metavar="NAME",
     show_default="the newest built kernel",
-    help="Kernel of the engine linux; narrows kernel list prints the names",
+    help="Kernel of the engine linux: a name that `narrows kernel list` prints",
 )
 @option(
     "--runs",

@@ -1,4 +1,4 @@
-"""`narrows serve`: the far end of `narrows measure`, and of plain iperf3 clients.
+"""`narrows serve`: the server for `narrows measure`, `narrows latency` and iperf3 clients.
 
 This process becomes `narrows-host serve`: signals and the exit code are its own business.
 """
@@ -55,8 +55,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Address at which clients reach this host through a NAT; required behind a NAT with "
-    "--token; may be repeated",
+    help="Address at which clients reach this host through a NAT; necessary for them with --token, "
+    "because the proof of the token contains this address; may be repeated",
 )
 @option(
     "--token",
@@ -82,26 +82,39 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--net-admin",
     group="Access",
     is_flag=True,
-    help="Let clients use all loaded congestion controls and delete the TCP metrics that this "
-    "kernel stores about their address; for root only",
+    help="Let clients select any loaded congestion control, and let a client delete the TCP "
+    "metrics of this kernel about its own address (ip tcp_metrics); for root only",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
-@option("--stamp", group="Services", metavar="PORT", help="Reflect STAMP (RFC 8762) at this port")
-@option("--irtt", group="Services", metavar="PORT", help="Answer irtt clients at this port")
+@option(
+    "--stamp",
+    group="Services",
+    metavar="PORT",
+    help="Answer STAMP packets (RFC 8762), a standard test of delay, at this port",
+)
+@option(
+    "--irtt",
+    group="Services",
+    metavar="PORT",
+    help="Answer clients of the latency tester irtt at this port",
+)
 @option(
     "--board",
     group="Services",
     metavar="PORT",
-    help="Answer requests of `narrows latency --speaks board` at this port",
+    help="Answer requests of `narrows latency --speaks board` at this port, without a TCP session",
 )
 @option(
     "--xdp",
     group="Services",
     metavar="DEVICE",
-    help="Answer datagrams from DEVICE in the kernel (XDP); requires root",
+    help="Answer datagrams that arrive on DEVICE at --xdp-port in the kernel (XDP), without token "
+    "and limits; requires root",
 )
-@option("--xdp-port", group="Services", metavar="PORT", show_default="5207", help="Port of --xdp")
+@option(
+    "--xdp-port", group="Services", metavar="PORT", show_default="5207", help="UDP port of --xdp"
+)
 @option(
     "--metrics",
     group="Services",
@@ -119,13 +132,14 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--stall",
     group="Threads",
     metavar="LENGTH@INTERVAL",
-    help="Suspend these threads for LENGTH in each INTERVAL, to test the attribution",
+    help="Suspend these threads for LENGTH in each INTERVAL, to check that `narrows latency` "
+    "attributes the delay to this host",
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(
     systemd_unit: bool, net_admin: bool, public: tuple[str, ...], **given: str | None
 ) -> None:
-    """Serve measurements from other hosts.
+    """Answer measurements that other hosts make.
 
     The clients are `narrows measure`, `narrows latency` and iperf3. The server runs until Ctrl-C
     and requires no root.

@@ -47,8 +47,9 @@ def _passed(command: F) -> F:
         ("--port", "Connection", "PORT", ports, "Port of the host"),
         ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
         ("--policy", "Scheduling", "POLICY,...", "default",
-         "Scheduling policies of the client, compared in alternating rounds: default, nice, rr, "
-         "fifo+lock (locked memory), spin (busy waiting), awake (no idle states)"),
+         "Scheduling policies of the client, compared in alternating rounds: default, nice (higher "
+         "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no "
+         "idle states); several parts are joined by +, as in fifo+lock"),
         ("--load", "Scheduling", "LOAD,...", "none",
          "Other work of this host: none, or cpu, which keeps all processors busy"),
         ("--rounds", "Scheduling", "N", "4",
@@ -56,7 +57,8 @@ def _passed(command: F) -> F:
         ("--lead", "Scheduling", "TIME", "60us",
          "Wake up this long before each request and poll the clock, to send on time"),
         ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
-         "Suspend the client for LENGTH in each INTERVAL, to test the attribution"),
+         "Suspend the client for LENGTH in each INTERVAL, to check that the delay is attributed to "
+         "the client"),
     ]):  # fmt: skip
         declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
         command = declared(command)
@@ -90,7 +92,8 @@ def _passed(command: F) -> F:
     "--no-stamps",
     group="Requests",
     is_flag=True,
-    help="Use no kernel timestamps; the delay is then not attributed",
+    help="Use no kernel timestamps; the response time is then not divided between hosts and "
+    "network",
 )
 @option(
     "--out",
@@ -138,7 +141,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure UDP response times and the share of hosts and network.
+    """Measure UDP response times, divided between hosts and network.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The

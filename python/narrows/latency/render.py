@@ -131,7 +131,7 @@ def _trouble(told: Json) -> list[str]:
     ]
     if again := told.get("reconnections"):
         times = "once" if again == 1 else f"{again:,} times"
-        seen.append(f"the far end ended its session, and narrows opened a new one {times}")
+        seen.append(f"the server ended its session, and narrows opened a new one {times}")
     forward, reverse = (told["class"].get(key) for key in ("there", "back"))
     if forward is not None and reverse is not None and forward >> 2 != reverse >> 2:
         seen.append(f"requests arrived with DSCP {forward >> 2}, replies with DSCP {reverse >> 2}")

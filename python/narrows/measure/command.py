@@ -76,9 +76,11 @@ def _passed(command: F) -> F:
          "Congestion controls, compared in alternating phases"),
         ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
         ("--pacing", "Load", "RATE", "none",
-         "Maximum rate of each TCP flow, after a burst of up to 1 MiB; rate of udp_flood"),
+         "Maximum rate of each TCP flow, which may start with a burst of 1 MiB; with udp_flood, "
+         "rate of the datagrams"),
         ("--max-data", "Load", "SIZE", "2GB",
-         "End the measurement after this much payload of all loads, pages and pings"),
+         "End the measurement after this much payload of all loads, pages and pings; a load of 1 "
+         "Gbit/s transfers 2GB in 16 s"),
         ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
         ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
         ("--port", "Connection", "PORT", "5201", "Port of the server"),
@@ -159,7 +161,12 @@ def _passed(command: F) -> F:
     help="Write an HTML report",
 )
 @figure_options()
-@option("--no-history", group="Output", is_flag=True, help="Do not store the measurement")
+@option(
+    "--no-history",
+    group="Output",
+    is_flag=True,
+    help="Do not add the measurement to the history (`narrows history`)",
+)
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
@@ -180,9 +187,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Measure goodput and latency under load to a host.
 
-    The test `both` loads the download and then the upload with 12 CUBIC flows each. With a
-    scenario file as HOST, the measurement is simulated on its path. Of the options under Load,
-    only --streams and --cc then apply.
+    By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
+    HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
+    options under Load, only --streams and --cc then apply.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of

@@ -225,7 +225,7 @@ def outages(measured: Measurement) -> list[Outage]:
         if certain - begin >= SILENT_S:
             out.append(Outage(begin, end, ended, _arrived(measured, (begin, end))))
     if measured.stopped_by == "lost" and all(outage.ended for outage in out):
-        # The far end was lost before `SILENT_PINGS` pings were sent.
+        # The server was lost before `SILENT_PINGS` pings were sent.
         last = max((phase.to_s for phase in measured.phases), default=0.0)
         out.append(Outage(last, last, ended=False, data_arrived=False))
     return out

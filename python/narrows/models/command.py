@@ -23,8 +23,8 @@ def _passed(command: F) -> F:
             group="Output",
             metavar="PATH",
             type=click.Path(file_okay=False, exists=True, path_type=Path),
-            show_default="that of this checkout, or the crate of this version",
-            help="Folder core of a checkout of narrows, for a model in Rust",
+            show_default="the folder of this checkout, or the crate of this version",
+            help="Folder `core` of a source checkout of narrows, for a model in Rust",
         ),
         option(
             "--dir",

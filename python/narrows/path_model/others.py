@@ -161,9 +161,9 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
     pauses = idle.longest_s / PAUSES
     return Others(
         seen=False,
-        why=f"the measurement would have detected traffic that uses {100 * EXAMPLE:.0f} % of the "
-        f"link or more, is active for at least {100 * part:.0f} % of the time and pauses for at "
-        f"most {pauses:.1f} s on average",
+        why="detection limit: traffic that, while it is active, uses at least "
+        f"{100 * EXAMPLE:.0f} % of the link, is active for at least {100 * part:.0f} % of the "
+        f"time, and pauses for at most {pauses:.1f} s on average",
     )
 
 

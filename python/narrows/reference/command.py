@@ -37,7 +37,7 @@ SEEDS = 3
     group="Simulation",
     metavar="NAME,...",
     show_default="list the families",
-    help="Families of cases, or all",
+    help="Families of cases to record, separated by commas, or all",
 )
 @option(
     "--cases",
@@ -45,14 +45,14 @@ SEEDS = 3
     group="Simulation",
     metavar="PATTERN",
     default="*",
-    help="Cases with such a name",
+    help="Record only cases whose name matches PATTERN",
 )
 @option(
     "--kernel",
     group="Simulation",
     metavar="NAME",
     show_default="the newest built kernel",
-    help="Kernel to record; narrows kernel list prints the names",
+    help="Kernel to record: a name that `narrows kernel list` prints",
 )
 @option(
     "--runs",
@@ -82,7 +82,7 @@ SEEDS = 3
     metavar="DIR",
     default="reference",
     type=output.Folder(),
-    help="Directory of the files; recorded cases are kept",
+    help="Directory of the case files; a case that has a file is not recorded again",
 )
 @json_option()
 @quiet_option()
@@ -99,9 +99,10 @@ def record_reference(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Record reference cases of a kernel.
 
-    Each case runs several times in virtual time. Then the simulator runs it, and the result is the
-    number of cases that agree in every metric. It is compared with the number of cases in which
-    the last run of the kernel agrees with its other runs.
+    The kernel runs each case several times in virtual time. Then the simulator runs the same case.
+    The command reports the number of cases in which simulator and kernel agree in every metric.
+    For comparison, it also reports the number of cases in which the last run of the kernel agrees
+    with the other runs of the kernel.
     """
     if names is None:
         for family in families.families().values():

@@ -413,15 +413,12 @@ def _evidence(figures: Figures) -> str:
     if near["distance"] <= _NEAR:
         return (
             f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-            "(product of the "
-            f"ratios of rate, RTT, buffer and loss). {agreed}."
+            f"(the ratios of rate, RTT, buffer and loss, multiplied). {agreed}."
         )
     return (
         f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-        "(product of the ratios of "
-        f"rate, RTT and buffer). {agreed}. On this path, rely on the direction of the "
-        "results rather than on "
-        "the numbers."
+        f"(the ratios of rate, RTT and buffer, multiplied). {agreed}. On this path, rely on the "
+        "direction of the results rather than on the numbers."
     )
 
 

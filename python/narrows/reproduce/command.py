@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     "--check",
     "strict",
     is_flag=True,
-    help="Exit with code 1 if less than 80 % of the values are inside the accepted ranges",
+    help="Exit with code 1 if fewer than 80 % of the values are inside the accepted ranges",
 )
 def reproduce(  # noqa: PLR0917
     name: str | None,

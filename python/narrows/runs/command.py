@@ -60,8 +60,8 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim simulates; live sends real packets with this host's TCP; linux runs a kernel of narrows "
-    "kernel build on a simulated clock"
+    "sim: simulation; live: real packets with the TCP of this host; linux: a Linux kernel from "
+    "`narrows kernel build` in virtual time"
 )
 @queues_option
 @seed_option
@@ -97,8 +97,8 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails (lateness, rate and unintended "
-    "drops of packets)",
+    help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
+    "wrong rate, or were dropped unintentionally",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
@@ -276,7 +276,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     required=False,
     help=f"{', '.join(_LISTS)} or rules (differences between Linux releases)",
 )
-@argument("name", metavar="[NAME]", required=False, help="Single entry")
+@argument("name", metavar="[NAME]", required=False, help="Print only this entry")
 @plugin_option
 @option(
     "--verbose",

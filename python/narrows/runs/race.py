@@ -437,7 +437,7 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
         for lap in laps
         if lap is not first and lap.seeds > 1 and ends(lap)[0] <= high and low <= ends(lap)[1]
     ]
-    return first, f"; within the intervals also {', '.join(others)}" if others else ""
+    return first, f"; no significant difference from {', '.join(others)}" if others else ""
 
 
 def _label(figure: Figure, points: Axes, laps: list[Lap], style: Style) -> None:

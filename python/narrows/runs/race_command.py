@@ -93,7 +93,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 )
 @engine_option()
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
-@seeds_option("Number of seeds, with which each simulation is repeated", default=5)
+@seeds_option("Number of runs of each simulation, with consecutive seeds", default=5)
 @option(
     "--plot",
     group="Output",

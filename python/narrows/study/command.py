@@ -82,7 +82,7 @@ def _studies() -> dict[str, Study]:
     group="Output",
     metavar="FILE",
     type=output.File(),
-    help="Write the rules of the study as JSON",
+    help="Write the decision rules that the study derived from its results to FILE as JSON",
 )
 @json_option("Print one JSON object instead of text")
 def study(  # noqa: PLR0917

@@ -94,7 +94,11 @@ def _table_format(file: str) -> None:
     "narrows sweep sweeps/who-wins.toml --on ray",
     "narrows sweep sweeps/who-wins.toml --engine linux --kernel 6.12",
 )
-@argument("file", type=click.Path(dir_okay=False), help="Sweep (TOML)")
+@argument(
+    "file",
+    type=click.Path(dir_okay=False),
+    help="Sweep (TOML); docs/how-to/sweep.md describes the format",
+)
 @files_option
 @plugin_option
 @engine_option("Engine of all runs; its results are stored separately")
@@ -103,7 +107,8 @@ def _table_format(file: str) -> None:
     group="Execution",
     metavar="EXECUTOR",
     default="local",
-    help="Executor: local, ray, or ray://HOST:PORT",
+    help="Machines that run the sweep: local (this host), ray (a Ray cluster, https://ray.io) or "
+    "ray://HOST:PORT",
 )
 @option(
     "--jobs",
@@ -111,7 +116,7 @@ def _table_format(file: str) -> None:
     metavar="N",
     type=click.IntRange(1, 4096),
     show_default="one for each processor",
-    help="Simultaneous runs of the local executor; those of --engine live are sequential",
+    help="Maximum number of simultaneous runs on this host; runs of --engine live are sequential",
 )
 @option(
     "--into",

@@ -60,13 +60,15 @@ def _format(file: str) -> None:
 )
 @option(
     "--interval",
-    group="Appearance",
+    group="Appearance of --out",
     type=click.Choice(("auto", "bars", "band", "none")),
     default="auto",
-    help="How 95 % confidence intervals over the seeds are drawn",
+    help="Style of the 95 % confidence intervals over the seeds",
 )
 @figure_options(file="out")
-@option("--title", group="Appearance", metavar="TEXT", default="", help="Title of the figure")
+@option(
+    "--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure"
+)
 @option(
     "--out",
     "out",

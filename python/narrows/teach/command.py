@@ -58,7 +58,7 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
     "--quick",
     group="Experiment",
     is_flag=True,
-    help="Run a third of the cells, with every rate and RTT",
+    help="Run a third of the simulations, with every rate and RTT",
 )
 @option(
     "--up-to",

@@ -23,16 +23,16 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
     examples=(
         "narrows exercise list",
         "narrows exercise show slow-start",
-        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
         "narrows exercise check aqm --file mine.toml",
     ),
 )
 def exercise() -> None:
     """Work through exercises, and check the answers.
 
-    Ten exercises lead from slow start to the fairness of BBR. The answer to each
-    is a few numbers, or a scenario that you change. `narrows exercise show NAME` prints the
-    exercise and names its numbers, such as `fct`.
+    Ten exercises lead from slow start to the fairness of BBR. Answer each
+    exercise with numbers, or with a scenario that you change. `narrows exercise show NAME` prints
+    the exercise and the names of its numbers, such as `fct`.
     """
 
 
@@ -144,12 +144,12 @@ def _accepted(of: exercises.Exercise) -> str:
 
 @exercise.command(
     examples=(
-        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
         "narrows exercise check aqm --file mine.toml",
     )
 )
 @_name
-@argument("answers", metavar="[ANSWER=NUMBER]...", nargs=-1, help="Answers, such as bdp=826")
+@argument("answers", metavar="[ANSWER=NUMBER]...", nargs=-1, help="Answers, such as bdp=500")
 @option(
     "--file",
     group="Input",

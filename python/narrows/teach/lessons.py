@@ -148,7 +148,8 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
                 "7567). It drops or "
                 "marks packets before the buffer is full (`narrows explain codel`). A buffer that "
                 "is too small reduces "
-                "the goodput: change the key `buffer` in the scenario of this lesson.",
+                "the goodput: change the key `buffer` in the scenario of this topic, which the "
+                "HTML report contains.",
             ),
         ),
     ]
@@ -286,8 +287,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 "them. CoDel therefore "
                 "drops more and more often while the sojourn time exceeds the target: after the "
                 "n-th drop of this dropping phase, the next one follows after interval/√n. The "
-                "drop rate then rises steadily, and the curve of the drops becomes steeper. Once "
-                "the sojourn time is below the target, the curve is flat. The throughput of TCP "
+                "time between two drops then becomes shorter. Once the sojourn time is below the "
+                "target, CoDel drops nothing. The throughput of TCP "
                 "is inversely proportional to the square root of its loss rate. The rising drop "
                 "rate therefore slows the flows down until the queue is short.",
             ),

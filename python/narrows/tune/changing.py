@@ -64,7 +64,7 @@ _ROUNDS = 3
 def _places(command: F) -> F:
     for made in reversed([
         option("--netns", group="Host", metavar="NAMESPACE",
-               help="A network namespace of this host"),
+               help="Act on this network namespace of this host"),
         option("--state", group="Host", metavar="DIR",
                help="Directory of the records that revert uses"),
         option("--root", hidden=True, metavar="DIR", help="Prefix of all paths of files"),
@@ -202,7 +202,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Make the changes of a plan and check each of them.
+    """Make the changes of a plan or of the options, and check each.
 
     The previous settings are recorded first. Each change is read back, and narrows checks a new
     connection. If a step fails, all changes are reverted. With --confirm-within nothing is written
@@ -267,7 +267,7 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
     "--force",
     group="Change",
     is_flag=True,
-    help="Revert settings that were changed by others since, too",
+    help="Revert settings that other programs changed after the apply, too",
 )
 @_places
 def revert(
@@ -275,8 +275,8 @@ def revert(
 ) -> None:
     """Restore the settings from before the first apply.
 
-    If others changed a setting since, nothing is reverted and the setting is reported. Files are
-    restored byte for byte.
+    If another program changed a setting after the apply, nothing is reverted and the setting is
+    reported. Files are restored byte for byte.
     """
     with _told(), _reported():
         done, _ = have(
@@ -311,7 +311,7 @@ def revert(
     metavar="N",
     type=click.IntRange(1, 50),
     default=_ROUNDS,
-    help="Rounds; each measures without and with the change",
+    help="Number of rounds, each with a measurement without and one with the change",
 )
 @option(
     "--direction",
@@ -333,7 +333,7 @@ def revert(
     group="Load",
     metavar="SIZE",
     show_default="2GB for each measurement",
-    help="Total payload of all rounds",
+    help="Maximum payload of all rounds together",
 )
 @option("--port", group="Connection", metavar="PORT", show_default="5201", help="Port of the host")
 @option(
@@ -348,7 +348,7 @@ def revert(
     "then",
     group="Confirmation",
     flag_value="keep",
-    help="Keep the change afterwards, for every result",
+    help="Keep the change, whatever the results are",
 )
 @option(
     "--revert",
@@ -380,8 +380,8 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     """Measure a path without and with a change and compare.
 
     The load has the direction in which the change acts. Afterwards the change is reverted, unless
-    it is better and you confirm it, or --keep is present. A round that could exceed --max-data is
-    not started; complete rounds are reported. The command requires root.
+    the results are better and you confirm the change, or --keep is present. A round that could
+    exceed --max-data is not started; complete rounds are reported. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:

@@ -47,10 +47,13 @@ def tune() -> None:
 
 
 _ssh = option(
-    "--ssh", group="Host", metavar="HOST", help="Another host; nothing is installed there"
+    "--ssh",
+    group="Host",
+    metavar="HOST",
+    help="Read the settings of HOST over SSH; nothing is installed there",
 )
 _netns = option(
-    "--netns", group="Host", metavar="NAMESPACE", help="A network namespace of this host"
+    "--netns", group="Host", metavar="NAMESPACE", help="Act on this network namespace of this host"
 )
 _facts = option(
     "--facts",
@@ -58,19 +61,20 @@ _facts = option(
     group="Host",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Saved output of the script that --collector prints",
+    help="Read the settings from the saved output of the script that `narrows tune audit "
+    "--collector` prints",
 )
 _root = option(
     "--root",
     group="Host",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="A directory tree with proc, sys and etc",
+    help="Read the settings from a directory tree with proc, sys and etc",
 )
 _rate = path_option(
     "rate", "Size TCP buffers so that one connection can fill a path of this rate and --rtt"
 )
-_rtt = path_option("rtt", "RTT of the path of --rate")
+_rtt = path_option("rtt", "RTT of this path")
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401
@@ -281,7 +285,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     script_file: str | None,
     as_json: bool,
 ) -> None:
-    """Print the changes that the options need, without making them.
+    """Print the changes that narrows tune apply would make.
 
     The exit code is 1 if a requirement is missing, such as a package or a newer kernel.
     """

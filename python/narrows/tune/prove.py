@@ -375,5 +375,5 @@ def proof_lines(proof: Proof) -> list[str]:
         *measurements.sentences(proof.found, "without", "with"),
         measurements.caution([*proof.without, *proof.with_it])
         if len(proof.without) < ROUNDS
-        else "The intervals have a joint confidence of 99 %.",
+        else "All intervals together are right with a confidence of 99 %.",
     ]

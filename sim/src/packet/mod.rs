@@ -34,7 +34,7 @@
 //! | bits of `entered` | content |
 //! |---|---|
 //! | 0 to 47 | time when the packet entered its present queue, in ns |
-//! | 48 to 55 | host at the far end: number, translated or not, source or destination |
+//! | 48 to 55 | far host: number, translated or not, source or destination |
 //! | 56 to 63 | Wi-Fi station |
 
 mod contents;
@@ -96,7 +96,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// A differentiated-services code point and a host at the far end. The path hides the address
+    /// A differentiated-services code point and a far host. The path hides the address
     /// of a `translated` host.
     pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
         Label {
@@ -237,7 +237,7 @@ impl Packet {
             NEAR
         }
     }
-    /// Number of the host at the far end, if it is one of several, and the source or destination as
+    /// Number of the far host, if it is one of several, and the source or destination as
     /// requested. `behind`: also if the path shows another address.
     fn host(&self, source: bool, behind: bool) -> Option<u64> {
         let host = (self.entered >> HOST) as u8;
@@ -335,7 +335,7 @@ impl packet::Packet for Packet {
     fn flow_hash(&self, seed: u64) -> u32 {
         packet::flow_hash(u64::from(self.flow) + 1, seed)
     }
-    /// One host sends to all others, unless the flow belongs to one of several at the far end.
+    /// One host sends to all others, unless the flow belongs to one of several far hosts.
     fn src_hash(&self, seed: u64) -> u32 {
         address(self.host(true, false), (seed >> 32) as u32, seed)
     }

@@ -175,8 +175,9 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "probe_rounds",
             Kind::Count(63, 1, 1_000_000),
-            "largest number of round trips between two probes; it is also at most the \
-             bandwidth-delay product in packets, in which Reno grows by one product",
+            "maximum number of round trips between two probes; a second maximum is the \
+             bandwidth-delay product in packets, because a window of Reno grows by this product \
+             in so many round trips",
             "draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime",
         ),
         row(

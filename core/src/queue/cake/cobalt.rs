@@ -155,7 +155,7 @@ impl Cobalt {
     }
 
     /// Returns whether the leaving `packet` is dropped. `crowd` is the number of flows on the link
-    /// if its far end is shaped, else 0.
+    /// if `ingress` is set, else 0.
     pub fn judges<P: Packet>(
         &mut self,
         law: &Law,

@@ -61,13 +61,14 @@ pub const PARAMS: &[Param] = &[
     param(
         "rtt",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(1000)),
-        "RTT that most flows do not exceed: the control law reacts within this time, its target \
-         is a twentieth of it; 0s: that of network",
+        "RTT that most flows do not exceed: the control law reacts within this time, and its \
+         target delay is a twentieth of this time; 0s: the RTT of network",
     ),
     param(
         "ingress",
         Kind::Bool(false),
-        "the shaper is behind the bottleneck: dropped packets have already passed it and count",
+        "the shaper is behind the bottleneck: dropped packets have already passed the bottleneck \
+         and count towards the rate",
     ),
     param(
         "autorate_ingress",
@@ -82,7 +83,8 @@ pub const PARAMS: &[Param] = &[
     param(
         "overhead",
         Kind::Number(0.0, -64.0, 256.0),
-        "bytes added to an IP packet; 0: those of line; with raw, the whole frame counts",
+        "bytes that are added to the size of an IP packet; 0: the overhead of line; with raw, the \
+         whole frame counts",
     ),
     param(
         "ether_vlan",
@@ -92,12 +94,13 @@ pub const PARAMS: &[Param] = &[
     param(
         "mpu",
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(256)),
-        "smallest number of bytes that a packet counts; 0: that of line",
+        "minimum number of bytes that count for a packet; 0: the minimum of line",
     ),
     param(
         "cells",
         Kind::Word(&["line", "noatm", "atm", "ptm"]),
-        "cells of 48 in 53 bytes (atm), or of 64 in 65 bytes (ptm); line: those of line",
+        "cells of the link layer: 48 bytes of payload in 53 bytes (atm), or 64 in 65 bytes (ptm); \
+         line: the cells of line",
     ),
     param(
         "ack_filter",
@@ -129,7 +132,7 @@ pub const PARAMS: &[Param] = &[
     param(
         "split_gso",
         Kind::Bool(true),
-        "split super-packets on arrival, where they cross the path in one piece (offload)",
+        "split super-packets into packets on arrival; no effect unless `path.offload` is set",
     ),
 ];
 

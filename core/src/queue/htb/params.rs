@@ -78,12 +78,13 @@ pub const CLASS: &[Param] = &[
     param(
         "parent",
         Kind::Handle(""),
-        "class from which it borrows; empty: none",
+        "class from which this class borrows; empty: none",
     ),
     rate("rate", "guaranteed rate; required"),
     rate(
         "ceil",
-        "largest rate, while the parent has capacity that others do not use; 0: its rate",
+        "maximum rate, while the parent has capacity that other classes do not use; 0: the value \
+         of rate",
     ),
     bytes(
         "burst",
@@ -101,7 +102,7 @@ pub const CLASS: &[Param] = &[
     ),
     bytes(
         "quantum",
-        "bytes in its turn among equals that borrow; 0: rate / r2q",
+        "bytes that the class may send in its turn while it borrows; 0: rate / r2q",
     ),
     param(
         "queue",

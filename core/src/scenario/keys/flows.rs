@@ -107,7 +107,7 @@ pub(super) const KEYS: &[Key] = &[
         "host",
         Kind::Count(1, 1, 63),
         "one host for all flows and probes without this key",
-        "number of the host at the far end; flows with the same number share one address",
+        "number of the far host; flows with the same number share one address",
     )
     .within("1 to 63; needs a path"),
     text(
@@ -123,7 +123,7 @@ pub(super) const KEYS: &[Key] = &[
         "host",
         Kind::Count(1, 1, 63),
         "one host for all flows and probes without this key",
-        "number of the host at the far end that responds",
+        "number of the far host that responds",
     )
     .within("1 to 63; needs a path"),
     text(

@@ -73,8 +73,8 @@ pub(super) const KEYS: &[Key] = &[
         "path",
         "nat",
         Kind::Bool(false),
-        "the hosts at the far end share one address, as behind a home router; a queue discipline \
-         can separate them only if it looks up the addresses behind NAT",
+        "the far hosts share one address, as behind a home router; a queue discipline can \
+         separate them only if it looks up the addresses behind NAT",
     )
     .of_the_whole_path(),
     model(
