@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
+from narrows import extras
 from narrows.errors import NarrowsError, reason
 from narrows.inference import Interval, of_mean
 from narrows.render import tables
@@ -120,6 +121,7 @@ def read(file: str | PathLike[str]) -> pa.Table:
     Raises:
         NarrowsError: If it cannot be read, or is too large.
     """
+    extras.require_pyarrow()
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from narrows import _core
+from narrows import _core, extras
 from narrows.errors import NarrowsError
 from narrows.inference import LEVEL, Interval, of_mean
 from narrows.runs.engines import choose
@@ -95,6 +95,7 @@ class Replications:
 
     def table(self) -> pa.Table:
         """`rows` as a table."""
+        extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
         return pa.Table.from_pylist(self.rows())
@@ -121,6 +122,7 @@ class Replications:
         """A row per metric: `flow` (null for the whole run), `metric`, `mean`, `low`, `high`,
         `sd`, `runs`.
         """
+        extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
         ids = [None, *(flow["id"] for flow in self.runs[0].flows)]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows import _core
+from narrows import _core, operating_system
 from narrows.runs.metric import Metric, numbers
 from narrows.sweeps.rows import Transfers, completed, has_transfers, rows
 
@@ -78,15 +78,12 @@ def _one(
 
 def transfers(raw: _core.Run) -> Transfers:
     """The completed transfers of a run."""
-    import pyarrow as pa  # noqa: PLC0415 - most cases have no transfers
-
-    table = pa.table(raw.table("transfers")).select(["flow", "fct_s", "slowdown"])
-    return completed(table.to_pylist())
+    return completed(raw.table("transfers").columns())
 
 
 def main(loaded: list[dict[str, Any]]) -> None:
     """Processes each line of the input, after it has loaded the plugins of the parent."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in operating_system.SIGNALS:
         # Signals are for the caller, but may be sent to the whole group.
         signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
@@ -105,7 +102,7 @@ def main(loaded: list[dict[str, Any]]) -> None:
 
 
 def _die_with_parent() -> None:
-    if sys.platform == "linux":
+    if operating_system.LINUX:
         import ctypes  # noqa: PLC0415
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

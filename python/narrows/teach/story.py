@@ -21,7 +21,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
-from narrows import files, forecasts, path_model
+from narrows import files, forecasts, operating_system, path_model
 from narrows.advise.render import headline
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
@@ -197,8 +197,7 @@ def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
     """Measures over an emulated path; fails if the self-check of the emulator does."""
-    if not sys.platform.startswith("linux"):
-        raise EngineError("namespaces require Linux")
+    operating_system.require_linux("narrows demo --story")
     with tempfile.TemporaryDirectory() as there:
         scenario, seen, made = (
             FilePath(there) / name for name in ("path.toml", "seen.json", "m.json")
