@@ -318,7 +318,7 @@ class Run:
         >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
         >>> one = run(Scenario(path, flows=[Flow("cubic"), Flow("bbr")], duration="2s"))
         >>> one.names("samples", "flow")
-        ['cubic0', 'bbr1']
+        ['cubic0', 'bbr0']
         """
         if not isinstance(self._source, dict):
             return self._source.table(table).names(column)
