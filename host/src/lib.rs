@@ -18,6 +18,9 @@
 //! | [`terminal`] | messages in which control characters of untrusted text are escaped |
 //! | [`untrusted_input`] | reads files from untrusted sources, with a limit of size |
 //! | [`error`] | errors that prevent or end a run |
+//!
+//! Two features can be left out, as on routers: `emulator` (live runs, plugins, parsers for
+//! fuzzing) and `tls` (`https://` URLs).
 #![deny(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![deny(clippy::print_stderr)]
@@ -25,12 +28,16 @@
 
 pub mod arguments;
 pub mod digest;
+#[cfg(feature = "emulator")]
 pub mod emulator;
 pub mod error;
 pub mod latency;
 pub mod measure;
+#[cfg(feature = "emulator")]
 pub mod netns;
+#[cfg(feature = "emulator")]
 pub mod parsers;
+#[cfg(feature = "emulator")]
 pub mod plugins;
 pub mod protocols;
 pub mod serve;
@@ -40,7 +47,9 @@ pub mod terminal;
 pub mod tune;
 pub mod untrusted_input;
 
+#[cfg(feature = "emulator")]
 pub use emulator::engine::run;
+#[cfg(feature = "emulator")]
 pub use emulator::frame::Frame;
 pub use error::HostError;
 pub use narrows_core::engine::{Options, Progress};

@@ -12,7 +12,7 @@ use crate::sys;
 use crate::sys::netlink::{Link, Netlink};
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::thread;
@@ -28,7 +28,7 @@ const LOOPBACK: u32 = 1;
 #[derive(Copy, Clone, Debug)]
 pub struct Peer {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Whether connections to it request ECN.
     pub ecn: bool,
     /// The initial window of connections to it, in packets.
@@ -39,7 +39,7 @@ pub struct Peer {
 #[derive(Clone, Debug, Default)]
 pub struct SpaceSpec {
     /// Its addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
     /// Other hosts that it can reach.
     pub peers: Vec<Peer>,
     /// Names under `/proc/sys/net` and their values.

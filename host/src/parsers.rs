@@ -378,7 +378,7 @@ pub const PARSERS: &[Parser] = &[
             let _ = std::str::from_utf8(bytes)
                 .map(|text| remy::Tree::read(text).map(|tree| tree.to_text()));
         },
-        right: || vec![include_bytes!("../../core/src/cc/remy/small.remy").to_vec()],
+        right: || vec![remy::TREES.shipped[0].1.as_bytes().to_vec()],
     },
     Parser {
         name: "dna",

@@ -13,7 +13,7 @@ import sys
 import time
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from narrows.operating_system import SIGNALS
 
 _SAME_S = 1.0
 """`timeout` and terminals signal a command and then its whole group: within this time it is the

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from narrows.operating_system import SIGNALS
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def deferred(then: Callable[[], object] = lambda: None) -> Iterator[None]:
         then()
 
     try:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             before = signal.getsignal(number)
             if callable(before):
                 held[number] = before

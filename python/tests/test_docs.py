@@ -178,7 +178,7 @@ def python_dependencies() -> set[str]:
                 direct = "What the above need" not in line and direct
             elif direct:
                 wanted.append(line)
-    return {re.split(r"[<>=~[]", w)[0] for w in wanted}
+    return {re.split(r"[<>=~[]", w)[0] for w in wanted} - {"narrows"}
 
 
 def page_dependencies() -> set[str]:

@@ -68,6 +68,23 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     assert measured.latency("idle").n >= 20
 
 
+def test_pings_are_handshakes_where_udp_is_blocked(tmp_path: Path) -> None:
+    ready("cubic")
+    made = tmp_path / "m.json"
+    # Answers of the server find no route.
+    blocked = f"ip rule add ipproto udp sport 5201 blackhole && exec {HOST} serve"
+    measure = f"{NARROWS} measure far --test ping --duration 2s --idle 2s --no-history --no-model"
+    done = shell(
+        "--rate", "20Mbit", "--rtt", "40ms", "--far", blocked,
+        command=[*measure.split(), "--out", str(made)],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "because UDP to the far end's port is blocked" in done.stdout
+    measured = files.read(made)
+    assert [train.protocol for train in measured.pings] == ["tcp"]
+    assert measured.latency("idle").mean == pytest.approx(40, abs=4)
+
+
 @pytest.mark.parametrize(
     ("test", "words"),
     [

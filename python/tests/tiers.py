@@ -14,7 +14,8 @@ import pytest
 
 FILES = frozenset(
     {
-        "test_board_echo.py", "test_interrupt.py", "test_kernel_echo.py", "test_kernel_machine.py",
+        "test_board_echo.py", "test_interrupt.py", "test_ipv6.py", "test_kernel_echo.py",
+        "test_kernel_machine.py",
         "test_latency.py", "test_latency_hostile.py", "test_latency_policies.py", "test_live.py",
         "test_live_wifi.py",
         "test_measure_far_end.py", "test_measure_live.py", "test_measure_web.py", "test_serve.py",

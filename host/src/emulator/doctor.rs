@@ -382,9 +382,9 @@ fn stolen_time() -> f64 {
 fn forwarder() -> Result<Finding, HostError> {
     let at = |n| Ipv4Addr::new(10, 0, 0, n);
     let spec = |own, other| SpaceSpec {
-        addresses: vec![at(own)],
+        addresses: vec![at(own).into()],
         peers: vec![Peer {
-            address: at(other),
+            address: at(other).into(),
             ecn: false,
             iw: 10,
         }],

@@ -23,7 +23,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
 use narrows_core::units::{Span, Time};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The address of the host at a port; the second one is reached with ECN.
 pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
+}
+
+/// The same of IPv6, which a shell has in addition.
+pub(crate) fn address6(port: Port, ecn: bool) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, u16::from(ecn), 0, 0, 0, u16::from(port) + 1)
 }
 
 /// The port of the far host of a flow or probe: FAR, or that of its station.
@@ -78,7 +83,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         NEAR..=NEAR
     };
     let peer = |port, ecn| Peer {
-        address: address(port, ecn),
+        address: address(port, ecn).into(),
         ecn,
         iw: host.iw,
     };
@@ -88,7 +93,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         EcnMode::Passive | EcnMode::On => 2,
     };
     SpaceSpec {
-        addresses: vec![address(port, false), address(port, true)],
+        addresses: vec![address(port, false).into(), address(port, true).into()],
         peers: others
             .flat_map(|port| [peer(port, false), peer(port, true)])
             .collect(),
@@ -118,6 +123,28 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
             Gso::Bytes(n) => (None, Some(n.get() as u32)),
         },
     }
+}
+
+/// The configuration of a host of a shell, which has addresses of both families.
+pub(crate) fn dual_stack(scenario: &Scenario, port: Port) -> SpaceSpec {
+    let mut spec = space(scenario, port);
+    spec.sysctls.retain(|(name, _)| !name.starts_with("ipv6/"));
+    // No address of the link itself, so that the kernel sends no packets of its own.
+    spec.sysctls
+        .push(("ipv6/conf/e0/addr_gen_mode", "1".into()));
+    if !FilePath::new("/proc/sys/net/ipv6").exists() {
+        return spec;
+    }
+    let both = [false, true];
+    spec.addresses
+        .extend(both.map(|ecn| IpAddr::from(address6(port, ecn))));
+    let other = if port == NEAR { FAR } else { NEAR };
+    spec.peers.extend(both.map(|ecn| Peer {
+        address: address6(other, ecn).into(),
+        ecn,
+        iw: scenario.host.iw,
+    }));
+    spec
 }
 
 pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {

@@ -28,9 +28,18 @@ pub const HEAD: usize = VNET + 60 + 60;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
+const GSO_TCP6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+/// Length of the headers of IPv4 without options, and of IPv6 without extensions.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+/// Extension headers of IPv6 (RFC 8200, 4); the first one has the hop-by-hop options.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
 const FIN_PSH: u8 = 0x01 | 0x08;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -64,6 +73,7 @@ struct Whole {
     /// Length of the headers of IP and TCP; without TCP, of IP alone.
     head: usize,
     ip_head: usize,
+    v6: bool,
     /// Payload of each segment but the last; of a single packet all payload.
     mss: usize,
     tcp: bool,
@@ -78,6 +88,77 @@ impl Whole {
     }
     fn payload(&self) -> usize {
         self.packet().len() - self.head
+    }
+    fn source(&self) -> &[u8] {
+        &self.packet()[addresses(self.v6).0]
+    }
+    fn destination(&self) -> &[u8] {
+        &self.packet()[addresses(self.v6).1]
+    }
+}
+
+/// The places of source and destination in a header.
+fn addresses(v6: bool) -> (Range<usize>, Range<usize>) {
+    if v6 {
+        (8..24, 24..40)
+    } else {
+        (12..16, 16..20)
+    }
+}
+
+/// An address as a number; that of IPv4 is the address itself.
+fn number(address: &[u8]) -> u64 {
+    let words = address.chunks_exact(4).map(|word| u64::from(be32(word, 0)));
+    words.fold(0, |sum, word| {
+        sum.rotate_left(32).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word
+    })
+}
+
+/// The header of IP.
+struct Ip {
+    v6: bool,
+    /// Its length, with options or extensions.
+    len: usize,
+    protocol: u8,
+    /// Whether the packet is a fragment other than the first one.
+    fragment: bool,
+    tos: u8,
+}
+
+/// The header of IP, if there is a whole one.
+fn ip(packet: &[u8]) -> Option<Ip> {
+    match packet.first()? >> 4 {
+        4 if packet.len() >= IPV4 => Some(Ip {
+            v6: false,
+            len: usize::from(packet[0] & 15) * 4,
+            protocol: packet[9],
+            fragment: be16(packet, 6) & 0x1fff != 0,
+            tos: packet[1],
+        }),
+        6 if packet.len() >= IPV6 => {
+            let mut ip = Ip {
+                v6: true,
+                len: IPV6,
+                protocol: packet[6],
+                fragment: false,
+                tos: packet[0] << 4 | packet[1] >> 4,
+            };
+            while let HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION = ip.protocol {
+                let extension = packet.get(ip.len..ip.len + 8)?;
+                let len = match ip.protocol {
+                    FRAGMENT => 8,
+                    _ => (usize::from(extension[1]) + 1) * 8,
+                };
+                ip.fragment |= ip.protocol == FRAGMENT && be16(extension, 2) >> 3 != 0;
+                ip.protocol = extension[0];
+                ip.len += len;
+                if ip.fragment {
+                    break;
+                }
+            }
+            Some(ip)
+        }
+        _ => None,
     }
 }
 
@@ -116,7 +197,8 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
 }
 
 /// Passes the frames of a packet read from the device at `port` to `each`, in order. With `whole` a
-/// super-packet stays one frame. False if it is not IPv4.
+/// super-packet stays one frame. False if it is neither IPv4 nor IPv6. Multicast packets of IPv6
+/// have no frames: the kernel sends them by itself, and no path between two hosts forwards them.
 pub fn cut(
     read: &[u8],
     port: Port,
@@ -124,12 +206,22 @@ pub fn cut(
     whole: bool,
     mut each: impl FnMut(Frame),
 ) -> bool {
-    let Some(packet) = read.get(VNET..).filter(|p| p.len() >= 20 && p[0] >> 4 == 4) else {
+    let Some(packet) = read.get(VNET..) else {
         return false;
     };
-    let ip_head = usize::from(packet[0] & 15) * 4;
-    let protocol = packet[9];
-    let fragment = be16(packet, 6) & 0x1fff != 0;
+    let Some(Ip {
+        v6,
+        len: ip_head,
+        protocol,
+        fragment,
+        tos,
+    }) = ip(packet)
+    else {
+        return false;
+    };
+    if v6 && packet[addresses(true).1.start] == 0xff {
+        return true;
+    }
     let has_ports =
         (protocol == TCP || protocol == UDP) && !fragment && packet.len() >= ip_head + 8;
     let tcp = protocol == TCP && has_ports && packet.len() >= ip_head + 20;
@@ -138,7 +230,7 @@ pub fn cut(
     } else {
         ip_head
     };
-    if head > packet.len() || ip_head < 20 {
+    if head > packet.len() || head > HEAD - VNET || ip_head < IPV4 {
         return false;
     }
     let (from, to) = if has_ports {
@@ -146,11 +238,13 @@ pub fn cut(
     } else {
         (0, 0)
     };
-    let hosts = u64::from(be32(packet, 12)) << 32 | u64::from(be32(packet, 16));
+    let (source, destination) = addresses(v6);
+    let (source, destination) = (number(&packet[source]), number(&packet[destination]));
+    let hosts = source.rotate_left(32) ^ destination;
     let ends = u64::from(protocol) << 32 | u64::from(from) << 16 | u64::from(to);
     let payload = packet.len() - head;
     let gso = u16::from_ne_bytes([read[4], read[5]]);
-    let super_packet = tcp && read[1] & !GSO_ECN == GSO_TCP4 && gso > 0;
+    let super_packet = tcp && read[1] & !GSO_ECN == offload(v6) && gso > 0;
     let mss = if super_packet {
         usize::from(gso)
     } else {
@@ -160,6 +254,7 @@ pub fn cut(
         bytes: read.into(),
         head,
         ip_head,
+        v6,
         mss,
         tcp,
         identity: hosts.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31) ^ ends,
@@ -167,7 +262,6 @@ pub fn cut(
         owner: ports.owner(tcp, [from, to]).filter(|_| has_ports),
     });
     let headers = head as u32 + ETHERNET;
-    let tos = packet[1];
     let frame = |offset: usize, len: usize, size: u32| Frame {
         whole: Arc::clone(&shared),
         enqueued_at: Time::ZERO,
@@ -187,6 +281,11 @@ pub fn cut(
         each(frame(offset, len, headers + len as u32));
     }
     true
+}
+
+/// The type of a super-packet of TCP.
+fn offload(v6: bool) -> u8 {
+    if v6 { GSO_TCP6 } else { GSO_TCP4 }
 }
 
 /// The acknowledgement number of a TCP header; none in a SYN.
@@ -240,7 +339,7 @@ impl Frame {
     /// The port of the host to which it is addressed, by the last byte of the address; `None` if no
     /// host has the address.
     pub fn to_port(&self) -> Option<Port> {
-        self.whole.packet()[19].checked_sub(1)
+        self.whole.destination().last()?.checked_sub(1)
     }
     /// A hash of the addresses, protocol and ports of its flow.
     pub fn identity(&self) -> u64 {
@@ -281,16 +380,24 @@ impl Frame {
         let (vnet, head) = to.split_at_mut(VNET);
         let (ip, transport) = head.split_at_mut(whole.ip_head);
         let alone = len == whole.payload();
-        ip[1] = self.tos;
-        if !alone {
-            let number = (self.offset as usize / whole.mss) as u16;
-            ip[2..4].copy_from_slice(&((whole.head + len) as u16).to_be_bytes());
-            ip[4..6].copy_from_slice(&be16(packet, 4).wrapping_add(number).to_be_bytes());
-        }
-        if !alone || self.tos != packet[1] {
-            ip[10..12].fill(0);
-            let check = !sum(ip, 0);
-            ip[10..12].copy_from_slice(&check.to_be_bytes());
+        if whole.v6 {
+            ip[0] = 0x60 | self.tos >> 4;
+            ip[1] = self.tos << 4 | ip[1] & 15;
+            if !alone {
+                ip[4..6].copy_from_slice(&((whole.head + len - IPV6) as u16).to_be_bytes());
+            }
+        } else {
+            ip[1] = self.tos;
+            if !alone {
+                let number = (self.offset as usize / whole.mss) as u16;
+                ip[2..4].copy_from_slice(&((whole.head + len) as u16).to_be_bytes());
+                ip[4..6].copy_from_slice(&be16(packet, 4).wrapping_add(number).to_be_bytes());
+            }
+            if !alone || self.tos != packet[1] {
+                ip[10..12].fill(0);
+                let check = !sum(ip, 0);
+                ip[10..12].copy_from_slice(&check.to_be_bytes());
+            }
         }
         if !alone && whole.tcp {
             let seq = be32(transport, 4).wrapping_add(self.offset);
@@ -305,7 +412,8 @@ impl Frame {
             // The kernel leaves this to the NIC: the sum over everything outside the segment, to
             // which the NIC adds the rest.
             let length = (whole.head - whole.ip_head + len) as u32;
-            let check = sum(&ip[12..20], u32::from(TCP) + length);
+            let (from, to) = addresses(whole.v6);
+            let check = sum(&ip[from.start..to.end], u32::from(TCP) + length);
             transport[16..18].copy_from_slice(&check.to_be_bytes());
             vnet[0] = NEEDS_CHECKSUM;
             vnet[6..8].copy_from_slice(&(whole.ip_head as u16).to_ne_bytes());
@@ -317,7 +425,7 @@ impl Frame {
             vnet[2..6].fill(0);
         } else if whole.tcp {
             let ecn = if transport[13] & CWR != 0 { GSO_ECN } else { 0 };
-            vnet[1] = GSO_TCP4 | ecn;
+            vnet[1] = offload(whole.v6) | ecn;
             vnet[2..4].copy_from_slice(&(whole.head as u16).to_ne_bytes());
             vnet[4..6].copy_from_slice(&(whole.mss as u16).to_ne_bytes());
         }
@@ -339,10 +447,10 @@ impl Packet for Frame {
         flow_hash(self.whole.identity, seed)
     }
     fn src_hash(&self, seed: u64) -> u32 {
-        flow_hash(u64::from(be32(self.whole.packet(), 12)), seed)
+        flow_hash(number(self.whole.source()), seed)
     }
     fn dst_hash(&self, seed: u64) -> u32 {
-        flow_hash(u64::from(be32(self.whole.packet(), 16)), seed)
+        flow_hash(number(self.whole.destination()), seed)
     }
     fn ack(&self) -> Option<Ack> {
         let whole = &*self.whole;
@@ -527,10 +635,93 @@ mod tests {
         );
     }
 
+    /// The super-packet over IPv6, with flow label 0xabcde and this chain of extension headers.
+    fn super_packet6(payload: usize, mss: u16, extensions: &[u8]) -> Vec<u8> {
+        let v4 = super_packet(payload, mss);
+        let mut read = v4[..VNET].to_vec();
+        read[1] = GSO_TCP6 | GSO_ECN;
+        let ip_head = (IPV6 + extensions.len()) as u16;
+        read[6..8].copy_from_slice(&ip_head.to_ne_bytes());
+        let next = if extensions.is_empty() {
+            TCP
+        } else {
+            HOP_BY_HOP
+        };
+        read.extend([0x60, 0x2a, 0xbc, 0xde, 0, 0, next, 64]);
+        let length = (extensions.len() + 32 + payload) as u16;
+        read[VNET + 4..VNET + 6].copy_from_slice(&length.to_be_bytes());
+        let address = |n| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n];
+        read.extend(address(1));
+        read.extend(address(2));
+        read.extend(extensions);
+        read.extend(&v4[VNET + IPV4..]);
+        read
+    }
+
     #[test]
-    fn what_is_no_ipv4_is_refused() {
+    fn segments_of_ipv6_have_their_length_their_class_and_their_sum() {
+        // Hop-by-hop options of eight bytes: a padding of six.
+        for extensions in [&[][..], &[TCP, 0, 1, 4, 0, 0, 0, 0]] {
+            let read = super_packet6(3000, 1428, extensions);
+            let cut = frames(&read, false);
+            let headers = (ETHERNET as usize + IPV6 + extensions.len() + 32) as u64;
+            assert_eq!(
+                cut.iter().map(|f| f.size().get()).collect::<Vec<_>>(),
+                [headers + 1428, headers + 1428, headers + 144]
+            );
+            assert!(
+                cut.iter()
+                    .all(|f| f.owner() == Some(1) && f.to_port() == Some(1))
+            );
+            let mut marked = cut[1].clone();
+            assert_eq!((marked.ecn(), marked.dscp()), (Ecn::Ect0, 0));
+            marked.set_ce();
+            marked.set_dscp(46);
+            let mut head = [0; HEAD];
+            let n = marked.headers(1428, &mut head);
+            let ip = &head[n][VNET..VNET + IPV6];
+            assert_eq!(ip[..4], [0x6b, 0xba, 0xbc, 0xde], "class, flow label");
+            assert_eq!(usize::from(be16(ip, 4)), extensions.len() + 32 + 1428);
+            let tcp = VNET + IPV6 + extensions.len();
+            assert_eq!(be32(&head, tcp + 4), (u32::MAX - 999).wrapping_add(1428));
+            // The sum over addresses, length and protocol.
+            let pseudo = sum(&ip[8..40], u32::from(TCP) + 32 + 1428);
+            assert_eq!(be16(&head, tcp + 16), pseudo);
+            assert_eq!((head[0], head[1]), (NEEDS_CHECKSUM, 0));
+            let n = cut[0].headers(2856, &mut head);
+            assert_eq!(
+                (head[1], n.len()),
+                (GSO_TCP6 | GSO_ECN, VNET + IPV6 + extensions.len() + 32)
+            );
+        }
+    }
+
+    #[test]
+    fn flows_of_ipv6_differ_by_their_addresses() {
+        let read = super_packet6(100, 1428, &[]);
+        let mut other = read.clone();
+        other[VNET + 23] = 9;
+        let of = |read: &[u8]| frames(read, false)[0].identity();
+        assert_ne!(of(&read), of(&other));
+    }
+
+    #[test]
+    fn damaged_headers_of_ipv6_are_refused_and_multicast_has_no_frame() {
+        let mut multicast = super_packet6(100, 1428, &[]);
+        multicast[VNET + 24] = 0xff;
+        assert_eq!(frames(&multicast, false).len(), 0);
+        // An extension that is longer than the packet.
+        let long = super_packet6(0, 1428, &[TCP, 255, 0, 0, 0, 0, 0, 0]);
+        assert!(!cut(&long, 0, PORTS, false, |_| ()));
+        let mut short = super_packet6(0, 1428, &[TCP, 0, 0, 0, 0, 0, 0, 0]);
+        short.truncate(VNET + IPV6 + 4);
+        assert!(!cut(&short, 0, PORTS, false, |_| ()));
+    }
+
+    #[test]
+    fn what_is_no_ip_is_refused() {
         let mut none = vec![0; VNET + 40];
-        none[VNET] = 0x60;
+        none[VNET] = 0x50;
         assert!(!cut(&none, 0, PORTS, false, |_| ()));
         assert!(!cut(&none[..VNET], 0, PORTS, false, |_| ()));
     }

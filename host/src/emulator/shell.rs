@@ -120,10 +120,17 @@ pub struct HopMetrics {
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
+    // Names of their own, so that a program uses IPv6 only on request.
+    let line6 = |end: End| {
+        let address = engine::address6(end.host(), false);
+        format!("{address} {}6\n", end.name())
+    };
     format!(
-        "127.0.0.1 localhost\n{}{}{own}",
+        "127.0.0.1 localhost\n{}{}{}{}{own}",
         line(End::Near),
-        line(End::Far)
+        line(End::Far),
+        line6(End::Near),
+        line6(End::Far)
     )
 }
 
@@ -256,9 +263,14 @@ pub fn run(
     };
     let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
+    // The queue disciplines of a virtual machine take packets of IPv4 only.
+    let space = |scenario: &Scenario, end: End| match machine {
+        Machine::Host => engine::dual_stack(scenario, end.host()),
+        Machine::Virtual(_) => engine::space(scenario, end.host()),
+    };
     let spaces = [
-        Space::new(&engine::space(&scenario, End::Near.host()))?,
-        Space::new(&engine::space(&scenario, End::Far.host()))?,
+        Space::new(&space(&scenario, End::Near))?,
+        Space::new(&space(&scenario, End::Far))?,
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);

@@ -304,7 +304,7 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
 
 /// Measures. A stopped test returns the results until then (`interrupted`), if there are any.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
-    let to = resolve(&options.host, options.port)?;
+    let to = resolve(&options.host, options.port, options.family)?;
     let around = crate::latency::environment::seen(to);
     let mut told = if options.is_lab() {
         lab::run(options, to, progress)?

@@ -5,6 +5,7 @@ use super::load::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
 use crate::arguments::{Argument, Arguments, dscp, whole};
+use crate::measure::address::Family;
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
 
@@ -45,6 +46,7 @@ Host:
 Connection:
   --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a TCP session), echo,
                         stamp or irtt [default: narrows]
+  --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112]
   --token T             token of HOST [default: $NARROWS_TOKEN]
 
@@ -98,6 +100,8 @@ pub struct Options {
     pub host: String,
     /// Port of the server.
     pub port: u16,
+    /// Family of its address; none: that of the first address.
+    pub family: Option<Family>,
     /// Protocol of the server.
     pub speaks: Speaks,
     /// Parameters of the test.
@@ -169,6 +173,7 @@ pub fn read(
     let mut asked = Options {
         host: String::new(),
         port: 0,
+        family: None,
         speaks: Speaks::Narrows,
         plan: Plan::default(),
         policy: Policy::default(),
@@ -276,6 +281,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         format!("{option} {value}: {what}")
     };
     match option {
+        "--ip" => asked.family = Some(Family::parse(value)?),
         "--port" => {
             let port = value.parse().ok().filter(|port| *port > 0);
             asked.port = port.ok_or_else(|| wrong("not a port; write a number from 1 to 65535"))?;

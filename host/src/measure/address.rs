@@ -4,13 +4,42 @@ use crate::error::HostError;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// The first address of a host.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, HostError> {
+/// A family of addresses.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Reads `4` or `6`.
+    pub fn parse(text: &str) -> Result<Family, String> {
+        match text {
+            "4" => Ok(Family::V4),
+            "6" => Ok(Family::V6),
+            _ => Err(format!("--ip {text}: write 4 or 6")),
+        }
+    }
+    fn has(self, address: &SocketAddr) -> bool {
+        address.is_ipv6() == (self == Family::V6)
+    }
+}
+
+/// The first address of a host, of the family `of` if it is given.
+pub fn resolve(host: &str, port: u16, of: Option<Family>) -> Result<SocketAddr, HostError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let why = match (bare, port).to_socket_addrs().map(|mut list| list.next()) {
-        Ok(Some(address)) => return Ok(address),
-        Ok(None) => "this name has no address".to_string(),
-        Err(error) => error.to_string(),
+    let fits = |address: &SocketAddr| of.is_none_or(|family| family.has(address));
+    let found = (bare, port)
+        .to_socket_addrs()
+        .map(|mut list| list.find(fits));
+    let why = match (found, of) {
+        (Ok(Some(address)), _) => return Ok(address),
+        (Ok(None), Some(Family::V4)) => "this name has no IPv4 address".to_string(),
+        (Ok(None), Some(Family::V6)) => "this name has no IPv6 address".to_string(),
+        (Ok(None), None) => "this name has no address".to_string(),
+        (Err(error), _) => error.to_string(),
     };
     let meant = meant(host).map_or(String::new(), |meant| format!("; {meant}"));
     Err(HostError::Missing(format!("{host}: {why}{meant}")))
@@ -51,6 +80,16 @@ fn meant(host: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_has_the_requested_family() {
+        let at = |host: &str, of| resolve(host, 1, of).map(|found| found.is_ipv6()).ok();
+        assert_eq!(at("127.0.0.1", Some(Family::V4)), Some(false));
+        assert_eq!(at("[::1]", Some(Family::V6)), Some(true));
+        assert_eq!(at("127.0.0.1", Some(Family::V6)), None);
+        assert_eq!(at("::1", None), Some(true));
+        assert!(Family::parse("5").is_err());
+    }
 
     #[test]
     fn a_port_or_a_url_in_the_host_is_explained() {

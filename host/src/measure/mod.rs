@@ -32,6 +32,7 @@ pub mod plan;
 pub mod report;
 pub mod seen;
 pub mod tcp_metrics;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub mod tls;
 pub mod voip;
 pub mod web;
@@ -218,11 +219,11 @@ pub fn run(
             ))
         };
         let url = Url::parse(&options.host).ok_or_else(wrong)?;
-        to = resolve(&url.host, url.port)?;
+        to = resolve(&url.host, url.port, options.family)?;
         started = begin(&mut run);
         seen = with_web(&url, &mut run, to, &phases)?;
     } else {
-        to = resolve(&options.host, options.port)?;
+        to = resolve(&options.host, options.port, options.family)?;
         let peer = link::meet(to, options.token.as_deref(), link::FAR_END)?;
         let other = |who: &str| {
             Err(HostError::Missing(format!(
@@ -390,7 +391,9 @@ fn with_narrows(
         .test
         .pages()
         .then(|| PageSpec::ours(to, &cookie, options.test == Test::PageSequential));
-    let pinging = |stop: &AtomicBool| ping::by_datagrams(to, cookie, &probes, stop);
+    let pinging = |stop: &AtomicBool| {
+        ping::by_datagrams_or_handshakes(to, iperf::CLOSED, cookie, &probes, stop)
+    };
     let beside = |gate: &Gate| {
         page.as_ref()
             .map_or_else(Vec::new, |page| web::pages(page, to, &budget, gate))
@@ -417,9 +420,15 @@ fn with_narrows(
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
             .push("no ping was answered: UDP to the server's port is blocked".into());
+    } else if seen.pings.iter().all(|pings| !pings.udp) {
+        run.notes.push(format!(
+            "pings are refused connections to TCP port {}, because UDP to the server's port is \
+             blocked",
+            iperf::CLOSED
+        ));
     }
     let voip = match seen.pings.last() {
-        Some(call) if options.test == Test::Voip => voip::told(call, &seen.phases),
+        Some(call) if options.test == Test::Voip && call.udp => voip::told(call, &seen.phases),
         _ => Value::Null,
     };
     Ok(Seen {

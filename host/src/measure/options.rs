@@ -1,6 +1,7 @@
 //! Options of `narrows-host measure`.
 
 use crate::arguments::{Argument, Arguments, dscp, whole};
+use crate::measure::address::Family;
 use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
@@ -39,6 +40,7 @@ Load:
 
 Connection:
   --port N              port of HOST [default: 5201]
+  --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --speaks PROTOCOL     auto, narrows, iperf3 or http [default: auto]
   --token T             token of HOST [default: $NARROWS_TOKEN]
   --insecure            do not verify the certificate of an https:// server
@@ -82,6 +84,8 @@ pub struct Options {
     pub host: String,
     /// Port of the server.
     pub port: u16,
+    /// Family of its address; none: that of the first address.
+    pub family: Option<Family>,
     /// The test.
     pub test: Test,
     /// Duration of each load phase.
@@ -130,6 +134,7 @@ pub fn read(
     let mut asked = Options {
         host: String::new(),
         port: PORT,
+        family: None,
         test: Test::Ping,
         duration: Span::s(10),
         idle: Span::s(3),
@@ -235,6 +240,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             let port = value.parse().ok().filter(|port| *port > 0);
             asked.port = port.ok_or_else(|| wrong("not a port; write a number from 1 to 65535"))?;
         }
+        "--ip" => asked.family = Some(Family::parse(value)?),
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, _)| *name == value);
             asked.speaks = found

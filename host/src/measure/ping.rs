@@ -6,7 +6,9 @@
 //! kernel's timestamp. The time that the server held the ping, which it reports, is subtracted
 //! from the RTT. The lateness of each departure is an error of the thread and is reported. So is
 //! the time until the kernel sent it, which lengthens the RTT, at both ends. The RTT of a handshake
-//! is that of TCP_INFO of the new connection, or for a closed port the time to its refusal.
+//! is that of TCP_INFO of the new connection, or for a closed port the time to its refusal. If no
+//! datagram is answered at the beginning, a firewall probably drops UDP, and handshakes replace
+//! the datagrams.
 
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
 use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
@@ -25,6 +27,8 @@ const LONGEST: u64 = 20_000_000;
 const OPEN: usize = 64;
 /// Time after which a handshake is lost, ns; the kernel retransmits its SYN after one second.
 const PATIENCE: u64 = 990_000_000;
+/// Time without an answer to a datagram after which handshakes begin, ns.
+const SILENT: u64 = 1_200_000_000;
 
 /// A probe.
 #[derive(Copy, Clone, Debug)]
@@ -93,12 +97,46 @@ impl Pings {
     }
 }
 
-/// Sends datagrams to `to` until `stop` is set, and then waits for the last answers.
-pub fn by_datagrams(
+/// Sends datagrams to `to` until `stop` is set. If none is answered, the result is that of
+/// handshakes with the port `closed` of this host, unless nothing answers these either.
+pub fn by_datagrams_or_handshakes(
+    to: SocketAddr,
+    closed: u16,
+    cookie: Cookie,
+    probes: &[Probe],
+    stop: &AtomicBool,
+) -> std::io::Result<Vec<Pings>> {
+    let answered = AtomicBool::new(false);
+    let handshakes = || {
+        let patience = sys::monotonic() + SILENT;
+        while sys::monotonic() < patience {
+            if stop.load(Relaxed) || answered.load(Relaxed) {
+                return None;
+            }
+            std::thread::sleep(std::time::Duration::from_nanos(LONGEST));
+        }
+        by_handshakes(SocketAddr::new(to.ip(), closed), &probes[0], stop).ok()
+    };
+    let (pings, instead) = std::thread::scope(|scope| {
+        let instead = scope.spawn(handshakes);
+        let pings = by_datagrams(to, cookie, probes, stop, &answered);
+        (pings, instead.join().ok().flatten())
+    });
+    let silent = !answered.load(Relaxed);
+    match instead.filter(|other| silent && other.received() > 0) {
+        Some(other) => pings.map(|_| vec![other]),
+        None => pings,
+    }
+}
+
+/// Sends datagrams to `to` until `stop` is set, and then waits for the last answers. The first
+/// answer sets `answered`.
+fn by_datagrams(
     to: SocketAddr,
     cookie: Cookie,
     probes: &[Probe],
     stop: &AtomicBool,
+    answered: &AtomicBool,
 ) -> std::io::Result<Vec<Pings>> {
     sys::prefer(-10);
     let any: SocketAddr = if to.is_ipv6() {
@@ -166,6 +204,9 @@ pub fn by_datagrams(
             for datagram in &got {
                 let returned = even.saturating_sub(wall.saturating_sub(datagram.stamp));
                 take(pings, datagram, &cookie, returned);
+            }
+            if pings.arrived.is_some() {
+                answered.store(true, Relaxed);
             }
         }
         let open = all.iter().any(|pings| pings.received() < pings.sent.len());

@@ -6,7 +6,7 @@
 use crate::sys;
 use std::ffi::c_int;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 const HEADER: usize = 16;
@@ -176,19 +176,28 @@ impl Netlink {
             .ok_or_else(cut_short)
     }
     /// Adds an address to a device.
-    pub fn address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
-        let fixed: [&[u8]; 2] = [&[libc::AF_INET as u8, 32, 0, 0], &index.to_ne_bytes()];
+    pub fn address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
+        let (family, bytes) = family(address);
+        let bits = 8 * bytes.len() as u8;
+        // Without the detection of duplicates, the address of IPv6 is usable at once.
+        let flags = if address.is_ipv6() {
+            libc::IFA_F_NODAD as u8
+        } else {
+            0
+        };
+        let fixed: [&[u8]; 2] = [&[family, bits, flags, 0], &index.to_ne_bytes()];
         let message = Message::new(libc::RTM_NEWADDR, &fixed)
-            .attribute(libc::IFA_LOCAL, &address.octets())
-            .attribute(libc::IFA_ADDRESS, &address.octets());
+            .attribute(libc::IFA_LOCAL, &bytes)
+            .attribute(libc::IFA_ADDRESS, &bytes);
         self.ask(message)
     }
     /// Adds a route to a host over a device, with an initial window in packets; with `ecn`
     /// connections to it request ECN.
-    pub fn route(&mut self, index: u32, to: Ipv4Addr, iw: u32, ecn: bool) -> io::Result<()> {
+    pub fn route(&mut self, index: u32, to: IpAddr, iw: u32, ecn: bool) -> io::Result<()> {
+        let (family, bytes) = family(to);
         let kind = [
-            libc::AF_INET as u8,
-            32,
+            family,
+            8 * bytes.len() as u8,
             0,
             0,
             libc::RT_TABLE_MAIN,
@@ -200,7 +209,7 @@ impl Netlink {
             .number(INITIAL_WINDOW, iw)
             .number_if(FEATURES, ecn.then_some(FEATURE_ECN));
         let message = Message::new(libc::RTM_NEWROUTE, &[&kind, &[0; 4]])
-            .attribute(libc::RTA_DST, &to.octets())
+            .attribute(libc::RTA_DST, &bytes)
             .number(libc::RTA_OIF, index)
             .attribute(libc::RTA_METRICS, &metrics.bytes[HEADER..]);
         self.ask(message)
@@ -277,6 +286,14 @@ impl Netlink {
             },
             None => Err(cut_short()),
         }
+    }
+}
+
+/// The family of an address and its bytes.
+fn family(of: IpAddr) -> (u8, Vec<u8>) {
+    match of {
+        IpAddr::V4(v4) => (libc::AF_INET as u8, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (libc::AF_INET6 as u8, v6.octets().to_vec()),
     }
 }
 

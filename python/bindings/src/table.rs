@@ -1,22 +1,25 @@
 //! Columns of samples as Arrow tables. Arrow's arrays take the vectors over and pass them to Python
 //! by the C stream interface, without copying any value.
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type};
-use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch, RecordBatchIterator,
-    StringArray, UInt8Array, UInt32Array, UInt64Array,
+use arrow_array::types::{
+    ArrowDictionaryKeyType, ArrowPrimitiveType, Float64Type, UInt8Type, UInt32Type, UInt64Type,
 };
-use arrow_schema::ArrowError;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch,
+    RecordBatchIterator, StringArray, UInt8Array, UInt32Array, UInt64Array,
+};
 use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, DataType};
 use narrows_core::cc::INFINITE_SSTHRESH;
 use narrows_core::metrics::{
     DELAYS_OF, DROP_REASONS, NO_CONNECTION, NO_WORD, PHASES, Samples, VERDICTS,
 };
 use narrows_core::units::{Rate, Span};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 use std::sync::Arc;
 
 /// One table of samples; `pyarrow.table` and its like read it by the PyCapsule interface.
@@ -28,6 +31,23 @@ impl Table {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(arrow)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// Every column as a list, by name, with None for missing values; this needs no other package.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        for (field, array) in self.0.schema().fields().iter().zip(self.0.columns()) {
+            found.set_item(field.name(), list(py, array)?)?;
+        }
+        Ok(found)
+    }
+
+    /// All names that a column may contain, in the order of their numbers.
+    fn names(&self, column: &str) -> PyResult<Vec<&str>> {
+        let found = self.0.column_by_name(column);
+        let names = found.and_then(|array| Some(array.as_any_dictionary_opt()?.values()));
+        let names = names.ok_or_else(|| PyKeyError::new_err(column.to_owned()))?;
+        Ok(names.as_string::<i32>().iter().flatten().collect())
     }
 
     /// The interface lets a producer ignore a requested schema.
@@ -45,6 +65,35 @@ impl Table {
             c"arrow_array_stream",
         )
     }
+}
+
+/// The values of a column of one of the types of [`of`].
+fn list<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
+    match array.data_type() {
+        DataType::Float64 => PyList::new(py, array.as_primitive::<Float64Type>()),
+        DataType::UInt32 => PyList::new(py, array.as_primitive::<UInt32Type>()),
+        DataType::UInt64 => PyList::new(py, array.as_primitive::<UInt64Type>()),
+        DataType::Dictionary(key, _) if **key == DataType::UInt8 => {
+            names(py, array.as_dictionary::<UInt8Type>())
+        }
+        DataType::Dictionary(key, _) if **key == DataType::UInt32 => {
+            names(py, array.as_dictionary::<UInt32Type>())
+        }
+        other => Err(PyValueError::new_err(other.to_string())),
+    }
+}
+
+/// The names of a dictionary column; equal names are one object of Python.
+fn names<'py, K: ArrowDictionaryKeyType>(
+    py: Python<'py>,
+    array: &DictionaryArray<K>,
+) -> PyResult<Bound<'py, PyList>> {
+    let names = array.values().as_string::<i32>().iter();
+    let names: Vec<_> = names
+        .map(|name| name.map(|name| PyString::new(py, name)))
+        .collect();
+    let keys = (0..array.len()).map(|row| array.key(row).and_then(|key| names[key].as_ref()));
+    PyList::new(py, keys)
 }
 
 /// An error of Arrow's, which only a bug in this crate can cause.

@@ -19,10 +19,7 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-import pyarrow.parquet as pq
-from pyarrow import csv
-
-from narrows import _core
+from narrows import _core, extras
 from narrows.bundle import archive, execution, recipe
 from narrows.bundle.recipe import Command
 from narrows.errors import NarrowsError
@@ -275,6 +272,10 @@ def _digest(name: str, file: Path) -> str | None:
     """
     if not name.endswith(_TABLES):
         return None
+    extras.require_pyarrow()
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
     table = pq.read_table(file) if name.endswith(".parquet") else csv.read_csv(file)
     digest = hashlib.sha256()
 

@@ -8,7 +8,6 @@ and the files in the folder (`inputs`) name no other files.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,11 @@ from narrows import _core
 from narrows.bundle.recipe import Command, safe_name
 from narrows.errors import NarrowsError, reason
 from narrows.storage import untrusted_input
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 MOST_FILE_BYTES = 1 << 30
 """Maximum size of a file that a command writes."""
@@ -150,6 +154,8 @@ def execute(command: Command, folder: Path, timeout_s: float) -> str:
 
 
 def _limit() -> None:
+    if resource is None:
+        return
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

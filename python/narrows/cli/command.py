@@ -128,7 +128,7 @@ def argument(name: str, **attributes: Any) -> Callable[[F], F]:  # noqa: ANN401 
     return click.argument(name, cls=Argument, **attributes)
 
 
-def _by_group(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+def by_group(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
     """Help records of options by group, in the order of declaration; other options last."""
     groups: dict[str, list[tuple[str, str]]] = {Argument.group: []}
     for param in command.get_params(ctx):
@@ -207,7 +207,7 @@ class Command(_WithHelp):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options by group, and the notations that their values have."""
-        groups = _by_group(self, ctx)
+        groups = by_group(self, ctx)
         arguments = {head: groups.pop(head) for head in (Argument.group,) if head in groups}
         _write(formatter, arguments | self.lists | groups, _WIDEST_OPTION)
         used = {param.metavar for param in self.params}
@@ -269,7 +269,7 @@ class Group(_WithHelp, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the subcommands, then the options."""
         self.format_commands(ctx, formatter)
-        _write(formatter, _by_group(self, ctx), _WIDEST_OPTION)
+        _write(formatter, by_group(self, ctx), _WIDEST_OPTION)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the examples."""

@@ -100,7 +100,7 @@ COMMANDS = {
         "sweep": ("narrows.sweeps.command:sweep", "Run all combinations of a sweep file"),
         "plot": (
             "narrows.sweeps.plot_command:plot",
-            "Plot a table of results, such as the rows of a sweep",
+            "Plot a table of results, or several measurements",
         ),
         "bundle": (
             "narrows.bundle.command:bundle",

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from narrows import extras
 from narrows.measure.result import FLOW_COLUMNS, PING_COLUMNS, Measurement, short
 
 COLUMNS = (
@@ -77,6 +78,7 @@ def parquet(measured: Measurement) -> bytes:
     """The same table. The metadata of the schema contain the measurement without samples under
     `narrows`.
     """
+    extras.require_pyarrow()
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
 
-from narrows import _core
+from narrows import _core, operating_system
 from narrows.errors import EngineError, reason
 
 HOST = Path(__file__).parents[1] / "bin" / "narrows-host"
 """The program."""
 
-STOPPED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+STOPPED = frozenset(128 + number for number in operating_system.SIGNALS)
 """Its exit codes after a signal."""
 
 _STOP = signal.SIGTERM
@@ -38,12 +38,15 @@ def become(*words: str) -> NoReturn:
     Raises:
         EngineError: If the program cannot be executed.
     """
+    operating_system.require_linux(f"narrows {words[0]}")
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.execv(HOST, [str(HOST), *words])
     except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+        raise EngineError(
+            f"{HOST}: {reason(error)}; reinstall narrows, or run make setup in a checkout"
+        ) from error
 
 
 def run(
@@ -197,13 +200,14 @@ def _told(out: IO[bytes], name: str, tell: Callable[[list[str]], object]) -> str
 @contextmanager
 def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The program at work; whatever ends this early ends it, too."""
-    if not sys.platform.startswith("linux"):
-        raise EngineError("the live engine needs Linux: its network namespaces and its TCP")
+    operating_system.require_linux("--engine live")
     pipe = subprocess.PIPE
     try:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
     except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+        raise EngineError(
+            f"{HOST}: {reason(error)}; reinstall narrows, or run make setup in a checkout"
+        ) from error
     with child:
         try:
             yield child

@@ -6,11 +6,11 @@ own business.
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NoReturn
 
 import click
 
+from narrows import operating_system
 from narrows._behind import Behind, program
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
@@ -21,7 +21,7 @@ from narrows.cli.options import (
     path_option,
     queues_option,
 )
-from narrows.errors import EngineError, NarrowsError, named_by
+from narrows.errors import NarrowsError, named_by
 from narrows.host.live import become
 from narrows.kernel import machine
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
@@ -134,8 +134,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     there is no PROGRAM. Download is the direction towards near.
     """
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
-    if not sys.platform.startswith("linux"):
-        raise EngineError("a shell needs Linux: its network namespaces")
+    operating_system.require_linux("narrows shell")
     need_linux(engine, kernel=kernel, queues=queues)
     words = ["--name", name, "--at", at]
     for start, values in (("--far", far), ("--near", near)):

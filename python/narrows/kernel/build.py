@@ -6,7 +6,6 @@ error and after Ctrl-C; a tree that a killed process left is removed by the next
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from narrows import operating_system
 from narrows.errors import EngineError, reason
 from narrows.kernel import options, source, store
 from narrows.storage import untrusted_input
@@ -88,7 +88,7 @@ def build(
     Raises:
         EngineError: If it cannot be built.
     """
-    machine = os.uname().machine
+    machine = operating_system.machine()[3]
     if machine != "x86_64":
         raise EngineError(
             f"narrows kernel build: user-mode Linux supports x86_64, and this is {machine}"
@@ -161,7 +161,7 @@ def _tree() -> Iterator[Path]:
     place = store.folder() / "build"
     place.mkdir(parents=True, exist_ok=True)
     with (place / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        operating_system.lock(lock, operating_system.EXCLUSIVE)
         for left in place.glob("tree-*"):
             shutil.rmtree(left, ignore_errors=True)
         free = shutil.disk_usage(place).free

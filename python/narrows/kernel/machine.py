@@ -26,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from narrows import _core
+from narrows import _core, operating_system
 from narrows.errors import EngineError, reason
 from narrows.host.live import HOST
 from narrows.kernel import store
@@ -162,8 +162,7 @@ def programs(words: list[str]) -> list[str]:
 
 def _ready(kernel: str | None) -> store.Kernel:
     """The kernel of a name, if this user can run it."""
-    if not sys.platform.startswith("linux"):
-        raise EngineError("--engine linux: the kernel is a program for Linux; write --engine sim")
+    operating_system.require_linux("--engine linux")
     found = store.find(kernel)
     if tuple(map(int, found.release.split(".")[:2])) < _SECCOMP:
         check_ptrace()

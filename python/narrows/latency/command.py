@@ -45,6 +45,8 @@ def _passed(command: F) -> F:
         ("--dscp", "Requests", "DSCP", "0",
          "DSCP of requests and responses: a number, or EF, CS1, AF41, …"),
         ("--port", "Connection", "PORT", ports, "Port of the host"),
+        ("--ip", "Connection", "4|6", "the first address of the host",
+         "Address family of a host that has both"),
         ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
         ("--policy", "Scheduling", "POLICY,...", "default",
          "Scheduling policies of the client, compared in alternating rounds: default, nice (higher "

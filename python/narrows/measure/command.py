@@ -17,7 +17,7 @@ from narrows.cli.options import SEED, figure_options, files_option, json_option,
 from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError, OutputError, reason
 from narrows.files import writer_of
 from narrows.latency import render as latencies
 from narrows.latency.result import read as read_latency
@@ -66,6 +66,14 @@ def _format(file: str) -> None:
     writer_of(file)
 
 
+_anonymize_option = option(
+    "--anonymize",
+    group="Output",
+    is_flag=True,
+    help="Replace addresses and names of hosts by pseudonyms that preserve prefixes",
+)
+
+
 def _passed(command: F) -> F:
     """Adds the options that go to `narrows-host` as they are, which checks them."""
     for name, group, metavar, default, text in reversed([
@@ -84,6 +92,8 @@ def _passed(command: F) -> F:
         ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
         ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
         ("--port", "Connection", "PORT", "5201", "Port of the server"),
+        ("--ip", "Connection", "4|6", "the first address of the host",
+         "Address family of a host that has both"),
         ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
         ("--speaks", "Connection", "PROTOCOL", "auto",
          "Protocol of the server: auto, narrows, iperf3 or http"),
@@ -167,6 +177,7 @@ def _passed(command: F) -> F:
     is_flag=True,
     help="Do not add the measurement to the history (`narrows history`)",
 )
+@_anonymize_option
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
@@ -182,6 +193,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     with_model: bool,
     path_file: str | None,
     no_history: bool,
+    anonymize: bool,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -214,6 +226,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
                 measured, said = run.measure(host, arguments, test=test, progress=bar)
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
+    measured = anonymous(measured) if anonymize else measured
     with every() as attempt:
         # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
@@ -374,30 +387,81 @@ def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: boo
 @command(
     "narrows convert iperf3.json today.flent.gz",
     "narrows convert today.json today.parquet",
+    "narrows convert capture.pcapng public.pcapng --anonymize",
 )
 @argument(
     "source",
     metavar="FROM",
     type=click.Path(dir_okay=False),
-    help="narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text",
+    help="narrows' JSON, .flent.gz, iperf3's -J or --json-stream, iperf2's text, or a capture",
 )
 @argument(
     "target",
     metavar="TO",
-    type=output.File(suffix=_format),
+    type=output.File(),
     help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet",
 )
-def convert(source: str, target: str) -> None:
-    """Convert a measurement to another file format."""
-    files.write(files.read(source), target)
+@_anonymize_option
+def convert(source: str, target: str, anonymize: bool) -> None:
+    """Convert a measurement to another file format.
+
+    With --anonymize, FROM may be a capture (pcapng), and TO is then one with the headers of IP and
+    transport only. All files of this user have the same pseudonyms; their secret key is
+    narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
+    addresses can find their pseudonyms.
+    """
+    if target.endswith(".pcapng"):
+        _capture(source, target, anonymize=anonymize)
+        return
+    _format(target)
+    measured = files.read(source)
+    files.write(anonymous(measured) if anonymize else measured, target)
+
+
+def anonymous(measured: Measurement) -> Measurement:
+    """The measurement with pseudonyms."""
+    from narrows.measure.result import Measurement  # noqa: PLC0415
+    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
+
+    return Measurement.of(Anonymizer(key()).tree(measured.json))
+
+
+def _capture(source: str, target: str, *, anonymize: bool) -> None:
+    from narrows.files import capture  # noqa: PLC0415
+    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
+
+    if not anonymize:
+        raise NarrowsError(f"{target}: a capture is written with --anonymize only")
+    try:
+        content = untrusted_input.read(source, untrusted_input.MOST_DATA_BYTES)
+    except OSError as error:
+        raise NarrowsError(f"{source}: {reason(error)}") from error
+    output.write(target, capture.anonymize(content, Anonymizer(key()), source))
 
 
 @command(
     "narrows history",
     "narrows history --host server.example --last 5",
     "narrows history --get 3f2a --out a.json",
+    "narrows history forget --older-than 90",
+)
+@argument(
+    "action",
+    metavar="[forget]",
+    required=False,
+    type=click.Choice(["forget"]),
+    help="Delete the selected measurements",
 )
 @option("--host", group="Selection", metavar="HOST", help="List only measurements to this host")
+@option(
+    "--older-than",
+    group="Selection",
+    metavar="DAYS",
+    type=click.IntRange(0, 100_000),
+    help="Forget only measurements that are older",
+)
+@option("--id", "name", group="Selection", metavar="ID", help="Forget only this measurement")
+@option("--all", "everything", group="Selection", is_flag=True, help="Forget all measurements")
 @option(
     "--last",
     group="Selection",
@@ -428,29 +492,53 @@ def convert(source: str, target: str) -> None:
     type=click.Path(dir_okay=False),
     help="Add the measurement file FILE to the history; may be repeated",
 )
+@_anonymize_option
 def history(  # noqa: PLR0917 - Click calls it by keyword
+    action: str | None,
     host: str | None,
+    older_than: int | None,
+    name: str | None,
+    everything: bool,
     last: int,
     as_json: bool,
     add: tuple[str, ...],
     get: str | None,
     out: str | None,
+    anonymize: bool,
 ) -> None:
     """List stored measurements.
 
     They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. The command needs DuckDB: `pip install 'narrows[history]'`.
+    ~/.local/share. They stay there until they are forgotten. If $NARROWS_HISTORY_DAYS is set,
+    `narrows measure` forgets older ones. The command needs DuckDB: `pip install
+    'narrows[history]'`.
     """
+    selected = (host, older_than, name)
+    if action is not None:
+        if everything == any(value is not None for value in selected):
+            raise click.UsageError(
+                "forget: write --host, --older-than or --id to select measurements, or --all"
+            )
+        gone = kept.forget(host=host, older_than_days=older_than, name=name)
+        echo(f"{gone} measurement{'' if gone == 1 else 's'} deleted from {kept.file()}")
+        return
+    if everything or older_than is not None or name is not None:
+        raise click.UsageError("--all, --older-than and --id: write narrows history forget")
     if (get is None) != (out is None):
         raise click.UsageError("--get and --out: one needs the other; write --get ID --out FILE")
     if get is not None and out is not None:
-        files.write(kept.get(get), out)
+        found = kept.get(get)
+        files.write(anonymous(found) if anonymize else found, out)
         return
     for file in add:
         kept.keep(files.read(file))
     if add:
         return
     rows = kept.rows(host=host, last=last)
+    if anonymize:
+        from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
+
+        rows = Anonymizer(key()).tree(rows)
     if as_json:
         for row in rows:
             echo(json.dumps(row))

@@ -4,6 +4,9 @@ main metrics and the JSON object.
 DuckDB is an extra (`pip install 'narrows[history]'`) because it is larger than narrows. The file is
 `$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`). DuckDB
 itself can query it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
+
+Measurements stay until `forget` deletes them. With `$NARROWS_HISTORY_DAYS`, `keep` deletes older
+ones. DuckDB leaves deleted rows in its file; `forget` therefore writes a new file with the others.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import closing
+from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import NarrowsError, OutputError
 from narrows.measure.result import Json, Measurement
 from narrows.measure.summary import answer
-from narrows.storage.durable import retried
+from narrows.storage.durable import replacing, retried
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +84,83 @@ def keep(measured: Measurement) -> str:
     _ask(
         f"INSERT OR REPLACE INTO measurements VALUES ({', '.join('?' * len(row))})", row, write=True
     )
+    days = retention_days()
+    if days is not None:
+        forget(older_than_days=days)
     return name
+
+
+def retention_days() -> int | None:
+    """The days after which `keep` deletes measurements: `$NARROWS_HISTORY_DAYS`; None: never.
+
+    Raises:
+        NarrowsError: If the variable is not a whole number.
+    """
+    told = os.environ.get("NARROWS_HISTORY_DAYS")
+    if not told:
+        return None
+    if not told.isdecimal():
+        raise NarrowsError(f"NARROWS_HISTORY_DAYS={told}: write a whole number of days")
+    return int(told)
+
+
+def forget(
+    *, host: str | None = None, older_than_days: int | None = None, name: str | None = None
+) -> int:
+    """Deletes the measurements that meet all conditions, and returns their number.
+
+    A measurement without a start time counts as old.
+
+    Args:
+        host: Only measurements to this host.
+        older_than_days: Only measurements that started earlier.
+        name: Only the measurement with this id or with this unique prefix of it.
+
+    Raises:
+        NarrowsError: If DuckDB is not installed, no history exists, or `name` is not unique.
+        OutputError: If the history cannot be written.
+    """
+    conditions: list[str] = []
+    values: list[object] = []
+    if host is not None:
+        conditions.append("host = ?")
+        values.append(host)
+    if older_than_days is not None:
+        since = datetime.now(timezone.utc) - timedelta(days=older_than_days)
+        # As text, because ISO 8601 in UTC sorts by time.
+        conditions.append("started < ?")
+        values.append(since.strftime("%Y-%m-%dT%H:%M:%S"))
+    if name is not None:
+        conditions.append("id = ?")
+        values.append(_unique(name)[0])
+    where = " AND ".join(conditions) or "true"
+    ((gone,),) = _ask(f"SELECT count(*) FROM measurements WHERE {where}", values)
+    if gone:
+        _rewrite(where, values)
+    return int(gone)
+
+
+def _rewrite(where: str, values: Sequence[object]) -> None:
+    """Replaces the file by one without the rows that meet a condition."""
+    import duckdb  # noqa: PLC0415
+
+    whole = file()
+    try:
+        # The lock of the old file keeps other writers out until the new one has its name.
+        opened = retried(lambda: duckdb.connect(str(whole)), _is_locked)
+        with closing(opened) as base, replacing(whole.parent, whole.name) as part:
+            base.execute("CHECKPOINT")
+            # DuckDB makes the file itself.
+            part.unlink(missing_ok=True)
+            base.execute(f"ATTACH '{str(part).replace(chr(39), 2 * chr(39))}' AS kept")
+            base.execute(_TABLE.replace("EXISTS ", "EXISTS kept."))
+            base.execute(
+                f"INSERT INTO kept.measurements SELECT * FROM measurements WHERE NOT ({where})",
+                list(values),
+            )
+            base.execute("DETACH kept")
+    except (OSError, duckdb.Error) as error:
+        raise OutputError(f"{whole}: {str(error).splitlines()[0]}") from error
 
 
 def rows(*, host: str | None = None, last: int = 20) -> list[Json]:
@@ -103,6 +183,11 @@ def get(name: str) -> Measurement:
     Raises:
         NarrowsError: If no measurement or several match.
     """
+    found = _unique(name)
+    return Measurement.parse(found[1], f"{file()}: {found[0]}")
+
+
+def _unique(name: str) -> tuple[str, str]:
     found = _ask(
         "SELECT id, json FROM measurements WHERE starts_with(id, ?) ORDER BY id LIMIT 3", [name]
     )
@@ -111,7 +196,7 @@ def get(name: str) -> Measurement:
         many = "several measurements" if exact else "no measurement of the history"
         verb = "begin" if exact else "begins"
         raise NarrowsError(f"{many} {verb} with `{name}`\n    write: narrows history")
-    return Measurement.parse(exact[0][1], f"{file()}: {exact[0][0]}")
+    return exact[0][0], exact[0][1]
 
 
 def _ask(question: str, values: Sequence[object], *, write: bool = False) -> list[tuple[Any, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
@@ -491,6 +492,35 @@ def pictures(measured: Measurement) -> list[Picture]:
     for picture in every:
         picture.lines[:] = [line for line in picture.lines if any(y is not None for y in line.y)]
     return [picture for picture in every if picture.lines]
+
+
+def combined(measured: Sequence[Measurement], names: Sequence[str]) -> list[Picture]:
+    """Goodput, RTT of pings and latency distribution of several measurements in the same axes.
+
+    Each measurement has a colour. The goodput of a direction is that of all its flows.
+    """
+    every: dict[str, Picture] = {}
+    for place, (one, name) in enumerate(zip(measured, names, strict=True)):
+        single = {d for d in DIRECTIONS if len([f for f in one.flows if f.direction == d]) == 1}
+        alone = {flow.id for flow in one.flows if flow.direction in single}
+        for picture in pictures(one):
+            if picture.key not in _COMBINED:
+                continue
+            lines = [
+                replace(line, label=f"{name}: {line.label}", flow=place)
+                for line in picture.lines
+                if line.flow is None or (picture.key == "throughput" and line.label in alone)
+            ]
+            about = f"{_COMBINED[picture.key]} A colour for each measurement."
+            every.setdefault(picture.key, replace(picture, about=about, lines=[])).lines += lines
+    return list(every.values())
+
+
+_COMBINED = {
+    "throughput": "Goodput of all flows of a direction.",
+    "rtt": "RTT of each ping.",
+    "delay": "Share of the pings with at most this RTT, idle and under load.",
+}
 
 
 def _column(place: int, flow: Flow, name: str) -> Line:

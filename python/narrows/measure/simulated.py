@@ -151,10 +151,10 @@ def watch(
         progress=progress,
     )
     times = plan.times()
-    samples = done.samples
-    t_s, *values = (samples[name].to_pylist() for name in ("t_s", *_SAMPLED))
+    samples = done.columns("samples")
+    t_s, *values = (samples[name] for name in ("t_s", *_SAMPLED))
     rows: dict[str, list[int]] = {}
-    for at, name in enumerate(samples["flow"].cast("string").to_pylist()):
+    for at, name in enumerate(samples["flow"]):
         rows.setdefault(name, []).append(at)
     flows = []
     own = plan.flows()
@@ -178,15 +178,16 @@ def watch(
         flows.append(
             Flow_(own[told["id"]], direction, "tcp", told["cc"], begin, end, about, columns)
         )
-    sent, rtts = (done.pings[name].to_pylist() for name in ("t_s", "rtt_ms"))
+    pings = done.columns("pings")
+    sent, rtts = pings["t_s"], pings["rtt_ms"]
     answered = sum(rtt is not None for rtt in rtts)
-    pings = Pings(
+    train = Pings(
         "ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts}
     )
     phases = [Phase("idle", 0.0, plan.idle_s)]
     for begin, end in dict.fromkeys(times.values()):
         phases += [Phase("loaded", begin, end, plan.cc), Phase("recovery", end, end + plan.pause_s)]
-    return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [pings])
+    return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [train])
 
 
 def _tree(seen: Measurement, plan: Plan) -> Json:

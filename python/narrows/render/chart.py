@@ -18,11 +18,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import csv
-
+from narrows import extras
 from narrows.errors import NarrowsError, reason
 from narrows.inference import Interval, of_mean
 from narrows.render import tables
@@ -43,6 +39,7 @@ from narrows.storage.text import name_of
 from narrows.sweeps.rows import limits
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.axes import Axes
 
     from narrows.render.figure import Figure
@@ -124,6 +121,10 @@ def read(file: str | PathLike[str]) -> pa.Table:
     Raises:
         NarrowsError: If it cannot be read, or is too large.
     """
+    extras.require_pyarrow()
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
     name = name_of(file)
     if not name.endswith((".parquet", ".csv")):
         raise NarrowsError(f"{name}: no table; write a file that ends in .parquet or .csv")
@@ -139,6 +140,10 @@ def read(file: str | PathLike[str]) -> pa.Table:
 
 def _parquet(source: pa.BufferReader, name: str) -> pa.Table:
     """A Parquet file in batches, so that it is not unpacked beyond the limits."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     large = NarrowsError(
         f"{name}: larger than {MOST_TABLE_BYTES >> 20} MiB or {MOST_VALUES // 10**6} million "
         "values when unpacked, the most that is read"

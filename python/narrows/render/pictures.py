@@ -6,12 +6,9 @@ probe; the label of every axis contains the unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from narrows.errors import NarrowsError
 from narrows.render.picture import MOST_FLOWS, STATE, TIME, Line, Picture, Style
@@ -27,7 +24,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     Raises:
         NarrowsError: If the run took no samples.
     """
-    if run.queue_samples.num_rows == 0:
+    if not run.columns("queue_samples")["t_s"]:
         raise NarrowsError(
             'there are no samples to draw: run with another sample_interval than "off"'
         )
@@ -57,8 +54,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     queue = Picture(
         "queue", "Queue", TIME, "backlog (kB)", "Bytes in the queue of the bottleneck.",
         [
-            Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows,
-            "backlog_bytes")])
+            Line(name, None, "line", rows["t_s"], [b / 1000 for b in rows["backlog_bytes"]])
             for name, rows in queues
         ],
     )  # fmt: skip
@@ -67,9 +63,9 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         "Packets dropped and marked by the queue, and packets retransmitted by each sender, "
         f"since the start.{drawn}",
         [
-            *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q,
+            *(Line(f"{q}: dropped", None, "line", rows["t_s"], rows["drops"]) for q,
             rows in queues),
-            *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q,
+            *(Line(f"{q}: marked", None, "dotted", rows["t_s"], rows["marks"]) for q,
             rows in queues),
             *_column(flows, "retransmits", " retransmitted", "dashed"),
         ],
@@ -112,7 +108,7 @@ def _states(run: Run) -> Iterator[Picture]:
     modes: dict[str, int] = {}
     flows = {flow["id"]: place for place, flow in enumerate(run.flows)}
     places: dict[str, int] = {}
-    for row in run.states.to_pylist():
+    for row in _rows(run.columns("states")):
         word = row["word"]
         value = row["value"] if word is None else float(modes.setdefault(word, len(modes)))
         connection = row["connection"]
@@ -137,9 +133,28 @@ def _states(run: Run) -> Iterator[Picture]:
         )
 
 
-def _list(rows: pa.Table, column: str) -> list[Any]:
-    values: list[Any] = rows[column].to_pylist()
-    return values
+Columns = Mapping[str, list[Any]]
+
+
+def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
+    for values in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _by(columns: Columns, name: str) -> dict[Any, Columns]:
+    """The rows of each value of a column, in the order of their first rows."""
+    found: dict[Any, list[int]] = {}
+    for at, value in enumerate(columns[name]):
+        found.setdefault(value, []).append(at)
+    return {
+        value: {of: [values[at] for at in here] for of, values in columns.items()}
+        for value, here in found.items()
+    }
+
+
+def _of(columns: Columns, name: str, value: object) -> Columns:
+    """The rows with this value in the column `name`."""
+    return _by(columns, name).get(value) or {of: [] for of in columns}
 
 
 def _drawn(run: Run) -> str:
@@ -147,17 +162,18 @@ def _drawn(run: Run) -> str:
     return "" if flows <= MOST_FLOWS else f" The first {MOST_FLOWS} of {flows} flows are drawn."
 
 
-def _flows(run: Run) -> Iterator[tuple[int, str, pa.Table]]:
-    flow = run.samples["flow"].cast("string")
+def _flows(run: Run) -> Iterator[tuple[int, str, Columns]]:
+    samples = run.columns("samples")
+    by_flow, none = _by(samples, "flow"), {name: [] for name in samples}
     for place, figures in enumerate(run.flows[:MOST_FLOWS]):
-        yield place, figures["id"], run.samples.filter(pc.equal(flow, figures["id"]))
+        yield place, figures["id"], by_flow.get(figures["id"], none)
 
 
 def _column(
-    flows: list[tuple[int, str, pa.Table]], name: str, suffix: str = "", style: Style = "line"
+    flows: list[tuple[int, str, Columns]], name: str, suffix: str = "", style: Style = "line"
 ) -> Iterator[Line]:
     for place, id_, rows in flows:
-        yield Line(id_ + suffix, place, style, _list(rows, "t_s"), _list(rows, name))
+        yield Line(id_ + suffix, place, style, rows["t_s"], rows[name])
 
 
 def _measured(line: Line) -> Line:
@@ -165,18 +181,17 @@ def _measured(line: Line) -> Line:
     return replace(line, y=[y or None for y in line.y])
 
 
-def _queues(run: Run) -> list[tuple[str, pa.Table]]:
+def _queues(run: Run) -> list[tuple[str, Columns]]:
     """Every queue with its name; a single one has the name `queue`."""
-    rows = run.queue_samples
+    rows = run.columns("queue_samples")
     names = [queue["name"] for queue in run.json["queues"]]
     if len(names) == 1:
         return [("queue", rows)]
-    which = rows["queue"].cast("string")
-    return [(name, rows.filter(pc.equal(which, name))) for name in names]
+    return [(name, _of(rows, "queue", name)) for name in names]
 
 
 def _rate(run: Run) -> Iterator[Line]:
-    times = _list(run.queue_samples, "t_s")
+    times = run.columns("queue_samples")["t_s"]
     path = run.json["path"]
     rate = path["rate_mbit"]
     yield Line(
@@ -189,34 +204,32 @@ def _rate(run: Run) -> Iterator[Line]:
 
 
 def _pings(run: Run) -> Iterator[Line]:
+    pings = run.columns("pings")
     for number in range(len(run.json["probes"])):
-        rows = run.pings.filter(pc.equal(run.pings["probe"], number))
-        yield Line(f"ping{number}", None, "points", _list(rows, "t_s"), _list(rows, "rtt_ms"))
+        rows = _of(pings, "probe", number)
+        yield Line(f"ping{number}", None, "points", rows["t_s"], rows["rtt_ms"])
 
 
 def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
-    of = run.delays["of"].cast("string")
+    delays = run.columns("delays")
     kinds: tuple[tuple[str, Style], ...] = (("queue", "line"), ("probe", "dashed"))
     for kind, style in kinds:
-        here = run.delays.filter(pc.equal(of, kind))
-        for number in pc.unique(here["number"]).to_pylist():
-            rows = here.filter(pc.equal(here["number"], number))
+        for number, rows in _by(_of(delays, "of", kind), "number").items():
             if kind == "probe":
                 label = f"ping{number} RTT"
             else:
                 label = f"delay in {queues[number] if number < len(queues) else f'queue {number}'}"
-            yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))
+            yield Line(label, None, style, rows["delay_ms"], rows["share"])
 
 
 _WAITS_FOR = {"web": "pages", "rpc": "responses", "poisson": "transfers"}
 
 
 def _works(run: Run) -> Iterator[Line]:
-    here = run.delays.filter(pc.equal(run.delays["of"].cast("string"), "workload"))
-    for place in pc.unique(here["number"]).to_pylist():
-        rows = here.filter(pc.equal(here["number"], place))
+    works = _of(run.columns("delays"), "of", "workload")
+    for place, rows in _by(works, "number").items():
         flow = run.flows[place]
         label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
-        waits = _list(rows, "delay_ms")
+        waits = rows["delay_ms"]
         # The curve starts at the share 0, so that a single page is a line, too.
-        yield Line(label, place, "line", waits[:1] + waits, [0.0, *_list(rows, "share")])
+        yield Line(label, place, "line", waits[:1] + waits, [0.0, *rows["share"]])

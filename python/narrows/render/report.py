@@ -256,18 +256,18 @@ def _short(value: float) -> float:
 def _verdicts(run: Run) -> Json | None:
     if not run.verdicts_asked:
         return None
-    rows = run.verdicts.slice(0, MOST_VERDICTS)
-    left_out = run.verdicts_left_out + run.verdicts.num_rows - rows.num_rows
+    held = run.columns("verdicts")
+    rows = {name: values[:MOST_VERDICTS] for name, values in held.items()}
+    left_out = run.verdicts_left_out + len(held["t_s"]) - len(rows["t_s"])
     columns: Json = {"left_out": left_out}
     for column in ("flow", "verdict", "why"):
-        chunk = rows[column].combine_chunks()
-        # A chunked array of no chunks has no dictionary.
-        columns[column] = chunk.indices.to_pylist() if len(chunk) else []
-        columns[f"{column}_names"] = chunk.dictionary.to_pylist() if len(chunk) else []
-    columns["t_s"] = [round(t, 6) for t in rows["t_s"].to_pylist()]
-    columns["waited_ms"] = [
-        None if w is None else round(w, 3) for w in rows["waited_ms"].to_pylist()
-    ]
+        names = run.names("verdicts", column)
+        numbers = {name: at for at, name in enumerate(names)}
+        columns[column] = [numbers[name] for name in rows[column]]
+        # A table without rows has no names, so that all pages of such runs are equal.
+        columns[f"{column}_names"] = names if rows[column] else []
+    columns["t_s"] = [round(t, 6) for t in rows["t_s"]]
+    columns["waited_ms"] = [None if w is None else round(w, 3) for w in rows["waited_ms"]]
     return columns
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from statistics import fmean, median_low
@@ -21,7 +21,7 @@ from narrows.runs.run import Progress, run
 from narrows.runs.scenario import Flow, Host, Path, Scenario
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 DATA = "data/datta-fund-2023-{}-{}.csv"
 TITLE = (
@@ -416,10 +416,10 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
     return (before[1] + share * (after[1] - before[1])) * 8 / TEST_S / 1e6
 
 
-def sent_again(samples: pa.Table, rtt_ms: float) -> int:
+def sent_again(samples: Mapping[str, Sequence[Any]], rtt_ms: float) -> int:
     """Retransmissions until the end of the test, as reported by the sender of iperf3."""
     end_s = TEST_S + rtt_ms / 1000
-    told = zip(samples["t_s"].to_pylist(), samples["retransmits"].to_pylist(), strict=True)
+    told = zip(samples["t_s"], samples["retransmits"], strict=True)
     return int(max(n for t_s, n in told if t_s <= end_s))
 
 
@@ -443,7 +443,11 @@ def reproduce(
         run_ = run(cell.scenario(like=like), seed=own, sample_interval="1s", progress=keep_on)
         flow = run_.flows[0]
         goodput = received_mbit(flow["series"], cell.rtt_ms)
-        return goodput, sent_again(run_.samples, cell.rtt_ms), flow["sampled_rtt_ms"]["mean"]
+        return (
+            goodput,
+            sent_again(run_.columns("samples"), cell.rtt_ms),
+            flow["sampled_rtt_ms"]["mean"],
+        )
 
     everyone = [(cell, own) for cell in todo for own in range(seed, seed + trials)]
     found = everywhere(

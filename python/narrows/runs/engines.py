@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from narrows import operating_system
 from narrows.errors import EngineError
 from narrows.host.live import HOST
 from narrows.kernel import machine, store
@@ -55,7 +56,7 @@ class EngineChoice:
         """
         if self.name == "sim":
             return ""
-        of = self.kernel or f"{os.uname().release} {os.uname().version}"
+        of = self.kernel or " ".join(operating_system.machine()[1:3])
         return f"{self.name} {of} {_host_program()}"
 
     def json(self) -> dict[str, Any]:

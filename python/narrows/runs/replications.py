@@ -18,9 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from narrows import _core
+from narrows import _core, extras
 from narrows.errors import NarrowsError
 from narrows.inference import LEVEL, Interval, of_mean
 from narrows.render.bands import bands
@@ -36,6 +34,8 @@ from narrows.runs.scenario import Scenario, load
 from narrows.sweeps.rows import MOST, Row
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from narrows.render.figure import Figure
     from narrows.render.style import Look, Style
     from narrows.render.tables import Table
@@ -100,6 +100,9 @@ class Replications:
 
     def table(self) -> pa.Table:
         """`rows` as a table."""
+        extras.require_pyarrow()
+        import pyarrow as pa  # noqa: PLC0415
+
         return pa.Table.from_pylist(self.rows())
 
     def whole(self) -> dict[str, Interval]:
@@ -124,6 +127,9 @@ class Replications:
         """A row per metric: `flow` (null for the whole run), `metric`, `mean`, `low`, `high`,
         `sd`, `runs`.
         """
+        extras.require_pyarrow()
+        import pyarrow as pa  # noqa: PLC0415
+
         ids = [None, *(flow["id"] for flow in self.runs[0].flows)]
         found = [
             {"flow": id_, "metric": name} | asdict(one)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from narrows import _core
+from narrows import _core, extras
 from narrows.errors import EngineError, OutputError, RecordError, reason
 from narrows.models import loaded
 from narrows.runs.source import read
@@ -70,7 +71,7 @@ class Run:
         *,
         figures: dict[str, Any],
         toml: str,
-        tables: _core.Run | dict[str, pa.Table],
+        tables: _core.Run | dict[str, pa.Table | dict[str, list[Any]]],
         verdicts: tuple[int, int] = (0, 0),
         files: Mapping[str, str] | None = None,
     ) -> None:
@@ -114,6 +115,7 @@ class Run:
 
     def summary(self) -> pa.Table:
         """A row per flow; `to_pandas()` and `polars.from_arrow` convert it to a data frame."""
+        extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415 - `narrows run` answers before this would be loaded
 
         rows = []
@@ -175,6 +177,7 @@ class Run:
         >>> one.state("bbr0").column_names[:4]
         ['t_s', 'mode', 'bw_packets_per_s', 'min_rtt_ms']
         """
+        extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
         found: dict[tuple[float, int | None], dict[str, Any]] = {}
@@ -202,8 +205,9 @@ class Run:
         """The metrics as rows of a sweep, one per flow."""
         from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
 
-        done = self.transfers.to_pylist() if has_transfers(self._figures) else []
-        return rows("", self._figures, completed(done))
+        some = has_transfers(self._figures)
+        done = completed(self.columns("transfers")) if some else {}
+        return rows("", self._figures, done)
 
     @property
     def delays(self) -> pa.Table:
@@ -278,14 +282,50 @@ class Run:
         compare_report([self], file, also=also)
 
     def _table(self, name: str) -> pa.Table:
+        extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
         if name not in self._tables:
             source = self._source
-            self._tables[name] = (
-                source[name] if isinstance(source, dict) else pa.table(source.table(name))
+            # A run that was pickled without pyarrow has columns in the place of tables.
+            self._tables[name] = pa.table(
+                source[name] if isinstance(source, dict) else source.table(name)
             )
         return self._tables[name]
+
+    def columns(self, table: str) -> dict[str, list[Any]]:
+        """The columns of a table, such as `"samples"`, as lists. This needs no pyarrow.
+
+        >>> from narrows import Flow, Path, Scenario, run
+        >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+        >>> one = run(Scenario(path, flows=[Flow("cubic")], duration="2s"))
+        >>> list(one.columns("pings"))
+        ['t_s', 'probe', 'rtt_ms']
+
+        Args:
+            table: Name of the attribute of the table.
+        """
+        if not isinstance(self._source, dict):
+            return self._source.table(table).columns()
+        held: Any = self._source[table]
+        return cast("dict[str, list[Any]]", held if isinstance(held, dict) else held.to_pydict())
+
+    def names(self, table: str, column: str) -> list[str]:
+        """All names that a column of text may contain, in the order of their numbers.
+
+        >>> from narrows import Flow, Path, Scenario, run
+        >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+        >>> one = run(Scenario(path, flows=[Flow("cubic"), Flow("bbr")], duration="2s"))
+        >>> one.names("samples", "flow")
+        ['cubic0', 'bbr0']
+        """
+        if not isinstance(self._source, dict):
+            return self._source.table(table).names(column)
+        held: Any = self._source[table]
+        if isinstance(held, dict):
+            return list(dict.fromkeys(name for name in held[column] if name is not None))
+        chunks = held[column].combine_chunks()
+        return cast("list[str]", chunks.dictionary.to_pylist() if len(chunks) else [])
 
     def save(self, directory: str | PathLike[str]) -> None:
         """Writes `run.json`, `scenario.toml` and a Parquet file per table; all of them or none.
@@ -301,7 +341,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """The state with the tables by value, because the engine's memory stays in its process."""
-        tables = {name: self._table(name) for name in _ALL}
+        of = self._table if find_spec("pyarrow") else self.columns
+        tables = {name: of(name) for name in _ALL}
         return {
             "figures": self._figures,
             "toml": self._toml,

@@ -7,8 +7,7 @@ from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
+from narrows import extras
 from narrows.errors import OutputError, reason
 from narrows.runs.run import TABLES
 from narrows.storage.durable import replacing_all
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 def save(run: Run, directory: str | PathLike[str]) -> None:
     """See `Run.save`."""
+    extras.require_pyarrow()
     try:
         with replacing_all(FilePath(directory)) as part:
             (part / "run.json").write_text(json.dumps(run.json, indent=1) + "\n", encoding="utf-8")
@@ -43,6 +43,8 @@ def save(run: Run, directory: str | PathLike[str]) -> None:
 
 
 def _write(table: pa.Table, part: FilePath, name: str) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     # A file and not its name: Arrow takes no name that is not UTF-8.
     with (part / f"{name}.parquet").open("wb") as sink:
         pq.write_table(table, sink, write_page_checksum=True)
@@ -59,6 +61,7 @@ def _copy_of(name: str, taken: set[str]) -> str:
 
 def save_replications(found: Replications, directory: str | PathLike[str]) -> None:
     """See `Replications.save`."""
+    extras.require_pyarrow()
     target = FilePath(directory)
     for seed, run in zip(found.seeds, found.runs, strict=True):
         save(run, target / f"seed-{seed}")

@@ -17,7 +17,6 @@ a privileged program, whose own counterpart is `host/src/tune/safe_file.rs`.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from narrows import operating_system
 from narrows.errors import NarrowsError
 
 Json = dict[str, Any]
@@ -170,7 +170,7 @@ class Chain:
         """
         try:
             with self.file.open("rb") as opened:
-                fcntl.flock(opened, fcntl.LOCK_SH)
+                operating_system.lock(opened, operating_system.SHARED)
                 return self._read(opened.read())[0]
         except FileNotFoundError:
             return []
@@ -219,7 +219,7 @@ class Chain:
         made = not self.file.exists()
         with self.file.open("a+b") as opened:
             # Two writers at once would both name the same line as the one before.
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            operating_system.lock(opened, operating_system.EXCLUSIVE)
             opened.seek(0)
             content = opened.read()
             lines, whole = self._read(content)

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from narrows import _core
+from narrows import _core, operating_system
 
 EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
 """Stored reference cases; written by the validation, absent if it has not been run."""
@@ -150,11 +150,11 @@ def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[
 def of_host(watch: Watch) -> dict[str, Any]:
     """The provenance of a result that is no run: version, host and times."""
     wall, cpu = watch.read()
-    machine = os.uname()
+    system, release, _, machine = operating_system.machine()
     return {
         "version": _core.__version__,
         "host": {
-            "platform": f"{machine.sysname} {machine.release} {machine.machine}",
+            "platform": f"{system} {release} {machine}",
             "python": ".".join(map(str, sys.version_info[:3])),
             "cpus": os.cpu_count(),
         },

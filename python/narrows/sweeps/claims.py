@@ -11,7 +11,6 @@ another one's last rows landed therefore still finds these keys claimed, and loo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from narrows import operating_system
 from narrows.errors import OutputError, reason
 
 
@@ -60,7 +60,7 @@ class Claims:
                 self._sweep_out()
                 # Unbuffered: what is claimed is in the file when the lock is given back.
                 self._file = self._own.open("xb", buffering=0)
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                operating_system.lock(self._file, operating_system.EXCLUSIVE)
         except BaseException:
             self._close()
             raise
@@ -143,11 +143,11 @@ class Claims:
     def _alone(self) -> Iterator[None]:
         assert self._lock is not None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            operating_system.lock(self._lock, operating_system.EXCLUSIVE)
             try:
                 yield
             finally:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
+                operating_system.lock(self._lock, operating_system.NONE)
         except OSError as error:
             raise OutputError(f"{self._folder}: {reason(error)}") from error
 
@@ -160,7 +160,7 @@ def _at_work(file: Path) -> bool:
         return False
     with held:
         try:
-            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            operating_system.lock(held, operating_system.SHARED | operating_system.AT_ONCE)
         except BlockingIOError:
             return True
     return False

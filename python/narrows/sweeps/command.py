@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
@@ -174,6 +172,9 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 
 def _write(rows: pa.Table, file: str) -> None:
     def put(into: Any) -> None:  # noqa: ANN401 - a name or an open file
+        import pyarrow.csv as pc  # noqa: PLC0415 - the help needs no Arrow
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
         (pq.write_table if file.endswith(".parquet") else pc.write_csv)(rows, into)
 
     target = Path(file).resolve()

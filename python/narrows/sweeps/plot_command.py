@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -30,17 +31,23 @@ def _format(file: str) -> None:
     "narrows plot rows.parquet --x path.buffer --y goodput_mbit --by flow.cc --out figure.pdf",
     "narrows plot rows.csv --x path.rtt --y jain --log x --size 84x60mm --font serif --out a.svg",
     "narrows plot result/transfers.parquet --y slowdown --kind cdf --log x --out slowdown.pdf",
-    "narrows plot rows.parquet --x path.buffer --y goodput_mbit --by flow.cc --out table.tex",
+    "narrows plot monday.json tuesday.json --out days.pdf",
 )
-@argument("file", metavar="TABLE", type=click.Path(dir_okay=False), help="Table (Parquet or CSV)")
+@argument(
+    "names",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="A table (Parquet or CSV), or measurements to draw in the same axes",
+)
 @option(
     "--y",
     "ys",
     group="Data",
     metavar="COLUMN",
     multiple=True,
-    required=True,
-    help="Column to draw; may be repeated, for several panels",
+    help="Column of a table to draw; may be repeated, for several panels",
 )
 @option("--x", group="Data", metavar="COLUMN", help="Column of the x axis of a line")
 @option("--by", group="Data", metavar="COLUMN", help="Draw a line for each value of COLUMN")
@@ -79,7 +86,7 @@ def _format(file: str) -> None:
     help="Write a figure (.png, .svg, .pdf) or a LaTeX table (.tex)",
 )
 def plot(  # noqa: PLR0917 - Click calls it by keyword
-    file: str,
+    names: tuple[str, ...],
     ys: tuple[str, ...],
     x: str | None,
     by: str | None,
@@ -90,11 +97,24 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     out: str,
     style: Style | None,
 ) -> None:
-    """Plot a table of results, such as the rows of a sweep.
+    """Plot a table of results, or several measurements.
 
-    A line has the mean over the seeds for each value of the x axis, with its 95 % confidence
-    interval. Rows of one seed, such as the flows of a run, are averaged first.
+    A line of a table, such as the rows of a sweep, has the mean over the seeds for each value of
+    the x axis, with its 95 % confidence interval. Rows of one seed, such as the flows of a run, are
+    averaged first. Measurements share their axes, with a colour for each.
     """
+    if not names[0].endswith((".parquet", ".csv")):
+        if ys or x or by or where:
+            raise click.UsageError("--y, --x, --by and --where: only for a table")
+        _measurements(names, out, style or Style())
+        return
+    if len(names) > 1:
+        raise click.UsageError(f"{names[1]}: write one table, or measurements only")
+    if not ys:
+        raise click.UsageError("--y: missing; write --y COLUMN")
+    (file,) = names
+    from narrows.render import chart  # noqa: PLC0415 - it needs Arrow
+
     rows = chart.read(file)
     only = dict(_pair(one) for one in where)
     charts = [
@@ -108,6 +128,21 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
         return
     spread = cast("chart.Spread", interval)
     chart.draw(charts, out, style=style or Style(), spread=spread, title=title, kernels=kernels)
+
+
+def _measurements(names: Sequence[str], out: str, style: Style) -> None:
+    from narrows import files  # noqa: PLC0415 - only for measurements
+    from narrows.measure import render  # noqa: PLC0415
+    from narrows.render.plot import draw_columns  # noqa: PLC0415
+    from narrows.render.report import unique  # noqa: PLC0415
+
+    if out.endswith(".tex"):
+        raise click.BadParameter(
+            "measurements are drawn, not written as a table", param_hint="--out"
+        )
+    measured = [files.read(name) for name in names]
+    shown = render.combined(measured, unique([Path(name).name for name in names]))
+    draw_columns([("", shown)], out, style=style)
 
 
 def _pair(text: str) -> tuple[str, str]:

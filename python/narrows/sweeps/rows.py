@@ -5,7 +5,7 @@ whole run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Row = dict[str, Any]
@@ -182,16 +182,17 @@ def has_transfers(figures: Mapping[str, Any]) -> bool:
     )
 
 
-def completed(rows: Iterable[Mapping[str, Any]]) -> Transfers:
-    """The completed transfers, from the rows of the table of transfers.
+def completed(columns: Mapping[str, Sequence[Any]]) -> Transfers:
+    """The completed transfers, from the columns of the table of transfers.
 
-    >>> completed([{"flow": "a", "fct_s": 2.0, "slowdown": 4.0}, {"flow": "a", "fct_s": None}])
+    >>> completed({"flow": ["a", "a"], "fct_s": [2.0, None], "slowdown": [4.0, None]})
     {'a': [(2.0, 4.0)]}
     """
     found: dict[str, list[tuple[float, float | None]]] = {}
-    for row in rows:
-        if row["fct_s"] is not None:
-            found.setdefault(row["flow"], []).append((row["fct_s"], row["slowdown"]))
+    names = ("flow", "fct_s", "slowdown")
+    for flow, fct_s, slowdown in zip(*(columns[name] for name in names), strict=True):
+        if fct_s is not None:
+            found.setdefault(flow, []).append((fct_s, slowdown))
     return found
 
 

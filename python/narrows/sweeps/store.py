@@ -20,7 +20,6 @@ Therefore its columns and the number of its rows are compared with those of the 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -30,10 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
+from narrows import extras, operating_system
 from narrows.errors import OutputError, reason
 from narrows.storage.durable import replacing
 from narrows.sweeps.claims import Claims
@@ -47,6 +43,11 @@ from narrows.sweeps.rows import (
     WAITS,
     Row,
 )
+
+extras.require_pyarrow()
+import pyarrow as pa  # noqa: E402 - behind the error that names the extra
+import pyarrow.compute as pc  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
 
 SCHEMA = pa.schema(
     [
@@ -305,7 +306,7 @@ class Store:
         """Locks the removal of parts; yields False if another sweep holds the lock."""
         with _told(self.directory), (self.directory / ".lock").open("w") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                operating_system.lock(lock, operating_system.EXCLUSIVE | operating_system.AT_ONCE)
             except BlockingIOError:
                 yield False
             else:

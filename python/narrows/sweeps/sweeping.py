@@ -15,10 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from narrows import _core
+from narrows import _core, extras
 from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
 from narrows.models import loaded
 from narrows.render.html import fragment
@@ -34,6 +31,10 @@ from narrows.sweeps.executors import crew as crew_of
 from narrows.sweeps.store import Medians, Store
 from narrows.sweeps.summary import SHOWN, summary
 from narrows.sweeps.worker import Case
+
+extras.require_pyarrow()
+import pyarrow as pa  # noqa: E402 - behind the error that names the extra
+import pyarrow.compute as pc  # noqa: E402
 
 Progress = Callable[[int, int, int], object]
 """Called repeatedly with the numbers of finished and failed cases, and the total number."""

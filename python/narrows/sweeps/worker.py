@@ -7,7 +7,6 @@ caller, because the caller may be a notebook. It ends at the end of its input.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -16,9 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from narrows import _core
+from narrows import _core, operating_system
 from narrows.models.plugins import Cargo
 from narrows.runs.metric import Metric, numbers
 from narrows.runs.scenario import from_tree
@@ -81,13 +78,12 @@ def _one(
 
 def transfers(raw: _core.Run) -> Transfers:
     """The completed transfers of a run."""
-    table = pa.table(raw.table("transfers")).select(["flow", "fct_s", "slowdown"])
-    return completed(table.to_pylist())
+    return completed(raw.table("transfers").columns())
 
 
 def main(loaded: list[dict[str, Any]]) -> None:
     """Processes each line of the input, after it has loaded the plugins of the parent."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in operating_system.SIGNALS:
         # Signals are for the caller, but may be sent to the whole group.
         signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
@@ -104,5 +100,7 @@ def main(loaded: list[dict[str, Any]]) -> None:
 
 
 def _die_with_parent() -> None:
-    if sys.platform == "linux":
+    if operating_system.LINUX:
+        import ctypes  # noqa: PLC0415
+
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

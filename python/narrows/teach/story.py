@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
-from narrows import files, forecasts, path_model
+from narrows import files, forecasts, operating_system, path_model
 from narrows.advise.render import headline
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
@@ -196,8 +196,7 @@ def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
     """Measures over an emulated path; fails if the self-check of the emulator does."""
-    if not sys.platform.startswith("linux"):
-        raise EngineError("namespaces require Linux")
+    operating_system.require_linux("narrows demo --story")
     with scratch.folder("demo") as there:
         scenario, seen, made = (there / name for name in ("path.toml", "seen.json", "m.json"))
         scenario.write_text(

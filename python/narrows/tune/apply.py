@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from narrows import operating_system
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST, STOPPED
@@ -65,14 +66,15 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
             reverted. A later signal is deferred, so a caller that reports inside `deferred` prints
             the result first.
     """
-    if not sys.platform.startswith("linux"):
-        raise EngineError("changing a host requires Linux")
+    operating_system.require_linux("narrows tune")
     command = [str(HOST), "tune", *words, *place.words()]
     pipe = subprocess.PIPE
     try:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+        raise EngineError(
+            f"{HOST}: {reason(error)}; reinstall narrows, or run make setup in a checkout"
+        ) from error
     given = "" if plan is None else json.dumps(plan)
     # On SIGTERM the program reverts everything before it ends, unless it has finished.
     with child, deferred(child.terminate):

@@ -7,11 +7,11 @@ terminal; `narrows-host` passes it the signals and ends with its exit code.
 from __future__ import annotations
 
 import re
-import sys
 
+from narrows import operating_system
 from narrows._behind import Behind, program
 from narrows.cli.command import command, option
-from narrows.errors import EngineError, NarrowsError
+from narrows.errors import NarrowsError
 from narrows.host.live import become
 
 
@@ -44,6 +44,5 @@ def with_(cc: str) -> None:
         raise NarrowsError(
             f"--cc {cc}: must consist of lower-case letters, digits and _; write --cc bbr"
         )
-    if not sys.platform.startswith("linux"):
-        raise EngineError("choosing a congestion control for a program needs Linux")
+    operating_system.require_linux("narrows with")
     become("with", "--cc", cc, "--", *words)

@@ -52,7 +52,7 @@ const ALPHA: f64 = 1.0 / 8.0;
 const SLOW_ALPHA: f64 = 1.0 / 256.0;
 
 /// The trees that are part of narrows.
-static TREES: TextKind = TextKind {
+pub static TREES: TextKind = TextKind {
     shipped: &[("small", include_str!("small.remy"))],
     check: |text| Tree::read(text).map(|_| ()),
 };

@@ -1,0 +1,186 @@
+"""Captures (pcapng) with pseudonyms in the place of addresses.
+
+Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off, and
+MAC addresses become zero. Packets of other protocols, names, comments, secrets and descriptions of
+the machine are left out. The checksums of the headers fit the pseudonyms.
+
+Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a checksum), RFC 8200,
+4.1 (extension headers).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from narrows.errors import NarrowsError
+from narrows.storage.anonymous import Anonymizer
+
+MAGIC = b"\x0a\x0d\x0d\x0a"
+_INTERFACE, _SIMPLE, _PACKET = 1, 3, 6
+_ETHERNET, _RAW = 1, 101
+_ETHER = 14
+_IPV4, _IPV6 = 20, 40
+_TCP, _UDP, _ICMP, _ICMP6 = 6, 17, 1, 58
+_EXTENSIONS = frozenset({0, 43, 60})
+_SECTION = struct.pack("=IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+_TSRESOL, _FLAGS = 9, 2
+_MOST_INTERFACES = 1 << 16
+_LEAST_BLOCK = 12
+_SECTION_KIND = 0x0A0D0D0A
+_V4, _V6 = 4, 6
+
+
+def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
+    """The capture with pseudonyms.
+
+    Raises:
+        NarrowsError: If it is not a capture in the format pcapng, or is damaged.
+    """
+    out, links = [_SECTION], []
+    try:
+        for order, kind, body in _blocks(capture):
+            if kind == _INTERFACE:
+                link, _, snap = struct.unpack_from(f"{order}HHI", body)
+                links.append((link, len(links)))
+                if len(links) > _MOST_INTERFACES:
+                    raise ValueError("too many interfaces")
+                kept = _options(order, body[8:], {_TSRESOL})
+                out.append(_block(_INTERFACE, struct.pack("=HHI", link, 0, snap) + kept))
+            elif kind == _PACKET:
+                at, high, low, kept_len, length = struct.unpack_from(f"{order}IIIII", body)
+                data = _packet(body[20 : 20 + kept_len], links[at][0], by)
+                if data is None:
+                    continue
+                head = struct.pack("=IIIII", at, high, low, len(data), length)
+                options = _options(order, body[20 + (kept_len + 3) // 4 * 4 :], {_FLAGS})
+                out.append(_block(_PACKET, head + _padded(data) + options))
+            elif kind == _SIMPLE:
+                (length,) = struct.unpack_from(f"{order}I", body)
+                data = _packet(body[4 : 4 + length], links[0][0], by)
+                if data is not None:
+                    head = struct.pack("=IIIII", 0, 0, 0, len(data), length)
+                    out.append(_block(_PACKET, head + _padded(data)))
+    except (struct.error, IndexError, ValueError) as error:
+        raise NarrowsError(f"{name}: no capture in the format pcapng, or damaged") from error
+    return b"".join(out)
+
+
+def _blocks(capture: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Byte order, kind and body of each block."""
+    at, order = 0, "<"
+    while at < len(capture):
+        if capture[at : at + 4] == MAGIC:
+            order = "<" if capture[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
+            if at:
+                raise ValueError("several sections")
+        kind, size = struct.unpack_from(f"{order}II", capture, at)
+        whole = size >= _LEAST_BLOCK and size % 4 == 0 and at + size <= len(capture)
+        if not whole or (at == 0 and kind != _SECTION_KIND):
+            raise ValueError("size of a block")
+        yield order, kind, capture[at + 8 : at + size - 4]
+        at += size
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    size = 12 + len(body)
+    return struct.pack("=II", kind, size) + body + struct.pack("=I", size)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _options(order: str, body: bytes, kept: set[int]) -> bytes:
+    """The options whose codes are in `kept`, in the byte order of this machine."""
+    out, at = b"", 0
+    while at + 4 <= len(body):
+        code, size = struct.unpack_from(f"{order}HH", body, at)
+        if code == 0:
+            break
+        value = body[at + 4 : at + 4 + size]
+        if code in kept:
+            if code == _FLAGS:
+                value = struct.pack("=I", *struct.unpack(f"{order}I", value))
+            out += struct.pack("=HH", code, len(value)) + _padded(value)
+        at += 4 + (size + 3) // 4 * 4
+    return out + bytes(4) if out else b""
+
+
+def _packet(data: bytes, link: int, by: Anonymizer) -> bytes | None:
+    """The headers of a packet with pseudonyms; None if it has no header of IP."""
+    ether = b""
+    if link == _ETHERNET:
+        ether, data = bytes(12) + data[12:_ETHER], data[_ETHER:]
+        if ether[12:] not in {b"\x08\x00", b"\x86\xdd"}:
+            return None
+    elif link != _RAW:
+        raise ValueError("unknown type of link")
+    if not data:
+        return None
+    version = data[0] >> 4
+    if version == _V4 and len(data) >= _IPV4:
+        return ether + _ipv4(bytearray(data), by)
+    if version == _V6 and len(data) >= _IPV6:
+        return ether + _ipv6(bytearray(data), by)
+    return None
+
+
+def _ipv4(data: bytearray, by: Anonymizer) -> bytes:
+    head = (data[0] & 15) * 4
+    first = int.from_bytes(data[6:8], "big") & 0x1FFF == 0
+    before = bytes(data[12:20])
+    for at in (12, 16):
+        data[at : at + 4] = by.address(_address(data[at : at + 4])).packed
+    change = _difference(before, bytes(data[12:20]))
+    _add(data, 10, change)
+    return _transport(data, head, data[9] if first else None, change)
+
+
+def _ipv6(data: bytearray, by: Anonymizer) -> bytes:
+    before = bytes(data[8:40])
+    for at in (8, 24):
+        data[at : at + 16] = by.address(_address(data[at : at + 16])).packed
+    head, protocol = _IPV6, data[6]
+    while protocol in _EXTENSIONS and head + 8 <= len(data):
+        protocol, head = data[head], head + (data[head + 1] + 1) * 8
+    return _transport(data, head, protocol, _difference(before, bytes(data[8:40])))
+
+
+def _address(packed: bytearray) -> str:
+    import ipaddress  # noqa: PLC0415
+
+    return str(ipaddress.ip_address(bytes(packed)))
+
+
+def _transport(data: bytearray, head: int, protocol: int | None, change: int) -> bytes:
+    """The packet without payload; the checksum of its transport follows the addresses."""
+    kept = head
+    if protocol == _TCP and len(data) >= head + 20:
+        _add(data, head + 16, change)
+        kept = head + (data[head + 12] >> 4) * 4
+    elif protocol == _UDP and len(data) >= head + 8:
+        if data[head + 6] or data[head + 7]:
+            _add(data, head + 6, change)
+        kept = head + 8
+    elif protocol in {_ICMP, _ICMP6} and len(data) >= head + 8:
+        if protocol == _ICMP6:
+            _add(data, head + 2, change)
+        # Messages about neighbours contain addresses behind these eight bytes.
+        kept = head + 8
+    return bytes(data[:kept])
+
+
+def _sum(data: bytes) -> int:
+    return sum(struct.unpack(f">{len(data) // 2}H", data))
+
+
+def _difference(before: bytes, after: bytes) -> int:
+    return _sum(after) - _sum(before)
+
+
+def _add(data: bytearray, at: int, change: int) -> None:
+    """Changes a checksum as the words that it covers (RFC 1624, equation 3)."""
+    found = (~int.from_bytes(data[at : at + 2], "big") & 0xFFFF) + change
+    found %= 0xFFFF
+    data[at : at + 2] = (~found & 0xFFFF).to_bytes(2, "big")

@@ -1,0 +1,73 @@
+"""Differences between operating systems: what narrows needs from Linux or from POSIX.
+
+The simulator runs on Linux, macOS and Windows. Everything that accesses a network or changes a host
+needs Linux and calls `require_linux`. Locks of files need POSIX; Windows has none, so only one
+program at a time may write a sweep, a history or sealed forecasts there.
+"""
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LINUX = sys.platform.startswith("linux")
+
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""The signals that end a command, as far as the system has them."""
+
+_UNLOCKED = 0
+SHARED = _UNLOCKED if fcntl is None else fcntl.LOCK_SH
+EXCLUSIVE = _UNLOCKED if fcntl is None else fcntl.LOCK_EX
+AT_ONCE = _UNLOCKED if fcntl is None else fcntl.LOCK_NB
+NONE = _UNLOCKED if fcntl is None else fcntl.LOCK_UN
+"""Kinds of locks, as of flock(2). `AT_ONCE` fails instead of waiting."""
+
+
+def lock(file: int | object, kind: int) -> None:
+    """Locks a whole open file; does nothing where the system has no such locks.
+
+    Raises:
+        BlockingIOError: With `AT_ONCE`, if another process holds the lock.
+        OSError: If the file cannot be locked.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, kind)  # type: ignore[arg-type]
+
+
+def require_linux(what: str) -> None:
+    """Checks that this is Linux.
+
+    Args:
+        what: The command or option, as the beginning of the sentence.
+
+    Raises:
+        EngineError: If it is not.
+    """
+    if not LINUX:
+        _refuse(what)
+
+
+def _refuse(what: str) -> NoReturn:
+    from narrows.errors import EngineError  # noqa: PLC0415 - rarely needed
+
+    raise EngineError(
+        f"{what} needs Linux, and this is {machine()[0]}\n"
+        "    here, narrows simulates: write narrows run, race, advise or measure FILE.toml"
+    )
+
+
+def machine() -> tuple[str, str, str, str]:
+    """Name, release and version of the operating system, and the architecture of the machine."""
+    if hasattr(os, "uname"):
+        about = os.uname()
+        return about.sysname, about.release, about.version, about.machine
+    import platform  # noqa: PLC0415 - Windows only
+
+    return platform.system(), platform.release(), platform.version(), platform.machine()

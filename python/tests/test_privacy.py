@@ -1,0 +1,187 @@
+"""Pseudonyms, and measurements that are forgotten."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+from hypothesis import given
+from hypothesis import strategies as st
+from test_record import packets
+
+import narrows as nw
+from narrows.errors import NarrowsError
+from narrows.files import capture
+from narrows.measure import history
+from narrows.measure.result import Measurement
+from narrows.storage.anonymous import Anonymizer, key, key_file
+
+ONE = Anonymizer(bytes(range(32)))
+
+
+def shared(first: object, second: object, bits: int) -> int:
+    """Number of equal leading bits."""
+    return bits - (int(first) ^ int(second)).bit_length()  # type: ignore[call-overload]
+
+
+@given(st.ip_addresses(v=4), st.ip_addresses(v=4))
+def test_pseudonyms_of_ipv4_preserve_prefixes(
+    first: ipaddress.IPv4Address, second: ipaddress.IPv4Address
+) -> None:
+    for one in (first, second):
+        if one.is_loopback or one.is_unspecified or one.is_multicast:
+            assert ONE.address(one) == one
+            return
+    assert shared(ONE.address(first), ONE.address(second), 32) == shared(first, second, 32)
+
+
+def test_pseudonyms_of_ipv6_preserve_prefixes_and_depend_on_the_key() -> None:
+    first, second = ONE.address("2001:db8:1::1"), ONE.address("2001:db8:1:8000::1")
+    assert shared(first, second, 128) == 48
+    assert first != Anonymizer(bytes(32)).address("2001:db8:1::1")
+    assert str(ONE.address("::1")) == "::1"
+
+
+def test_texts_and_trees_have_no_address_left() -> None:
+    tree = {
+        "host": "server.example",
+        "peer": {"address": "192.0.2.1", "port": 5201},
+        "notes": ["192.0.2.1:5201 and [2001:db8::5]:80 via fe80::1%eth0; 12:30:11, version 1.2.3"],
+        "192.0.2.1": 1,
+        "rates": [1.5, None, True],
+    }
+    found = ONE.tree(tree)
+    text = json.dumps(found)
+    for secret in ("server.example", "192.0.2.1", "2001:db8::5", "fe80::1"):
+        assert secret not in text
+    assert "12:30:11, version 1.2.3" in text
+    assert found["rates"] == tree["rates"]
+    assert found["peer"]["address"] in found["notes"][0]
+    assert tree["host"] == "server.example"
+
+
+def test_the_key_is_made_once_and_is_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert key() == key()
+    assert key_file().stat().st_mode & 0o777 == 0o600
+    key_file().write_bytes(b"short")
+    with pytest.raises(NarrowsError, match="not a key"):
+        key()
+
+
+def checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f">{len(data) // 2}H", data + bytes(len(data) % 2)))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def test_a_capture_keeps_its_times_and_valid_checksums(tmp_path: Path, tiny: Path) -> None:
+    made = tmp_path / "run.pcapng"
+    nw.run(tiny, record=made)
+    before = packets(made)
+    public = tmp_path / "public.pcapng"
+    public.write_bytes(capture.anonymize(made.read_bytes(), ONE))
+    after = packets(public)
+    assert [one.ns for one in after] == [one.ns for one in before]
+    for old, new in zip(before, after, strict=True):
+        for at in (12, 16):
+            pseudonym = ONE.address(ipaddress.ip_address(old.head[at : at + 4]))
+            assert new.head[at : at + 4] == pseudonym.packed
+        assert checksum(new.head[:20]) == 0xFFFF
+        assert new.head[20:36] == old.head[20:36]
+        assert new.comment == ""
+
+
+@given(st.binary(max_size=200))
+def test_damaged_captures_are_errors(data: bytes) -> None:
+    with contextlib.suppress(NarrowsError):
+        capture.anonymize(capture.MAGIC + data, ONE)
+    with pytest.raises(NarrowsError, match="no capture"):
+        capture.anonymize(b"\0\0\0\0" + data, ONE)
+
+
+def test_payload_and_macs_of_a_foreign_capture_are_removed() -> None:
+    ip = bytearray(bytes.fromhex("450000240000400040110000c0000201c0000202"))
+    udp = bytes.fromhex("1f903039001000 00".replace(" ", ""))
+    frame = bytes(range(1, 13)) + b"\x08\x00" + bytes(ip) + udp + b"secret12"
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    interface = struct.pack("<IIHHII", 1, 20, 1, 0, 0, 20)
+    body = struct.pack("<IIIII", 0, 0, 7, len(frame), len(frame)) + frame + bytes(-len(frame) % 4)
+    size = 12 + len(body)
+    packet = struct.pack("<II", 6, size) + body + struct.pack("<I", size)
+    names = struct.pack("<II", 4, 16) + b"name" + struct.pack("<I", 16)
+    found = capture.anonymize(section + interface + names + packet, ONE)
+    assert b"secret" not in found
+    assert b"name" not in found
+    assert bytes(range(1, 13)) not in found
+    assert ONE.address("192.0.2.1").packed in found
+
+
+def measurement(id_: str, host: str, started: str) -> Measurement:
+    return Measurement.of(
+        {"measurement": 1, "id": id_, "started": started, "asked": {"host": host}, "flows": [],
+         "pings": []}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("duckdb")
+    file = tmp_path / "it's.duckdb"
+    monkeypatch.setenv("NARROWS_HISTORY", str(file))
+    for number in range(3):
+        history.keep(
+            measurement(f"a{number}", f"host{number}.example", f"20{20 + number}-01-01T00:00:00Z")
+        )
+    return file
+
+
+def test_a_forgotten_measurement_leaves_no_bytes(stored: Path) -> None:
+    assert b"host1.example" in stored.read_bytes()
+    assert history.forget(host="host1.example") == 1
+    assert [row["id"] for row in history.rows()] == ["a2", "a0"]
+    assert not any(b"host1.example" in file.read_bytes() for file in stored.parent.iterdir())
+    assert history.forget(host="host1.example") == 0
+    history.keep(measurement("b", "host4.example", "2026-01-01T00:00:00Z"))
+    assert len(history.rows()) == 3
+
+
+def test_old_measurements_are_forgotten_at_the_next_one(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARROWS_HISTORY_DAYS", "365000")
+    history.keep(measurement("b", "host4.example", "1026-01-01T00:00:00Z"))
+    assert len(history.rows()) == 3
+    monkeypatch.setenv("NARROWS_HISTORY_DAYS", "soon")
+    with pytest.raises(NarrowsError, match="NARROWS_HISTORY_DAYS=soon"):
+        history.keep(measurement("c", "host4.example", "2026-01-01T00:00:00Z"))
+    assert stored.exists()
+
+
+def test_the_command_forgets_what_is_selected(stored: Path, cli: Cli) -> None:
+    assert "select measurements" in cli("history", "forget").stderr
+    assert "select measurements" in cli("history", "forget", "--all", "--id", "a0").stderr
+    assert "narrows history forget" in cli("history", "--all").stderr
+    done = cli("history", "forget", "--id", "a0")
+    assert done.stdout.startswith("1 measurement deleted from ")
+    done = cli("history", "forget", "--all")
+    assert done.stdout.startswith("2 measurements deleted from ")
+    assert stored.exists()
+
+
+def test_files_have_pseudonyms_on_request(cli: Cli, tmp_path: Path) -> None:
+    plain = tmp_path / "m.json"
+    plain.write_text(measurement("a", "server.example", "2026-01-01T00:00:00Z").text())
+    public = tmp_path / "public.json"
+    done = cli("convert", plain, public, "--anonymize")
+    assert done.returncode == 0, done.stderr
+    assert "server.example" not in public.read_text(encoding="utf-8")
+    assert "with --anonymize only" in cli("convert", plain, tmp_path / "a.pcapng").stderr
