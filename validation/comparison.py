@@ -195,7 +195,8 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
         )
         sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
         # The first two seconds are the start of the flows.
-        known = [(t, rtt / 1e3) for t, rtt in zip(sent, rtts, strict=True) if rtt and t >= 2]  # noqa: PLR2004
+        sent_and_rtt = zip(sent, rtts, strict=True)
+        known = [(t, rtt / 1e3) for t, rtt in sent_and_rtt if rtt and t >= 2]  # noqa: PLR2004
         took = [rtt for _, rtt in known]
         return latency_result([t for t, _ in known], took, took)
 

@@ -392,8 +392,8 @@ impl Limits {
                 "",
                 "source",
                 &at_once,
-                "maximum number of new TCP connections from one address at once, with the default of \
-                 --new-connections",
+                "maximum number of new TCP connections from one address at once, with the default \
+                 of --new-connections",
             ),
         ]
     }

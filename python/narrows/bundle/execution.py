@@ -19,10 +19,8 @@ from narrows.bundle.recipe import Command, safe_name
 from narrows.errors import NarrowsError, reason
 from narrows.storage import untrusted_input
 
-try:
+if sys.platform != "win32":
     import resource
-except ModuleNotFoundError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 MOST_FILE_BYTES = 1 << 30
 """Maximum size of a file that a command writes."""
@@ -154,10 +152,9 @@ def execute(command: Command, folder: Path, timeout_s: float) -> str:
 
 
 def _limit() -> None:
-    if resource is None:
-        return
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def results(folder: Path, commands: Iterable[Command]) -> dict[str, Path]:

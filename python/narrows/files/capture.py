@@ -37,7 +37,8 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
     Raises:
         NarrowsError: If it is not a capture in the format pcapng, or is damaged.
     """
-    out, links = [_SECTION], []
+    out = [_SECTION]
+    links: list[tuple[int, int]] = []
     try:
         for order, kind, body in _blocks(capture):
             if kind == _INTERFACE:

@@ -55,8 +55,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Address at which clients reach this host through a NAT; necessary for them with --token, "
-    "because the proof of the token contains this address; may be repeated",
+    help="Address at which clients reach this host through a NAT. Clients with a token need it: "
+    "the proof of the token contains this address. May be repeated",
 )
 @option(
     "--token",
@@ -82,8 +82,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--net-admin",
     group="Access",
     is_flag=True,
-    help="Let clients select any loaded congestion control, and let a client delete the TCP "
-    "metrics of this kernel about its own address (ip tcp_metrics); for root only",
+    help="Let clients select any loaded congestion control, and delete the TCP metrics of "
+    "this kernel about their own address (ip tcp_metrics); for root only",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")

@@ -51,7 +51,7 @@ def _passed(command: F) -> F:
         ("--policy", "Scheduling", "POLICY,...", "default",
          "Scheduling policies of the client, compared in alternating rounds: default, nice (higher "
          "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no "
-         "idle states); several parts are joined by +, as in fifo+lock"),
+         "idle states). A + joins several, as in fifo+lock"),
         ("--load", "Scheduling", "LOAD,...", "none",
          "Other work of this host: none, or cpu, which keeps all processors busy"),
         ("--rounds", "Scheduling", "N", "4",

@@ -499,21 +499,28 @@ def combined(measured: Sequence[Measurement], names: Sequence[str]) -> list[Pict
 
     Each measurement has a colour. The goodput of a direction is that of all its flows.
     """
-    every: dict[str, Picture] = {}
+    found: dict[str, Picture] = {}
+    lines: dict[str, list[Line]] = {}
     for place, (one, name) in enumerate(zip(measured, names, strict=True)):
         single = {d for d in DIRECTIONS if len([f for f in one.flows if f.direction == d]) == 1}
         alone = {flow.id for flow in one.flows if flow.direction in single}
         for picture in pictures(one):
             if picture.key not in _COMBINED:
                 continue
-            lines = [
+            found.setdefault(picture.key, picture)
+            lines.setdefault(picture.key, []).extend(
                 replace(line, label=f"{name}: {line.label}", flow=place)
                 for line in picture.lines
                 if line.flow is None or (picture.key == "throughput" and line.label in alone)
-            ]
-            about = f"{_COMBINED[picture.key]} A colour for each measurement."
-            every.setdefault(picture.key, replace(picture, about=about, lines=[])).lines += lines
-    return list(every.values())
+            )
+    return [
+        replace(
+            picture,
+            about=f"{_COMBINED[key]} Each measurement has its own colour.",
+            lines=lines[key],
+        )
+        for key, picture in found.items()
+    ]
 
 
 _COMBINED = {

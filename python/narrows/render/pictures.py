@@ -164,7 +164,8 @@ def _drawn(run: Run) -> str:
 
 def _flows(run: Run) -> Iterator[tuple[int, str, Columns]]:
     samples = run.columns("samples")
-    by_flow, none = _by(samples, "flow"), {name: [] for name in samples}
+    by_flow = _by(samples, "flow")
+    none: Columns = {name: [] for name in samples}
     for place, figures in enumerate(run.flows[:MOST_FLOWS]):
         yield place, figures["id"], by_flow.get(figures["id"], none)
 

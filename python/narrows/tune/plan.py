@@ -143,7 +143,7 @@ class Need:
 
     @classmethod
     def of(cls, row: Json) -> Need:
-        """What a row of a document describes."""
+        """Reads a row of a document."""
         return cls(
             what=row.get("what", ""),
             name=row.get("name", ""),
@@ -168,7 +168,7 @@ class Left:
 
     @classmethod
     def of(cls, row: Json) -> Left:
-        """What a row of a document describes."""
+        """Reads a row of a document."""
         return cls(what=row["what"], why=row["why"], fix=row["fix"])
 
 
