@@ -234,7 +234,7 @@ impl Endpoints {
             to: (host(receiver, place), 5_001),
         }
     }
-    /// The same connection in the other direction.
+    /// Returns the endpoints of the same connection in the other direction.
     pub fn reversed(self) -> Endpoints {
         Endpoints {
             from: self.to,

@@ -46,7 +46,7 @@ pub enum Value {
 pub struct Choice {
     /// The name in the registry.
     pub kind: String,
-    /// Its parameters, with defaults for those that were not given.
+    /// The parameters of the choice, with defaults for those that were not given.
     pub params: Params,
 }
 
@@ -114,8 +114,8 @@ impl PartialEq for Rows {
 /// A text and its name in a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
-    /// Its file, or the name of a text that is part of narrows. `None` if the scenario contains the
-    /// text.
+    /// The file of the text, or the name of a text that is part of narrows. `None` if the scenario
+    /// contains the text.
     pub name: Option<String>,
     /// The text itself.
     pub text: Arc<str>,

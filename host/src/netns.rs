@@ -27,7 +27,7 @@ const LOOPBACK: u32 = 1;
 /// Another host that this host can reach.
 #[derive(Copy, Clone, Debug)]
 pub struct Peer {
-    /// Its address.
+    /// The address of the host.
     pub address: IpAddr,
     /// Whether connections to it request ECN.
     pub ecn: bool,
@@ -38,7 +38,7 @@ pub struct Peer {
 /// Configuration of a host.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceSpec {
-    /// Its addresses.
+    /// The addresses of the host.
     pub addresses: Vec<IpAddr>,
     /// Other hosts that it can reach.
     pub peers: Vec<Peer>,
@@ -54,8 +54,8 @@ pub struct SpaceSpec {
 #[derive(Debug)]
 pub struct Space {
     namespace: OwnedFd,
-    /// Its device: packets that the host sends are read here, packets for the host are written
-    /// here.
+    /// The device of the host: packets that the host sends are read here, packets for the host are
+    /// written here.
     pub device: OwnedFd,
 }
 

@@ -65,7 +65,7 @@ struct Slot {
 
 /// One flow with an application.
 struct Application {
-    /// Its index in the scenario.
+    /// The index of the flow in the scenario.
     flow: u32,
     workload: Box<dyn Workload>,
     config: Arc<Config>,

@@ -29,7 +29,7 @@ pub(crate) struct Flow {
     pub transfer: bool,
     /// After its stop, it starts again.
     pub restarts: bool,
-    /// Its application, if it has one; sender and receiver are unused then.
+    /// The application of the flow, if it has one; sender and receiver are unused then.
     pub application: Option<u32>,
     pub receiver: Receiver,
     /// Bytes received before the measured interval; `None` until a segment arrives in this

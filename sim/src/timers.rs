@@ -2,7 +2,7 @@
 //!
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
 //! time costs nothing: the entry of the timer stays where it is. If the entry comes up before the
-//! time of the timer, a new entry is made at the present time of the timer. A move to an earlier
+//! time for which the timer is now set, a new entry is made for that time. A move to an earlier
 //! time adds a second entry. For example, a paced sender moves its timer from the timeout to its
 //! next burst. The entry of the timeout is kept for the move back. Each timer therefore has a few
 //! entries at most.

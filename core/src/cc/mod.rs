@@ -261,7 +261,7 @@ pub struct RateSample {
 pub struct Loss {
     /// Time of its detection.
     pub now: Time,
-    /// Its cause.
+    /// The cause of the reduction.
     pub cause: Cause,
     /// Packets in flight.
     pub in_flight: u32,
@@ -274,7 +274,7 @@ pub struct Loss {
 pub struct LostPacket {
     /// Time of its detection.
     pub now: Time,
-    /// Its first byte.
+    /// The first byte of the packet.
     pub seq: u64,
     /// The byte after its last byte.
     pub end: u64,
@@ -530,7 +530,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Its name in lists.
+    /// Returns the name of the family in lists.
     pub fn name(self) -> &'static str {
         match self {
             Family::Loss => "loss",
@@ -600,15 +600,15 @@ pub struct CcKind {
     pub help: &'static str,
     /// The specification that it implements.
     pub source: &'static str,
-    /// Its main signal.
+    /// The main signal of the congestion control.
     pub family: Family,
     /// Year of its first publication.
     pub year: u16,
-    /// Its requirements.
+    /// The requirements of the congestion control.
     pub needs: &'static [Need],
     /// Systems whose default congestion control it is or was.
     pub default_in: &'static [DefaultIn],
-    /// Its parameters.
+    /// The parameters of the congestion control.
     pub params: &'static [Param],
     /// Creates an instance for a flow of `host`.
     pub make: &'static MakeCc,

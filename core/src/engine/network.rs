@@ -102,7 +102,8 @@ impl<P: Packet + Send + 'static> Network<P> {
 }
 
 impl<P: Packet> Network<P> {
-    /// Returns the number of hosts other than the one at [`NEAR`](crate::net::NEAR): one, or the number of stations.
+    /// Returns the number of hosts other than the one at [`NEAR`](crate::net::NEAR): one, or the
+    /// number of stations.
     pub fn far_hosts(&self) -> usize {
         match self {
             Network::Wired(_) => 1,

@@ -21,7 +21,7 @@ const MOST_POINTS: usize = 1000;
 pub struct DelaySamples {
     /// Index into [`DELAYS_OF`].
     pub of: Vec<u8>,
-    /// Its index, counted from 0.
+    /// The index of the series, counted from 0.
     pub number: Vec<u32>,
     /// Milliseconds.
     pub delay_ms: Vec<f64>,

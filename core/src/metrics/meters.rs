@@ -117,7 +117,8 @@ impl FlowMeter {
             silence: None,
         }
     }
-    /// Its application is silent from `from` to `to`; this does not count as active time.
+    /// Reports that the application is silent from `from` to `to`, which does not count as active
+    /// time.
     pub fn silent(&mut self, from: Time, to: Time) {
         self.silence = Some((from, to));
     }
@@ -181,7 +182,7 @@ impl FlowMeter {
             self.ended(now, info);
         }
     }
-    /// It was stopped before the end of the run.
+    /// Reports that the flow was stopped before the end of the run.
     pub fn stopped(&mut self, now: Time, info: &Info) {
         self.point(now, info);
         self.ended(now, info);
@@ -193,7 +194,7 @@ impl FlowMeter {
             self.info = *info;
         }
     }
-    /// Its metrics, with these names.
+    /// Returns the metrics of the flow, with these names.
     pub fn metrics(self, id: String, cc: String) -> FlowMetrics {
         let summary = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) => {

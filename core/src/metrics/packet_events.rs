@@ -27,9 +27,9 @@ fn index(reason: DropReason) -> u8 {
 /// The verdict on one packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum PacketEvent {
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped(DropReason),
-    /// It was marked and is forwarded.
+    /// The packet was marked and is forwarded.
     Marked(DropReason),
 }
 

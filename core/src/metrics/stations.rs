@@ -19,9 +19,9 @@ pub struct StationMetrics {
     /// all stations, is contention and idleness.
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
-    /// Of transmissions to it.
+    /// Metrics of the transmissions to the station.
     pub aggregate: AggregateMetrics,
-    /// Of its own transmissions.
+    /// Metrics of the transmissions from the station.
     pub aggregate_up: AggregateMetrics,
     /// Retransmitted frames.
     pub retries: u64,

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 pub struct FlowMetrics {
     /// Unique in the scenario.
     pub id: String,
-    /// Its congestion control.
+    /// The congestion control of the flow.
     pub cc: String,
     /// Mbit/s over the summary interval, which is the same for all flows; NaN if the flow was never
     /// active in it.
@@ -119,7 +119,7 @@ pub struct ClassMetrics {
     pub delay_ms: Quantiles,
     /// Packets in the queue.
     pub backlog_packets: Spread,
-    /// Its counters, if it counts.
+    /// The counters of the class, if it counts.
     #[serde(flatten)]
     pub counted: Option<CountMetrics>,
 }

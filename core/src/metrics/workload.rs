@@ -28,13 +28,13 @@ pub type Named = Vec<(&'static str, Metric)>;
 pub struct WorkloadMetrics {
     /// The kind of workload.
     pub kind: &'static str,
-    /// Its metrics.
+    /// The metrics of the workload.
     pub metrics: Named,
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
     /// milliseconds, and the share of at most that. It is for pictures and not among the metrics.
     pub delays: Vec<(f64, f64)>,
-    /// Its transfers, if it has any: time of the SYN in seconds, bytes, completion time in seconds
-    /// or NaN. They are for a table and not among the metrics.
+    /// The transfers of the workload, if it has any: time of the SYN in seconds, bytes, completion
+    /// time in seconds or NaN. They are for a table and not among the metrics.
     pub transfers: Vec<(f64, u64, f64)>,
 }
 

@@ -33,7 +33,7 @@ const MOST: u64 = 131_072;
 /// Draws before the head is taken.
 const DRAWS: u32 = 3;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",

@@ -14,7 +14,7 @@ use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[Param {
     name: "drop",
     kind: Kind::Word(&["tail", "head"]),
@@ -40,7 +40,7 @@ impl<P> Fifo<P> {
             packets: VecDeque::new(),
         }
     }
-    /// The same with head drop.
+    /// Creates a FIFO that drops the oldest packet when it is full.
     pub fn dropping_oldest(limit: Limit) -> Fifo<P> {
         Fifo {
             from_head: true,

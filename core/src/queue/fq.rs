@@ -55,7 +55,7 @@ const fn weight(name: &'static str, default: u64, help: &'static str) -> Param {
     row(name, Kind::Count(default, LEAST_WEIGHT, 1 << 30), help)
 }
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     row(
         "limit",
@@ -151,7 +151,7 @@ const NONE: u32 = u32::MAX;
 /// A packet in the queue.
 struct Waiting<P> {
     packet: P,
-    /// Its due time.
+    /// The due time of the packet.
     due: Time,
     band: usize,
     /// Whether it has a departure time of its own.

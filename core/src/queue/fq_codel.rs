@@ -30,7 +30,7 @@ use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",

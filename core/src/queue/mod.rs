@@ -204,7 +204,7 @@ pub struct QueueKind<P: 'static> {
     pub help: &'static str,
     /// The specification that it implements.
     pub source: &'static str,
-    /// Its parameters.
+    /// The parameters of the queue discipline.
     pub params: &'static [Param],
     /// Checks conditions between parameters; [`no_check`](crate::param::no_check) if there are
     /// none.

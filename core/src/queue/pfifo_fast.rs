@@ -31,7 +31,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[Param {
     name: "limit",
     kind: Kind::Packets(1000, 1, u32::MAX as u64),

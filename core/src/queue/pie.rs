@@ -46,7 +46,7 @@ use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",

@@ -148,7 +148,7 @@ impl Order {
 }
 
 impl Node {
-    /// Its queue has sent a packet of `size`.
+    /// Reports that the queue has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, size: Bytes) {
         self.deficit -= size.get().min(1 << 40) as i64;

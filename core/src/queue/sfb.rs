@@ -38,7 +38,7 @@ use alloc::collections::VecDeque;
 /// Linux counts a bin's packets in 16 bits.
 const MOST: u64 = 65_535;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",

@@ -38,7 +38,7 @@ const MOST: Bytes = Bytes::new(1 << 40);
 const DEPTH: u64 = 127;
 const FLOWS: u64 = 65_408;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",

@@ -36,7 +36,7 @@ use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "alpha",

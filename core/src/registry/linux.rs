@@ -27,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name in lists.
+    /// Returns the name of the role in lists.
     pub fn name(self) -> &'static str {
         match self {
             Role::Plain => "plain",
@@ -42,7 +42,7 @@ impl Role {
 pub struct Qdisc {
     /// tc's name.
     pub name: &'static str,
-    /// Its role for its replacement.
+    /// The role of the queue discipline for its replacement.
     pub role: Role,
     /// Whether a plan may request it without options.
     pub planned: bool,
@@ -258,7 +258,7 @@ pub enum Acts {
 }
 
 impl Acts {
-    /// Its name in lists.
+    /// Returns the name of the data in lists.
     pub fn name(self) -> &'static str {
         match self {
             Acts::Sent => "sent",

@@ -78,14 +78,14 @@ impl Test {
             .find(|kind| kind.name == name)
             .map(|kind| kind.test)
     }
-    /// Its row.
+    /// Returns the row of the test.
     fn kind(self) -> &'static TestKind {
         TESTS
             .iter()
             .find(|kind| kind.test == self)
             .unwrap_or(&TESTS[0])
     }
-    /// Its name.
+    /// Returns the name of the test.
     pub fn name(self) -> &'static str {
         self.kind().name
     }

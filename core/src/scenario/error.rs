@@ -18,9 +18,9 @@ pub(super) const MOST: usize = 50;
 pub struct Error {
     /// The file's name as it was given; empty if there is no file.
     pub file: String,
-    /// Its line, from 1; `None` for a scenario that is not text.
+    /// The line of the error, from 1; `None` for a scenario that is not text.
     pub line: Option<usize>,
-    /// Its column in characters, from 1; only for errors of syntax.
+    /// The column of the error in characters, from 1; only for errors of syntax.
     pub column: Option<usize>,
     /// The key's path: `path.rtt`, `flow[1].cc`; empty for errors of syntax.
     pub key: String,

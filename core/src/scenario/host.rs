@@ -79,9 +79,10 @@ pub struct Nic {
     pub tsq: SmallQueues,
     /// The discipline above the ring.
     pub qdisc: Choice,
-    /// Its limit; `None` for the discipline's own. `bdp` is the nic's rate times the path's rtt.
+    /// The limit of the interface; `None` for the discipline's own. `bdp` is the nic's rate times
+    /// the path's rtt.
     pub buffer: Option<Buffer>,
-    /// Its link: a wire, or a class of htb before a device that takes no time.
+    /// The link of the interface: a wire, or a class of htb before a device that takes no time.
     pub link: Link,
 }
 

@@ -75,7 +75,7 @@ use alloc::vec::Vec;
 /// A scenario with every default filled in.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Its title.
+    /// The title of the scenario.
     pub title: String,
     /// Duration of the run.
     pub duration: Span,
@@ -102,9 +102,9 @@ pub struct Scenario {
 /// One flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSpec {
-    /// Its id; unique, `<cc><n>` by default.
+    /// The id of the flow; unique, `<cc><n>` by default.
     pub id: String,
-    /// Its congestion control.
+    /// The congestion control of the flow.
     pub cc: Choice,
     /// Two-way propagation beyond the path's, for a receiver that is farther away.
     pub rtt: Span,
@@ -125,10 +125,10 @@ pub struct FlowSpec {
     pub size: Option<Bytes>,
     /// Number of its far host, from 1; 0: the common host of all flows without the key.
     pub host: u8,
-    /// Its station, with a Wi-Fi.
+    /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
-    /// Its application, one of [`workload::KINDS`](crate::workload::KINDS); without one it has
-    /// unlimited data.
+    /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one
+    /// it has unlimited data.
     pub workload: Option<Choice>,
     /// Keys that have no field, by name.
     pub keys: Params,
@@ -179,7 +179,7 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Its name in a scenario and in a run.
+    /// Returns the name of the probe kind in a scenario and in a run.
     pub fn name(self) -> &'static str {
         match self {
             ProbeKind::Ping => "ping",

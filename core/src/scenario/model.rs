@@ -16,9 +16,9 @@ use alloc::vec::Vec;
 
 /// A registered name with its parameters.
 pub(super) struct Offer {
-    /// Its name in a scenario.
+    /// The name of the kind in a scenario.
     pub name: &'static str,
-    /// Its parameters.
+    /// The parameters of the kind.
     pub params: &'static [Param],
     /// The check of parameters that depend on each other.
     pub check: fn(&Params) -> Result<(), Refusal>,

@@ -14,21 +14,21 @@ use core::ops::Range;
 
 /// One section being read.
 pub(super) struct Section<'t> {
-    /// Its name in [`keys`].
+    /// The name of the section in [`keys`].
     pub name: &'static str,
-    /// Its path in errors: `flow[1]`; empty for the top level.
+    /// The path of the section in errors: `flow[1]`; empty for the top level.
     pub path: String,
-    /// Its table in the source.
+    /// The table of the section in the source.
     pub table: &'t Table,
-    /// Its position in the source.
+    /// The position of the section in the source.
     pub at: Option<Range<usize>>,
 }
 
 /// One key of a section, present.
 pub(super) struct Field<'t> {
-    /// Its path in errors: `path.rtt`.
+    /// The path of the key in errors: `path.rtt`.
     pub path: String,
-    /// Its entry in the source.
+    /// The entry of the key in the source.
     pub entry: &'t Entry,
 }
 
@@ -51,7 +51,7 @@ impl<'t> Section<'t> {
 }
 
 impl Field<'_> {
-    /// Its value.
+    /// Returns the value of the key.
     pub fn node(&self) -> &Node {
         &self.entry.node
     }

@@ -89,9 +89,9 @@ impl Words {
 /// One key.
 #[derive(Clone)]
 pub struct Key {
-    /// Its section; empty for the top level.
+    /// The section of the key; empty for the top level.
     pub section: &'static str,
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
     /// Type, default and range.
     pub form: Form,
@@ -356,7 +356,7 @@ impl Key {
             }),
         }
     }
-    /// Its row as that of a parameter, if a kind describes it.
+    /// Returns the row of the key as that of a parameter, if a kind describes it.
     fn param(&self) -> Option<Param> {
         Some(Param {
             name: self.name,

@@ -32,7 +32,7 @@ pub struct Entry {
     pub key: String,
     /// Position of the key in the source, in bytes.
     pub key_at: Option<Range<usize>>,
-    /// Its value.
+    /// The value of the key.
     pub node: Node,
 }
 
@@ -41,7 +41,7 @@ pub struct Entry {
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Its position in the source, in bytes.
+    /// The position of the value in the source, in bytes.
     pub at: Option<Range<usize>>,
 }
 

@@ -19,7 +19,7 @@ impl Pacing {
     /// All values, the default first.
     pub const ALL: [Pacing; 3] = [Pacing::Auto, Pacing::Off, Pacing::Fq];
 
-    /// Its name in a scenario.
+    /// Returns the name of the option in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Pacing::Auto => "auto",
@@ -53,7 +53,7 @@ impl EcnMode {
     /// All values, the default first.
     pub const ALL: [EcnMode; 3] = [EcnMode::Passive, EcnMode::On, EcnMode::Off];
 
-    /// Its name in a scenario.
+    /// Returns the name of the mode in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             EcnMode::Passive => "passive",
@@ -114,7 +114,7 @@ impl Clock {
     /// All values, the default first.
     pub const ALL: [Clock; 3] = [Clock::Us, Clock::Ms, Clock::Jiffies];
 
-    /// Its name in a scenario.
+    /// Returns the name of the clock in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Clock::Us => "us",

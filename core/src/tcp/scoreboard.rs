@@ -30,9 +30,9 @@ const LINKED: u16 = 16;
 const TIMED_OUT: u16 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u16 = 64;
-/// It ended a write of the application.
+/// The segment ended a write of the application.
 pub const PUSHED: u16 = 128;
-/// It left while the application limited the connection.
+/// The segment left while the application limited the connection.
 pub const APP_LIMITED: u16 = 256;
 
 const NIL: u64 = u64::MAX;
@@ -170,11 +170,12 @@ impl Scoreboard {
     pub fn packets_out(&self) -> u32 {
         (self.tail - self.head) as u32
     }
-    /// Of them SACKed, or counted by [duplicates](Self::set_arrived).
+    /// Returns the number of packets in flight that are SACKed, or counted by
+    /// [duplicates](Self::set_arrived).
     pub fn sacked_out(&self) -> u32 {
         self.sacked_out
     }
-    /// Of them marked lost.
+    /// Returns the number of packets in flight that are marked lost.
     pub fn lost_out(&self) -> u32 {
         self.lost_out
     }

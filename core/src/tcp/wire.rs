@@ -39,7 +39,7 @@ pub struct Segment {
     pub syn: bool,
     /// The end of a write (PSH): the receiver should not delay its ACK.
     pub psh: bool,
-    /// It left the sender in one super-packet with the segment before it.
+    /// The segment left the sender in one super-packet with the segment before it.
     pub joined: bool,
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
@@ -120,7 +120,7 @@ pub struct AckSegment {
     pub n_sacks: u8,
     /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data.
     pub sacks: [Range; MAX_SACKS],
-    /// It is the answer to a SYN.
+    /// The ACK is the answer to a SYN.
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agreement to ECN.
     pub ece: bool,

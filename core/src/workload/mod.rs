@@ -91,7 +91,7 @@ pub enum Event {
     Datagram {
         /// The receiving side.
         at: Side,
-        /// Its number when it was sent.
+        /// The number of the datagram when it was sent.
         number: u64,
         /// Time of its transmission.
         sent: Time,
@@ -106,7 +106,7 @@ pub enum Event {
 pub enum Action {
     /// Open a connection.
     Open {
-        /// Its identifier, which no open connection has.
+        /// The identifier of the connection, which no open connection has.
         conn: Conn,
         /// The side that sends the SYN.
         by: Side,
@@ -149,8 +149,8 @@ pub trait Workload: Send {
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// Its metrics, once the flow is over. Datagrams in flight at the end have been reported by
-    /// then.
+    /// Returns the metrics of the workload, once the flow is over. Datagrams in flight at the end
+    /// have been reported by then.
     fn metrics(&self, end: Time) -> WorkloadMetrics;
 }
 
@@ -167,19 +167,19 @@ pub struct Setting {
 
 /// A kind of workload.
 pub struct WorkloadKind {
-    /// Its name in a scenario.
+    /// The name of the workload in a scenario.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
     /// The source of its model.
     pub source: &'static str,
-    /// Its parameters.
+    /// The parameters of the workload.
     pub params: &'static [Param],
     /// Checks conditions between parameters.
     pub check: fn(&Params) -> Result<(), Refusal>,
     /// The default congestion control of its connections.
     pub cc: &'static str,
-    /// Its traffic, with these parameters.
+    /// The traffic of the workload, with these parameters.
     pub traffic: fn(&Params) -> Traffic,
     /// Creates a workload of this kind.
     pub make: fn(&Params, Setting) -> Box<dyn Workload>,

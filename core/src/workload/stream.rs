@@ -94,7 +94,7 @@ impl Stream {
     pub fn delays(&self) -> &Histogram {
         &self.delay
     }
-    /// Its metrics up to `end`.
+    /// Returns the metrics of the stream up to `end`.
     pub fn metrics(&self, end: Time) -> Vec<(&'static str, Metric)> {
         let seconds = end.since(self.from).as_s();
         let jitter = self.jitters / (self.received as f64 - 1.0) / 1e6;

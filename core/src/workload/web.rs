@@ -179,7 +179,7 @@ struct Host {
     lookup: Option<(Time, Time)>,
     /// Objects to be fetched, by size.
     waiting: VecDeque<u64>,
-    /// Its connections, those being set up, and the idle ones.
+    /// The connections to the host, those being set up, and the idle ones.
     links: u64,
     coming: u64,
     idle: Vec<Conn>,

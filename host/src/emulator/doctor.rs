@@ -44,11 +44,11 @@ enum Grade {
 struct Finding {
     what: &'static str,
     grade: Grade,
-    /// Its value, in words.
+    /// The value of the property, in words.
     found: String,
     /// The remedy; empty if none is needed.
     cure: String,
-    /// Its value as JSON.
+    /// The value of the property as JSON.
     numbers: Value,
 }
 

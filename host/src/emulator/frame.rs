@@ -366,7 +366,7 @@ impl Frame {
     pub fn payload(&self) -> usize {
         self.len as usize
     }
-    /// Its payload, and that of the following frames up to `len` bytes.
+    /// Returns the payload of this frame and of the following frames, up to `len` bytes.
     pub fn body(&self, len: usize) -> &[u8] {
         let start = self.whole.head + self.offset as usize;
         &self.whole.packet()[start..start + len]

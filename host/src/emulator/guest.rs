@@ -29,7 +29,7 @@ use std::process::Command;
 
 /// File systems besides the root, with their places.
 const MOUNTS: [(&str, &str); 3] = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")];
-/// Those below `/dev`, for the programs of a shell.
+/// File systems below `/dev`, for the programs of a shell.
 const BELOW: [(&str, &str); 2] = [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")];
 /// Links below `/dev`.
 const LINKS: [(&str, &str); 4] = [

@@ -74,7 +74,7 @@ pub const TICK: Span = Span::us(100);
 const TURN: usize = 64;
 /// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
-/// The same in virtual time, in which a longer wait takes no time.
+/// Longest wait in virtual time, in which a longer wait takes no time.
 const LONGEST_VIRTUAL: Span = Span::s(10);
 /// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
@@ -82,7 +82,7 @@ const MOST_JOINED: usize = 65_000;
 /// The position of the receiver of a flow, and the delays between it and the path.
 #[derive(Copy, Clone, Debug)]
 pub struct Farther {
-    /// Its port.
+    /// The port of the receiver.
     pub receiver: Port,
     /// Delay from the path to the receiver.
     pub forward: Option<u32>,
@@ -93,15 +93,15 @@ pub struct Farther {
 /// The queue disciplines of a path.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Queues {
-    /// Those of the kernel.
+    /// The queue disciplines of the kernel.
     #[default]
     Kernel,
-    /// Those of the core.
+    /// The queue disciplines of the core.
     Core,
 }
 
 impl Queues {
-    /// Those of a name of `--queues`.
+    /// Returns the queue disciplines that a value of `--queues` names.
     pub fn named(name: &str) -> Result<Queues, String> {
         match name {
             "kernel" => Ok(Queues::Kernel),
@@ -277,7 +277,7 @@ impl Emulator {
         let (seen, ended) = self.pass(devices, clock, stop);
         ended.map_or(Ok(seen), Err)
     }
-    /// As above; returns the observations also after an error.
+    /// Forwards packets until the end; returns the observations also after an error.
     pub fn pass(
         &mut self,
         devices: &[&OwnedFd],

@@ -143,9 +143,9 @@ const PART_OF_RTT: f64 = 0.05;
 const ALWAYS_SMALL: Span = Span::us(200);
 /// Limit of the p99.9 of lateness: this share of the base RTT.
 const WORST_OF_RTT: f64 = 0.25;
-/// The same limit for a sender that uses the largest rate of ten round trips. It sends too fast by
-/// this share, and the excess queues. This was measured in six runs of BBR at 20 Mbit/s and 40 ms.
-/// Four with less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
+/// The same limit for a sender that uses the largest rate of ten round trips. Such a sender sends
+/// too fast by this share, and the excess queues. This was measured in six runs of BBR at 20 Mbit/s
+/// and 40 ms. Four with less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
 const PEAK_OF_RTT: f64 = 0.05;
 const WORST_ALWAYS_SMALL: Span = Span::ms(1);
 /// Limit of the mean rate error.

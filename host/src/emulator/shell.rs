@@ -41,7 +41,7 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// The same in virtual time: the interval between two reports of the time.
+/// Interval between two reports of the time, in virtual time.
 const LOOK_VIRTUAL: Duration = Duration::from_secs(1);
 /// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
@@ -82,9 +82,9 @@ const RECORDED: [(&str, &str); 2] = [
 /// A program and its host.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its host.
+    /// The host of the program.
     pub at: End,
-    /// Its name and arguments.
+    /// The name and arguments of the program.
     pub words: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Seen {
 pub struct HopMetrics {
     /// `"down"`, towards `near`, or `"up"`.
     pub direction: &'static str,
-    /// Its rate, as text.
+    /// The rate of the hop, as text.
     pub rate: String,
     /// Metrics of its queue.
     pub queue: QueueMetrics,
@@ -167,7 +167,8 @@ impl Running<'_> {
         }
         self.thread.is_finished()
     }
-    /// Its exit code and the drops of its host's device; it is signalled once.
+    /// Returns the exit code of the program, and the drops of the device of its host. The program
+    /// is signalled once.
     fn end(self) -> (u8, u64) {
         if !self.ends_within(GRACE) {
             process::signal(self.pid, libc::SIGTERM);

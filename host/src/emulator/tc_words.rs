@@ -23,9 +23,9 @@ const FRAME: u64 = 1514;
 enum Form {
     /// A word, and the value behind it.
     Named(&'static str),
-    /// As above, with a time in whole milliseconds and without unit.
+    /// A word and a time in whole milliseconds, without unit.
     Millis(&'static str),
-    /// As above, in per cent.
+    /// A word and a value in per cent.
     Percent(&'static str),
     /// The value itself is a word.
     Word,
@@ -120,7 +120,7 @@ pub fn is_of_linux(kind: &str) -> bool {
 /// The configuration of a queue discipline of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
-    /// Its name in tc.
+    /// The name of the discipline in tc.
     pub kind: String,
     /// The words behind the name.
     pub words: Vec<String>,

@@ -36,23 +36,23 @@ const NO_SSTHRESH: u32 = 0x7fff_ffff;
 /// A flow that this host sends.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its index in the scenario.
+    /// The index of the flow in the scenario.
     pub number: u32,
-    /// Its name in the scenario.
+    /// The name of the flow in the scenario.
     pub id: String,
-    /// Its congestion control.
+    /// The congestion control of the flow.
     pub cc: String,
-    /// Its source and destination.
+    /// The source and destination of the flow.
     pub from: SocketAddrV4,
-    /// Its receiver.
+    /// The address of the receiver of the flow.
     pub to: SocketAddrV4,
-    /// Its code point.
+    /// The code point of the flow.
     pub dscp: u8,
-    /// Its start.
+    /// The start of the flow.
     pub start: Time,
-    /// Its stop, if before the end.
+    /// The stop of the flow, if before the end.
     pub stop: Option<Time>,
-    /// Its restart.
+    /// The restart of the flow.
     pub restart: Option<Time>,
     /// Size of a transfer, bytes.
     pub size: Option<u64>,
@@ -63,7 +63,7 @@ pub struct Outgoing {
 /// A flow that this host receives.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Its address.
+    /// The address at which the flow arrives.
     pub at: SocketAddrV4,
     /// Code point of its ACKs.
     pub dscp: u8,
@@ -84,7 +84,7 @@ pub struct Watching {
 
 /// Observations of one host.
 pub struct Told {
-    /// Its senders: index, and meter of the metrics.
+    /// The senders of the host: index, and meter of the metrics.
     pub meters: Vec<(u32, FlowMeter)>,
     /// Samples of its senders.
     pub samples: FlowSamples,

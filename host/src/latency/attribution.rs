@@ -69,9 +69,9 @@ pub struct Near {
     pub rested: u64,
     /// The application sent the question.
     pub sent: u64,
-    /// Its kernel passed the question to the device.
+    /// Time at which the kernel of the client passed the question to the device.
     pub departed: u64,
-    /// Its kernel received the answer.
+    /// Time at which the kernel of the client received the answer.
     pub arrived: u64,
     /// The application started to wait for the answer.
     pub waiting: u64,
@@ -84,15 +84,15 @@ pub struct Near {
 /// Timestamps of the server, ns of its own clock; zero: unknown.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Far {
-    /// Its kernel received the question.
+    /// Time at which the kernel of the server received the question.
     pub received: u64,
     /// The question was there and its application waited.
     pub ready: u64,
-    /// Its application received the question.
+    /// Time at which the application of the server received the question.
     pub read: u64,
-    /// Its application answered.
+    /// Time at which the application of the server answered.
     pub answered: u64,
-    /// Its kernel passed the answer to the device.
+    /// Time at which the kernel of the server passed the answer to the device.
     pub departed: u64,
 }
 

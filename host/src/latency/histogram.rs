@@ -94,7 +94,7 @@ impl Histogram {
         }
         None
     }
-    /// The same, if at least [`BEYOND`] values lie beyond.
+    /// Returns this percentile, if at least [`BEYOND`] values lie beyond it.
     pub fn percentile(&self, beyond: u64) -> Option<u64> {
         (self.count / beyond >= BEYOND)
             .then(|| self.below(beyond))

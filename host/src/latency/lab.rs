@@ -58,7 +58,7 @@ impl Hogs {
         }
         Ok(hogs)
     }
-    /// Their processor time, ns.
+    /// Returns the processor time of the load processes, in ns.
     fn had(&self) -> u64 {
         let of = |hog: &Child| {
             let told = std::fs::read_to_string(format!("/proc/{}/schedstat", hog.id())).ok()?;

@@ -77,7 +77,7 @@ struct FarEnd {
     told: Value,
 }
 
-/// Of an irtt server: the token and the agreed parameters.
+/// Opens a test with an irtt server; returns the token and the agreed parameters.
 fn open_irtt(
     line: &mut RealLine,
     options: &Options,

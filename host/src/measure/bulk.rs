@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 /// Largest write or read of one call, bytes.
 const CHUNK: usize = 256 << 10;
-/// Its minimum, where a low rate would make it smaller than a packet.
+/// Minimum of this size, where a low rate would make it smaller than a packet.
 const LEAST: usize = 1500;
 /// A sender writes while less than this is unsent, bytes: 0.4 ms at 10 Gbit/s, enough time to wake
 /// up. A full send buffer would only be discarded at the end.
@@ -60,7 +60,7 @@ pub struct Budget {
     used: AtomicU64,
     /// Time until which it may send without another sign of its client, ns of the monotonic clock.
     alive_until: AtomicU64,
-    /// Its sockets use the largest permitted memory.
+    /// Whether the sockets of the client use the largest permitted memory.
     held: AtomicBool,
 }
 

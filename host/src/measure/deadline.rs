@@ -60,7 +60,7 @@ impl Deadline {
     pub fn within(ns: u64) -> Deadline {
         Deadline::at(sys::monotonic().saturating_add(ns))
     }
-    /// The same deadline, which also passes when `unwanted` becomes true.
+    /// Returns this deadline, which also passes when `unwanted` becomes true.
     pub fn unless(self, unwanted: &Arc<AtomicBool>) -> Deadline {
         Deadline {
             unwanted: Some(Arc::clone(unwanted)),

@@ -12,11 +12,11 @@ const SHOWN: usize = 200;
 pub struct Url {
     /// Whether it uses TLS.
     pub tls: bool,
-    /// Its server.
+    /// The server of the URL.
     pub host: String,
-    /// Its port: 80; with TLS 443.
+    /// The port of the URL: 80; with TLS 443.
     pub port: u16,
-    /// Its path, from `/` on.
+    /// The path of the URL, from `/` on.
     pub path: String,
 }
 

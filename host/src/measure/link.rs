@@ -113,7 +113,7 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
 }
 
 /// Version of the protocol and of narrows of a server that closed the connection after our hello.
-/// It does not receive the token.
+/// The server does not receive the token.
 fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     let socket = socket::connect(to, &Wanted::default()).ok()?;
     connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END).ok()?;

@@ -65,9 +65,9 @@ const PULSE: u64 = 200_000_000;
 
 /// A measurement in progress.
 pub struct Run<'a> {
-    /// Its options.
+    /// The options of the measurement.
     pub options: &'a Options,
-    /// Its budget.
+    /// The budget of the measurement.
     pub budget: Arc<Budget>,
     /// Threads for load.
     pub carriers: Arc<Carriers>,

@@ -46,7 +46,7 @@ impl Direction {
 /// A flow of each load phase.
 #[derive(Copy, Clone, Debug)]
 pub struct FlowSpec {
-    /// Its direction.
+    /// The direction of the flow.
     pub direction: Direction,
     /// Code point.
     pub dscp: u8,
@@ -57,7 +57,7 @@ pub struct FlowSpec {
 pub struct Phase {
     /// `idle`, `pages` (without load), `loaded` or `recovery`.
     pub name: &'static str,
-    /// Its duration.
+    /// The duration of the phase.
     pub lasts: Span,
     /// Congestion control of the flows.
     pub cc: Option<String>,

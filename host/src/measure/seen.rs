@@ -11,9 +11,9 @@ use serde_json::Value;
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct FlowSeen {
-    /// Its name, such as `up1` or `down12`.
+    /// The name of the flow, such as `up1` or `down12`.
     pub id: String,
-    /// Its direction.
+    /// The direction of the flow.
     pub direction: Direction,
     /// Whether it consists of datagrams.
     pub udp: bool,
@@ -105,11 +105,11 @@ impl FlowSeen {
 /// A phase of the measurement.
 #[derive(Clone, Debug)]
 pub struct PhaseSeen {
-    /// Its name.
+    /// The name of the phase.
     pub name: &'static str,
-    /// Its start.
+    /// The start of the phase.
     pub from: u64,
-    /// Its end.
+    /// The end of the phase.
     pub to: u64,
     /// Congestion control of its flows.
     pub cc: Option<String>,

@@ -323,9 +323,9 @@ impl Gate {
 /// A loaded page.
 #[derive(Copy, Clone, Debug)]
 pub struct PageSeen {
-    /// Its start, ns.
+    /// The start of the page, ns.
     at: u64,
-    /// Its load time, ns, if it succeeded.
+    /// The load time of the page, ns, if it succeeded.
     took: Option<u64>,
     /// Sum of the times of its objects from request to end, ns.
     objects: u64,

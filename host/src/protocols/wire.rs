@@ -149,7 +149,7 @@ pub enum Kind {
 /// A datagram of narrows. Each time is of the clock of the end that writes it, ns.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ping {
-    /// Its purpose.
+    /// The purpose of the datagram.
     pub kind: Kind,
     /// Traffic class with which the question arrived.
     pub class: u8,

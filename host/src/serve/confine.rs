@@ -276,7 +276,7 @@ const REFUSED_HERE: &[libc::c_long] = &[];
 pub enum Files {
     /// All of them.
     Confined,
-    /// Those for which this version of Landlock has rules.
+    /// The kinds of access for which this version of Landlock has rules.
     Partly(ABI),
     /// This kernel has no Landlock, or does not permit it.
     #[default]

@@ -11,7 +11,7 @@ pub const STREAMS: usize = 256;
 pub const OBJECTS: u64 = 32;
 /// Connections that do not belong to a session yet.
 pub const PENDING: usize = 512;
-/// Of these, from one address.
+/// Connections of one address that do not belong to a session yet.
 pub const PENDING_OF_ADDRESS: usize = 64;
 /// Bytes that this host sends to such a connection.
 pub const PENDING_BYTES: u64 = 4096;
@@ -38,7 +38,7 @@ pub const IDLE: u64 = 60_000_000_000;
 pub const UNRECOGNISED: u64 = 100;
 /// Clients that one of `--stamp`, `--irtt` and `--board` remembers.
 pub const REMEMBERED: usize = 1024;
-/// Of these, of one source.
+/// Clients of one source that one of these services remembers.
 pub const REMEMBERED_OF_SOURCE: usize = 16;
 /// A source may be ahead of its packet rate by so much, ns.
 pub const BURST: u64 = 100_000_000;
@@ -146,7 +146,7 @@ impl Limits {
     pub fn pending_per_address(&self) -> usize {
         PENDING_OF_ADDRESS.max(self.per_address() as usize)
     }
-    /// The same of all addresses.
+    /// Connections of all addresses that do not belong to a session.
     pub fn pending(&self) -> usize {
         PENDING.max(self.clients as usize)
     }

@@ -233,7 +233,7 @@ pub trait Speaker {
     fn due(&self) -> u64;
     /// The key of its load.
     fn key(&self) -> Option<Key>;
-    /// Its limits, once it has a seat.
+    /// Returns the limits of the connection, once it has a seat.
     fn allowance(&self) -> Option<&Arc<Allowance>>;
     /// Ends it because it sends to a client that does not read.
     fn ended(&mut self, _out: &mut Vec<u8>) {}

@@ -40,7 +40,7 @@ const PAUSE: u64 = 500_000;
 pub struct Load {
     /// Number of datagrams.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of payload bytes of these datagrams.
     pub bytes: u64,
     /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
@@ -182,7 +182,7 @@ impl UdpStream {
 pub struct Awaited {
     /// Source address of its streams.
     pub ip: IpAddr,
-    /// Its streams, in the order of their numbers.
+    /// The streams of the test, in the order of their numbers.
     pub streams: Vec<Arc<UdpStream>>,
     /// Number of streams that have begun.
     pub come: AtomicUsize,
@@ -231,7 +231,7 @@ impl Exchange {
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Its socket, whose address sockets of single clients share.
+    /// Returns the socket, whose address the sockets of single clients share.
     pub fn fd(&self) -> &OwnedFd {
         self.socket.fd()
     }
@@ -397,7 +397,7 @@ impl Tables {
             Counters::more(&counters.dropped_datagrams_total);
         }
     }
-    /// As above; false if the datagram belongs to no client.
+    /// Reads a datagram; returns false if the datagram belongs to no client.
     fn read(
         &mut self,
         datagram: &Datagram,
@@ -522,7 +522,7 @@ fn timed_answer(asked: &Timed, datagram: &Datagram, at: u64) -> [u8; TIMED] {
     head
 }
 
-/// As long as the question, and with its traffic class.
+/// Returns an answer that is as long as the question and has its traffic class.
 fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
     Outgoing {
         to: Some(question.from),

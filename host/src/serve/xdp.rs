@@ -66,7 +66,7 @@ const TIMES: i16 = UDP + 36;
 
 /// A kind of question.
 struct Question {
-    /// Its letter and that of its answer.
+    /// The letters of the question and of its answer.
     kinds: (u8, u8),
     /// Number of bytes behind [`TIMES`].
     bytes: i16,

@@ -12,7 +12,7 @@ use std::io;
 pub struct Ccs {
     /// Loaded.
     pub available: Vec<String>,
-    /// Those that every user may select; root may select any.
+    /// The congestion controls that every user may select; root may select any.
     pub allowed: Vec<String>,
     /// Installed modules that are not loaded.
     pub loadable: Vec<String>,

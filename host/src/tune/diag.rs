@@ -21,7 +21,7 @@ const FIXED: usize = 72;
 pub struct Connection {
     /// Local port and remote address.
     pub ports: (u16, u16),
-    /// Its congestion control.
+    /// The congestion control of the connection.
     pub cc: String,
     /// The processes that hold it.
     pub inode: u32,

@@ -32,7 +32,7 @@ impl Elsewhere {
             "{title:?} was applied in {place} on {made}\n    write: {command}"
         ))
     }
-    /// As JSON.
+    /// Returns the journal as JSON.
     pub fn to_json(&self, world: &World) -> Value {
         json!({
             "title": self.journal.title,

@@ -69,7 +69,7 @@ fn shown(change: &Change, value: &Value) -> Value {
     }
 }
 
-/// The same within a sentence: queue disciplines in the form of `tc`.
+/// Returns a value within a sentence, with queue disciplines in the form of `tc`.
 fn said(change: &Change, value: &Value) -> String {
     match (&change.what, shown(change, value)) {
         (What::Qdisc(..), _) => qdisc::Tree::from_json(value).unwrap_or_default().as_tc(),
@@ -541,8 +541,8 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
 
 /// Restores everything, plan by plan; `last`: only the last plan.
 ///
-/// It needs no room on a disk. If the journal cannot be written, all values are restored and the
-/// journal stays as it is, so that the revert can be repeated.
+/// The revert needs no room on a disk. If the journal cannot be written, all values are restored
+/// and the journal stays as it is, so that the revert can be repeated.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;

@@ -47,7 +47,7 @@ pub struct Shaped {
     pub dev: String,
     /// The ifb device.
     pub ifb: String,
-    /// Its disciplines.
+    /// The disciplines of the ifb device.
     pub steps: Vec<Step>,
 }
 

@@ -91,21 +91,22 @@ fn now() -> f64 {
 /// An applied plan.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    /// Its identifier.
+    /// The identifier of the plan.
     pub id: String,
-    /// Its phase.
+    /// The phase of the plan.
     pub phase: Phase,
     /// Start, UTC.
     pub made: String,
-    /// Its purpose.
+    /// The purpose of the plan.
     pub title: String,
     /// Name of its network namespace, if it was named.
     pub netns: Option<String>,
-    /// Its network namespace; `None`: an earlier version wrote it, about the host on which it lies.
+    /// The network namespace of the plan; `None`: an earlier version wrote it, about the host on
+    /// which it lies.
     pub namespace: Option<Namespace>,
     /// The deadline of its confirmation.
     pub deadline: Option<Deadline>,
-    /// Its changes in order.
+    /// The changes of the plan in order.
     pub entries: Vec<Entry>,
     /// The plan applied before.
     pub below: Option<Box<Journal>>,

@@ -38,7 +38,7 @@ const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 pub struct Namespace {
     /// Device of its inode.
     pub device: u64,
-    /// Its inode, as in `net:[4026531840]`.
+    /// The inode of the namespace, as in `net:[4026531840]`.
     pub inode: u64,
     /// The kernel's cookie, which is unique within a boot; `None` before Linux 5.14.
     pub cookie: Option<u64>,
@@ -83,14 +83,14 @@ impl Namespace {
     pub fn ended_with_its_boot(&self) -> bool {
         self.boot != boot()
     }
-    /// Its directory among those of other namespaces.
+    /// Returns the directory of the namespace among those of other namespaces.
     pub fn directory(&self) -> String {
         match self.cookie {
             Some(cookie) => format!("netns-{}-{cookie}", self.inode),
             None => format!("netns-{}", self.inode),
         }
     }
-    /// Its name in `ip netns`, if it has one.
+    /// Returns the name of the namespace in `ip netns`, if it has one.
     pub fn name(&self) -> Option<String> {
         let mut names: Vec<String> = fs::read_dir(NAMES)
             .ok()?

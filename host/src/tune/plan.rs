@@ -57,24 +57,24 @@ pub enum What {
 /// A change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its name.
+    /// The name of the change.
     pub id: String,
     /// Whether it only makes another change persist over a reboot.
     pub boot: bool,
-    /// Its object.
+    /// The object of the change.
     pub what: What,
-    /// Its form in the plan.
+    /// The form of the change in the plan.
     pub json: Value,
 }
 
 /// A plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its purpose.
+    /// The purpose of the plan.
     pub title: String,
-    /// Its network namespace.
+    /// The network namespace of the plan.
     pub netns: Option<String>,
-    /// Its changes in order.
+    /// The changes of the plan in order.
     pub changes: Vec<Change>,
 }
 

@@ -36,13 +36,13 @@ pub fn planned() -> impl Iterator<Item = &'static str> {
 /// A discipline or a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Its name, such as `fq_codel`.
+    /// The name of the discipline or class, such as `fq_codel`.
     pub kind: String,
     /// The handle of a class.
     pub handle: u32,
-    /// Its parent.
+    /// The parent of the discipline or class.
     pub parent: u32,
-    /// Its options, as the kernel reports them.
+    /// The options of the discipline or class, as the kernel reports them.
     pub options: Vec<u8>,
 }
 
@@ -312,13 +312,13 @@ impl Tree {
 /// A discipline in a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Its place.
+    /// The place of the discipline.
     pub parent: u32,
-    /// Its name.
+    /// The name of the discipline.
     pub kind: String,
-    /// Its handle, if it must have a certain one.
+    /// The handle of the discipline, if it must have a certain one.
     pub handle: u32,
-    /// Its shaping.
+    /// The shaping of the discipline.
     pub shape: Option<Shape>,
 }
 

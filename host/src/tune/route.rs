@@ -18,9 +18,9 @@ const ONLINK: u32 = 4;
 /// A destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prefix {
-    /// Its address.
+    /// The address of the destination.
     pub address: IpAddr,
-    /// Its prefix length.
+    /// The prefix length of the destination.
     pub bits: u8,
 }
 

@@ -19,7 +19,7 @@ pub struct World {
     pub here: Namespace,
     /// Whether files for the next boot belong to this namespace.
     pub home: bool,
-    /// Its name in `ip netns`.
+    /// The name of the namespace in `ip netns`.
     pub name: Option<String>,
     /// Whether queue disciplines of other programs may be replaced.
     pub replace: bool,

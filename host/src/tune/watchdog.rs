@@ -7,8 +7,8 @@
 //! beside the journal, and in the system's log.
 //!
 //! The watchdog has started and reported itself before anything is changed. It has no terminal and
-//! no parent. So the end of the login in which the change was made, perhaps by that change, does
-//! not end it. At SIGTERM it reverts at once.
+//! no parent. The watchdog therefore continues when the login in which the change was made ends,
+//! perhaps because of the change. At SIGTERM, the watchdog reverts at once.
 
 use super::engine::{Foreign, revert_top};
 use super::journal::{Deadline, Journal, Phase, Store};
@@ -104,7 +104,8 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Those of the journal `id`; `held`: some process holds the file of the watchdogs.
+    /// Returns the watchdogs of the journal `id`. `held` states whether some process holds the file
+    /// of the watchdogs.
     pub fn of(id: &str, held: bool) -> Watching {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -121,7 +122,7 @@ impl Watching {
             && (self.processes.is_empty()
                 || self.processes.iter().any(|(_, state)| *state == RUNNING))
     }
-    /// Their process IDs and states.
+    /// Returns the process IDs and states of the watchdogs.
     pub fn to_json(&self) -> Value {
         let one = |(pid, state): &(u32, &str)| json!({ "pid": pid, "state": state });
         self.processes.iter().map(one).collect()

@@ -16,10 +16,10 @@ const PHASES: u64 = 8;
 /// The phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
-    /// Its index, 0 to 7.
+    /// The index of the phase, 0 to 7.
     pub phase: u64,
     since_us: u64,
-    /// Its gain.
+    /// The gain of the phase.
     pub gain: u64,
 }
 

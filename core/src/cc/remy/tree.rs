@@ -221,7 +221,7 @@ impl Tree {
         }
     }
 
-    /// Its text, which reads back as the same tree.
+    /// Returns the text of the tree, which reads back as the same tree.
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEAD}\n");
         let mut depths = alloc::vec![0];

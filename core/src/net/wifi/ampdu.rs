@@ -68,13 +68,13 @@ impl Default for Limits {
 pub struct Mpdu<P> {
     /// The packet that it carries.
     pub packet: P,
-    /// Its number.
+    /// The number of the frame.
     pub number: u64,
     /// The number of block ACKs that missed it.
     pub retries: u8,
     /// Whether its first transmission has started.
     pub aired: bool,
-    /// Its estimated airtime, while that is pending.
+    /// The estimated airtime of the frame, while that is pending.
     pub estimate: Span,
 }
 
@@ -83,14 +83,14 @@ pub struct Mpdu<P> {
 pub struct Ppdu<P> {
     /// The peer, by its number at the host.
     pub peer: usize,
-    /// Its rate. `rate` and `chain` are the numbers of this rate and of those for later tries, if a
-    /// rate control chose them.
+    /// The rate of the transmission. `rate` and `chain` are the numbers of this rate and of those
+    /// for later tries, if a rate control chose them.
     pub phy: Phy,
     /// The number of the rate.
     pub rate: u8,
     /// The rates of all tries.
     pub chain: Chain,
-    /// Its frames.
+    /// The frames of the transmission.
     pub frames: Vec<Mpdu<P>>,
     /// Bytes on the air.
     pub bytes: Bytes,

@@ -50,7 +50,7 @@ impl Category {
             _ => Category::Voice,
         }
     }
-    /// Its index in tables.
+    /// Returns the index of the category in tables.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -120,7 +120,7 @@ impl Contender {
             ready: None,
         }
     }
-    /// Its contention parameters.
+    /// Returns the contention parameters.
     pub fn edca(&self) -> &Edca {
         &self.edca
     }
@@ -132,8 +132,8 @@ impl Contender {
     pub fn failures(&self) -> u32 {
         self.failures
     }
-    /// It has frames to send from `now` on. If the medium is busy and its counter is 0, it draws
-    /// one.
+    /// Reports frames to send from `now` on. If the medium is busy and the backoff counter is 0,
+    /// the contender draws a new counter.
     pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
         if self.ready.is_none() {
             self.ready = Some(now);
@@ -142,7 +142,7 @@ impl Contender {
             }
         }
     }
-    /// It has no more frames to send.
+    /// Reports that there are no more frames to send.
     pub fn rests(&mut self) {
         self.ready = None;
     }
@@ -180,13 +180,14 @@ impl Contender {
             self.draw(rng);
         }
     }
-    /// Its transmission was acknowledged.
+    /// Reports that the transmission was acknowledged.
     pub fn succeeds(&mut self, rng: &mut Rng) {
         self.failures = 0;
         self.window = self.edca.cw_min;
         self.draw(rng);
     }
-    /// Its transmission was not acknowledged. Returns whether the transmission is returned.
+    /// Reports that the transmission was not acknowledged. Returns whether the transmission is
+    /// returned.
     pub fn fails(&mut self, rng: &mut Rng) -> bool {
         self.failures += 1;
         let gives_up = self.failures > RETRIES;

@@ -33,7 +33,7 @@ struct Flow {
     vars: Vars,
     node: Node,
     backlog: Backlog,
-    /// Its owner while it is in an order: the index of a station's category, plus one.
+    /// The owner of the queue while it is in an order: the index of a station's category, plus one.
     of: u32,
 }
 

@@ -79,7 +79,7 @@ pub enum Stack {
     Before,
     /// FQ-CoDel inside mac80211, stations round-robin.
     FqMac,
-    /// The same, with airtime fairness and airtime queue limits.
+    /// FQ-CoDel in mac80211, with airtime fairness and airtime queue limits.
     #[default]
     Airtime,
 }
@@ -92,7 +92,7 @@ pub const STACKS: [(&str, Stack); 3] = [
 ];
 
 impl Stack {
-    /// Its name in a scenario.
+    /// Returns the name of the stack in a scenario.
     pub fn name(self) -> &'static str {
         STACKS[self as usize].0
     }

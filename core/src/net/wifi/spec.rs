@@ -38,9 +38,9 @@ pub struct WifiSpec {
 /// One station.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StationSpec {
-    /// Its name; unique.
+    /// The name of the station; unique.
     pub name: String,
-    /// Its rate.
+    /// The rate of the station.
     pub speed: Speed,
     /// Signal-to-noise ratio in dB. If given, a rate control chooses rates up to `speed`.
     pub snr_db: Option<f64>,

@@ -36,7 +36,7 @@ const fn param(name: &'static str, kind: Kind, help: &'static str) -> Param {
     }
 }
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     param(
         "bandwidth",

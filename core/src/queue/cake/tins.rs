@@ -3,12 +3,12 @@
 //! Sources: tc-cake(8), RFC 4594, RFC 8622 (LE); the tables by measurement of Linux 6.12, each code
 //! point sent once to each mode (docs/reference/queue/cake.md).
 
-/// One of tc's `diffserv` modes.
+/// A mode of the parameter `diffserv`: a set of tins, and the code points of each tin.
 #[derive(Copy, Clone, Debug)]
 pub struct Diffserv {
-    /// tc's word.
+    /// The name of the mode in tc.
     pub word: &'static str,
-    /// The tins, in their order: of several in turn, the last goes first.
+    /// The tins, in their order: if several may send, the last one sends first.
     pub tins: &'static [Share],
     /// The tin of a code point.
     pub tin: fn(u8) -> usize,
@@ -19,9 +19,9 @@ pub struct Diffserv {
 pub struct Share {
     /// The name in `tc -s qdisc`, except for numbers, which are tc's "Tin 0".
     pub name: &'static str,
-    /// Its threshold, as a part of the whole rate.
+    /// The threshold of the tin, as a part of the whole rate.
     pub rate: Threshold,
-    /// Its share of the link without a rate: bytes per turn.
+    /// The share of the link without a rate: bytes per turn.
     pub weight: i64,
 }
 
@@ -35,7 +35,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// That part of `rate`.
+    /// Returns this part of `rate`.
     pub fn of(self, rate: u64) -> u64 {
         match self {
             Threshold::Halved(times) => rate >> times,

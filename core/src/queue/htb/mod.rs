@@ -64,7 +64,7 @@ const NONE: u32 = u32::MAX;
 /// A class that holds packets.
 struct Leaf<P> {
     name: String,
-    /// Its number in the tree.
+    /// The number of the class in the tree.
     class: u32,
     queue: Box<dyn QueueDiscipline<P>>,
     wakes: bool,

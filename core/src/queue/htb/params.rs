@@ -38,7 +38,7 @@ const fn rate(name: &'static str, help: &'static str) -> Param {
     )
 }
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     param(
         "default",

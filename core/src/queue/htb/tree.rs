@@ -28,9 +28,9 @@ const NONE: u32 = u32::MAX;
 /// The mode of a class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Mode {
-    /// It is within its rate.
+    /// The class is within its rate.
     CanSend,
-    /// It is within its ceil.
+    /// The class is above its rate, but within its ceil.
     MayBorrow,
     CantSend,
 }

@@ -51,7 +51,7 @@ pub struct Law {
 /// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It may enter.
+    /// The packet may enter the queue.
     Pass,
     /// An early refusal: mark or drop.
     Early,

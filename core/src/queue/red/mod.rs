@@ -38,7 +38,7 @@ use words::Words;
 
 const MOST: Bytes = Bytes::new(1 << 40);
 
-/// Its parameters.
+/// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
@@ -99,7 +99,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// As the parameters specify.
+    /// Returns the action that the parameters specify.
     pub fn of(params: &Params) -> Refused {
         Refused {
             ecn: params.bool("ecn"),

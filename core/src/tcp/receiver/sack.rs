@@ -15,7 +15,7 @@ const EXPECTED: usize = 2;
 pub(super) struct Holes {
     /// Disjoint and ascending, all above the next expected byte.
     arrived: VecDeque<Range>,
-    /// Its kernel memory, bytes.
+    /// The kernel memory of the data, in bytes.
     pub truesize: u64,
     blocks: [Range; REMEMBERED],
     n_blocks: usize,

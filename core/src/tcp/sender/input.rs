@@ -16,21 +16,21 @@ use crate::units::Span;
 /// The contents of one ACK.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct News {
-    /// It acknowledged new data in order.
+    /// The ACK acknowledged new data in order.
     pub una_advanced: bool,
-    /// It SACKed something new.
+    /// The ACK SACKed something new.
     pub sacked: bool,
-    /// It reported duplicate data that this sender had retransmitted.
+    /// The ACK reported duplicate data that this sender had retransmitted.
     pub dsack: bool,
-    /// It reported the tail loss probe as duplicate data.
+    /// The ACK reported the tail loss probe as duplicate data.
     pub dsack_of_probe: bool,
     /// It (S)ACKed data never retransmitted that was sent before recovery began.
     pub original_delivered: bool,
-    /// It cumulatively acknowledged a retransmission.
+    /// The ACK cumulatively acknowledged a retransmission.
     pub retrans_acked: bool,
-    /// It changed the peer's window, or had another property that makes it no duplicate.
+    /// The ACK changed the peer's window, or is no duplicate for another reason.
     pub window_update: bool,
-    /// It reported marks.
+    /// The ACK reported marks.
     pub ece: bool,
     /// Number of marks.
     pub marked: u32,
