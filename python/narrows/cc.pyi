@@ -120,8 +120,8 @@ class Bbr(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr2(Choice):
-    """Version 2: like version 3, but a probe for bandwidth lasts until 1.25 bandwidth-delay
-    products are in flight, and the reduction after it is larger.
+    """Version 2: limits the data in flight after losses, as version 3; a probe for bandwidth lasts
+    until 1.25 bandwidth-delay products are in flight, and the reduction after a probe is larger.
 
     Source: draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019).
 
@@ -156,9 +156,10 @@ class Bbr2(Choice):
             first. Time from 0s to 24h, default 2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
-        probe_rounds: Largest number of round trips between two probes; it is also at most the
-            bandwidth-delay product in packets, in which Reno grows by one product. From 1 to
-            1000000, default 63 (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
+        probe_rounds: Maximum number of round trips between two probes; a second maximum is the
+            bandwidth-delay product in packets, because a window of Reno grows by this product in so
+            many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
+            IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
         probe_rtt_interval: Time without a lower RTT after which ProbeRTT begins. Time from 1ms
@@ -246,9 +247,10 @@ class Bbr3(Choice):
             first. Time from 0s to 24h, default 2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
-        probe_rounds: Largest number of round trips between two probes; it is also at most the
-            bandwidth-delay product in packets, in which Reno grows by one product. From 1 to
-            1000000, default 63 (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
+        probe_rounds: Maximum number of round trips between two probes; a second maximum is the
+            bandwidth-delay product in packets, because a window of Reno grows by this product in so
+            many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
+            IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
         probe_rtt_interval: Time without a lower RTT after which ProbeRTT begins. Time from 1ms
@@ -494,9 +496,9 @@ class Ledbat(Choice):
             (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.5: 60 ms).
         gain_divisor: The smallest gain is one packet per RTT divided by this. From 1 to 1000,
             default 16 (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.2: 16).
-        decrease: Factor of the reduction per RTT: this times the window times the excess over
-            the target, relative to the target. From 0.0 to 16.0, default 1.0
-            (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.3: Constant, 1).
+        decrease: Factor of the reduction per RTT, which is factor × window × (queueing delay -
+            target) / target. From 0.0 to 16.0, default 1.0 (draft-irtf-iccrg-ledbat-plus-plus-01
+            section 4.3: Constant, 1).
         slowdown_interval: Time between two slowdowns as a multiple of the duration of the last
             one; 0 disables slowdowns. From 0 to 1000, default 9
             (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.4: 9).
@@ -510,7 +512,7 @@ class Ledbat(Choice):
 @dataclass(frozen=True, kw_only=True)
 class Lp(Choice):
     """Low priority: halves its window when one-way delays grow; with Linux's default timestamps,
-    seven of eight flows do not detect this and behave as Reno.
+    most flows do not detect the growth and behave as Reno.
 
     Source: Kuzmanovic, Knightly, ToN 2006; Linux 6.12.
 
@@ -531,8 +533,8 @@ class NewReno(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Nv(Choice):
-    """New Vegas: keeps ten packets in the queue; changes its window only after a minimum number of
-    RTT samples.
+    """New Vegas: keeps ten packets in the queue; grows its window only after 20 RTT samples,
+    shrinks it only after 60.
 
     Source: Brakmo, Linux Plumbers Conference 2010; Linux 6.12.
 
@@ -565,8 +567,8 @@ class Nv(Choice):
             20 (Linux 6.12 tcp_nv: nv_inc_eval_min_calls = 20).
         nv_ssthresh_eval_min_calls: Samples required to end slow start. From 0 to 255, default
             30 (Linux 6.12 tcp_nv: nv_ssthresh_eval_min_calls = 30).
-        nv_stop_rtt_cnt: RTTs with too few samples to shrink after which growth stops. From 0 to
-            255, default 10 (Linux 6.12 tcp_nv: nv_stop_rtt_cnt = 10).
+        nv_stop_rtt_cnt: Number of RTTs with too few samples for a decision to shrink, after which
+            growth stops. From 0 to 255, default 10 (Linux 6.12 tcp_nv: nv_stop_rtt_cnt = 10).
         nv_rtt_min_cnt: RTTs required for a decision to shrink. From 0 to 255, default 2 (Linux
             6.12 tcp_nv: nv_rtt_min_cnt = 2).
     """
@@ -589,8 +591,8 @@ class Nv(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Prague(Choice):
-    """DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, at
-    every rate.
+    """DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, at any
+    rate.
 
     Source: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331.
 

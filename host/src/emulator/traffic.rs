@@ -42,7 +42,7 @@ pub struct Outgoing {
     pub id: String,
     /// The congestion control of the flow.
     pub cc: String,
-    /// The source and destination of the flow.
+    /// The source address of the flow.
     pub from: SocketAddrV4,
     /// The address of the receiver of the flow.
     pub to: SocketAddrV4,
