@@ -291,8 +291,8 @@ def score(
     ]
     if not fitting:
         raise NarrowsError(
-            "there is no open forecast that this measurement can score\n    write: narrows advise "
-            "MEASUREMENT"
+            "no forecast that has not been compared yet fits this measurement\n"
+            "    write: narrows advise MEASUREMENT"
         )
     return _judge(fitting[-1], measured)
 

@@ -394,7 +394,7 @@ def test_forecasts_are_sealed_scored_and_kept(
     assert len(judged) == 3
     assert next(one for one in judged if one.name == "rate_mbit").hit
     assert forecasts.rate(forecasts.read()) == (sum(one.hit for one in judged), 3)
-    with pytest.raises(NarrowsError, match="no open forecast"):
+    with pytest.raises(NarrowsError, match="no forecast that has not been compared"):
         forecasts.score(after)
     text = forecasts.file().read_text()
     forecasts.file().write_text(text.replace('"cubic"', '"bbr"', 1))

@@ -496,5 +496,5 @@ def test_a_user_who_may_not_trace_is_told(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_option_kernel_requires_the_engine() -> None:
     done = CliRunner().invoke(main, ["run", "x.toml", "--kernel", "6.12"])
     assert (done.exit_code, "--engine linux" in done.output) == (2, True)
-    with pytest.raises(NarrowsError, match="takes no kernel; write the engine `linux`"):
+    with pytest.raises(NarrowsError, match="has no kernel to select; write the engine `linux`"):
         nw.run("x.toml", engine="live", kernel="6.12")

@@ -499,8 +499,8 @@ def test_a_diff_shows_what_is_and_what_will_be() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"cc": "bbr; reboot"}, "a name is made of small letters"),
-        ({"qdisc": "fq codel"}, "a name is made of small letters"),
+        ({"cc": "bbr; reboot"}, "a name has lower-case letters"),
+        ({"qdisc": "fq codel"}, "a name has lower-case letters"),
         ({"qdisc": "fq", "devices": ["eth0;reboot"]}, "not a valid name of an interface"),
         ({"qdisc": "fq", "devices": ["../x"]}, "not a valid name of an interface"),
         ({"settings": ["kernel.core_pattern=|/tmp/x"]}, "not one of"),

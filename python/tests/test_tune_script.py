@@ -142,7 +142,7 @@ def test_every_shell_tells_the_same_of_this_host() -> None:
 
 
 def test_a_text_that_is_none_or_not_whole_is_told() -> None:
-    with pytest.raises(NarrowsError, match="not what the collector prints"):
+    with pytest.raises(NarrowsError, match="not the output of the script"):
         parse("hello", "x.txt")
     with pytest.raises(NarrowsError, match="ends in the middle"):
         parse("@ collector 1\n@ who\n|uid 0\n", "x.txt")

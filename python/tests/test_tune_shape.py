@@ -283,9 +283,9 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (Ask(shape="ens18"), "needs a rate"),
+        (Ask(shape="ens18"), "a rate is missing"),
         (Ask(shape="nonesuch", up_kbit=1), "not an interface of this host"),
-        (Ask(shape="lo", up_kbit=1), "over the loopback meets no line"),
+        (Ask(shape="lo", up_kbit=1), "the loopback interface has no link to shape"),
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
         (
             Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"),

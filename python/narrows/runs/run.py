@@ -445,7 +445,8 @@ def check_engine(engine: str, kernel: str | None) -> None:
         )
     if engine != "linux" and kernel is not None:
         raise EngineError(
-            f"kernel {kernel}: the engine `{engine}` takes no kernel; write the engine `linux`"
+            f"kernel {kernel}: the engine `{engine}` has no kernel to select; write the engine "
+            "`linux`"
         )
 
 

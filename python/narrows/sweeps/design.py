@@ -110,7 +110,7 @@ def _number(key: str, value: object) -> tuple[float, str]:
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise NarrowsError(
-            f'`{key}`: {value!r} is no end of a range; write a number with its unit, "40ms"'
+            f'`{key}`: {value!r} is not a limit of a range; write a number with its unit, "40ms"'
         )
     return float(match[1]), match[2] or ""
 
@@ -165,8 +165,8 @@ class Design:
         self._rows: list[dict[str, Any]] = []
         if isinstance(axes, Mapping) == (kind == "list"):
             raise NarrowsError(
-                'a list of cases is design = "list", and keys with their values are any of the '
-                "others"
+                'design = "list" needs a list of cases; every other design needs keys with their '
+                "values"
             )
         wrong: dict[str, None] = {}  # Every mistake, once, in order.
         self._axes: dict[str, list[Any] | Range] = {}
@@ -236,12 +236,11 @@ class Design:
         if self.kind != "grid":
             if found.steps is not None:
                 raise NarrowsError(
-                    f"`{key}`: steps are a grid's; a {self.kind} design goes through the whole "
-                    "range"
+                    f"`{key}`: only a grid has steps; a {self.kind} design covers the whole range"
                 )
             return found
         if found.steps is None:
-            raise NarrowsError(f"`{key}`: a range in a grid needs steps: how many values?")
+            raise NarrowsError(f"`{key}`: a range in a grid needs steps, the number of its values")
         return [found.at(i / (found.steps - 1)) for i in range(found.steps)]
 
     def __len__(self) -> int:

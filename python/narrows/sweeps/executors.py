@@ -410,5 +410,5 @@ def crew(
     if on.startswith("ray://"):
         return Ray(on, metric)
     raise NarrowsError(
-        f'there is nobody called `{on}`; write on = "local", "ray" or "ray://HOST:10001"'
+        f'on = `{on}`: no such executor; write on = "local", "ray" or "ray://HOST:10001"'
     )

@@ -57,7 +57,9 @@ def namespace(name: str) -> str:
         NarrowsError: If it is none.
     """
     if not _NAMESPACE.fullmatch(name):
-        raise NarrowsError(f"--netns {name!r}: a name as `ip netns list` prints it")
+        raise NarrowsError(
+            f"--netns {name!r}: not the name of a namespace; write one that `ip netns list` prints"
+        )
     return name
 
 

@@ -368,7 +368,7 @@ def _sections(text: str, name: str) -> list[_Section]:
             sections[-1].lines.append(line[1:].rstrip())
     if not sections or sections[0].words[:1] != ["collector"]:
         raise NarrowsError(
-            f"{name}: this is not what the collector prints; see `narrows tune audit --collector`"
+            f"{name}: not the output of the script that `narrows tune audit --collector` prints"
         )
     if sections[0].words[1:] != [str(VERSION)]:
         raise NarrowsError(f"{name}: the collector's version is not {VERSION}; collect it anew")

@@ -251,7 +251,7 @@ def check(facts: Facts, ask: Ask) -> None:
     """Raises a `NarrowsError` for something that is no name, or that cannot be on such a host."""
     for option, name in (("--cc", ask.cc), ("--qdisc", ask.qdisc)):
         if name is not None and not NAME.fullmatch(name):
-            raise NarrowsError(f"{option} {name!r}: a name is made of small letters, digits and _")
+            raise NarrowsError(f"{option} {name!r}: a name has lower-case letters, digits and _")
     if ask.cc is not None and facts.has_cc(ask.cc) in {None, "missing"}:
         registry.check_cc(
             "--cc",
@@ -308,17 +308,17 @@ def _check_shaper(facts: Facts, ask: Ask) -> None:
         asked = facts.interface(ask.shape)
         if asked is not None and asked.loopback:
             raise NarrowsError(
-                f"--shape {ask.shape}: what goes over the loopback meets no line; there are: "
+                f"--shape {ask.shape}: the loopback interface has no link to shape; there are: "
                 f"{there}"
             )
         if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
             raise NarrowsError(f"--shape {ask.shape}: not an interface of this host ({there})")
         if ask.sqm is not None or ask.devices:
-            raise NarrowsError("--shape names its interface itself; leave --sqm and --dev out")
+            raise NarrowsError("--shape: its value is the interface; omit --sqm and --dev")
         if ask.up_kbit is None and ask.down_kbit is None:
             raise NarrowsError(
-                f"--shape needs a rate: --shape {ask.shape} --up 18Mbit, for what goes out, "
-                "--down, or both"
+                f"--shape {ask.shape}: a rate is missing; write --up 18Mbit for outgoing traffic, "
+                "--down 90Mbit for incoming traffic, or both"
             )
         if ask.qdisc is not None and ask.qdisc not in shaper.KINDS:
             raise NarrowsError(

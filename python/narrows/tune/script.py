@@ -222,7 +222,7 @@ def _file(change: Change) -> Parts:
 
     def text(value: Json) -> str:
         if re.search(r"[^\n -~]", value["text"]):
-            raise NarrowsError(f"file {path}: a sign that is not written into plans")
+            raise NarrowsError(f"file {path}: contains a character that plans must not contain")
         return _q(value["text"])
 
     new, mode = text(change.after), _must(r"0[0-7]{3}", change.after["mode"], "mode")
