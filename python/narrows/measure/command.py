@@ -18,12 +18,13 @@ from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError, reason
-from narrows.files import writer_of
+from narrows.files import capture, writer_of
 from narrows.latency import render as latencies
 from narrows.latency.result import read as read_latency
 from narrows.measure import history as kept
 from narrows.measure import render, run
 from narrows.measure.render import model_lines
+from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
 from narrows.path_model import infer
 from narrows.render.plot import draw_columns
@@ -36,10 +37,10 @@ from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.render.words import number
 from narrows.storage import output, untrusted_input
+from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
-    from narrows.measure.result import Measurement
     from narrows.path_model import PathModel
 
 _HERE = ""
@@ -420,16 +421,10 @@ def convert(source: str, target: str, anonymize: bool) -> None:
 
 def anonymous(measured: Measurement) -> Measurement:
     """The measurement with pseudonyms."""
-    from narrows.measure.result import Measurement  # noqa: PLC0415
-    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
     return Measurement.of(Anonymizer(key()).tree(measured.json))
 
 
 def _capture(source: str, target: str, *, anonymize: bool) -> None:
-    from narrows.files import capture  # noqa: PLC0415
-    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
     if not anonymize:
         raise NarrowsError(f"{target}: a capture is written with --anonymize only")
     try:
@@ -536,8 +531,6 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         return
     rows = kept.rows(host=host, last=last)
     if anonymize:
-        from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
         rows = Anonymizer(key()).tree(rows)
     if as_json:
         for row in rows:

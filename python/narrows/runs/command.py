@@ -157,7 +157,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             done, unrecorded = error.run, error
     with every() as attempt:
         if any(file is not None for file in (out, plot, page, latex)):
-            from narrows.runs.outputs import write  # noqa: PLC0415 - it needs Arrow
+            from narrows.runs.outputs import write  # noqa: PLC0415 - few runs need it
 
             write(
                 done,
