@@ -14,6 +14,7 @@ from narrows.cli.options import (
     IN_TERMINAL,
     engine_option,
     figure_options,
+    file_option,
     files_option,
     json_option,
     latex_option,
@@ -80,12 +81,10 @@ _VERDICTS = 20_000
     show_default="100ms",
     help="Time between two samples in --out",
 )
-@option(
+@file_option(
     "--record",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write all packets to a capture file for Wireshark (pcapng)",
+    makes_folders=False,
+    what="Write all packets to a capture file for Wireshark (pcapng)",
 )
 @plot_option
 @report_option

@@ -10,7 +10,7 @@ import click
 
 from narrows import files
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import figure_options
+from narrows.cli.options import figure_options, file_option
 from narrows.measure import render
 from narrows.render import chart
 from narrows.render.latex import latex
@@ -79,14 +79,12 @@ def _format(file: str) -> None:
 @option(
     "--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure"
 )
-@option(
+@file_option(
     "--out",
     "out",
-    group="Output",
-    metavar="FILE",
-    type=output.File(suffix=_format),
+    suffix=_format,
     required=True,
-    help="Write a figure (.png, .svg, .pdf) or a LaTeX table (.tex)",
+    what="Write a figure (.png, .svg, .pdf) or a LaTeX table (.tex)",
 )
 def plot(  # noqa: PLR0917 - Click calls it by keyword
     names: tuple[str, ...],
