@@ -260,10 +260,12 @@ mutations: setup ## Remove every listed rule and run the tests; writes docs/refe
 agree: setup ## Compare the simulator with the TCP of this machine, half an hour; writes docs/reference/agreement.md
 	$(BIN)/python -m validation.agreement
 
-twin: setup ## Compare path models with known simulated and emulated paths, 100 minutes; writes docs/reference/twin*.md
-	$(BIN)/python -m validation.twin
-	$(BIN)/python -m validation.twin_live
-	$(BIN)/python -m validation.twin_shared
+path-models: setup ## Compare path models with known simulated and emulated paths, 100 minutes; writes docs/reference/path-models*.md
+	$(BIN)/python -m validation.path_models
+	$(BIN)/python -m validation.path_models_live
+	$(BIN)/python -m validation.path_models_shared
+
+twin: path-models
 
 advice: setup ## Compare recommendations with later results of Linux, ten minutes; continues after an interruption
 	$(BIN)/python -m validation.advise
@@ -288,4 +290,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

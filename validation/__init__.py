@@ -12,7 +12,7 @@
 | `agreement` | `make agree`; part `engines`: compares the simulator with its stored rows |
 | `papers` | part: repeats a published map with BBR and CUBIC |
 | `cliff` | part: searches the random loss at which BBR collapses |
-| `twin`, `twin_live`, `twin_shared` | `make twin`: path models of paths with known properties |
+| `path_models`, `path_models_live`, `path_models_shared` | `make path-models`: known paths |
 | `cross` | cross traffic on emulated paths |
 | `advise` | `make advice`: recommendations compared with later results |
 | `advise_linux`, `advise_live` | results of congestion controls on Linux, for `advise` |

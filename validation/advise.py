@@ -452,10 +452,10 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
     path, role = drawn(seed)
     try:
         first = measure(path, FULL, seed=seed)
-        found_twin = path_model.infer(first, seed=seed, lone=measure(path, LONE, seed=seed + 1000))
+        found_model = path_model.infer(first, seed=seed, lone=measure(path, LONE, seed=seed + 1000))
     except NarrowsError as error:
         return f"{seed}: {error}"
-    place = measured(found_twin.json(), role=role, source="measured")
+    place = measured(found_model.json(), role=role, source="measured")
     true_path = _ahead(path) if role == "sender" else path
     has = kernel("cubic,bbr,reno,vegas,westwood,illinois,htcp")
     out = []

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from narrows.advise.verdict import FIGURES
+from validation.path_models import Criterion
 from validation.stored import Json
-from validation.twin import Criterion
 
 CALIBRATED = range(22)
 """The Linux paths for the calibration of the intervals; they are not tested."""

@@ -2,9 +2,10 @@
 //! nanoseconds.
 //!
 //! The file has three interfaces. Two are the ends of the path, with names that the driver gives
-//! ([`ENDS`] for a run). Packets that enter the path there are outbound, packets that leave it are
-//! inbound, as tcpdump would show them on that host. The interface `path` shows events inside the
-//! path: every packet that was dropped or marked, with a comment that names the hop and the reason.
+//! ([`INTERFACES`] for a run). Packets that enter the path there are outbound, packets that leave
+//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events inside
+//! the path: every packet that was dropped or marked, with a comment that names the hop and the
+//! reason.
 //! Of each packet, the file contains the headers and the full length, but no payload.
 //!
 //! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
@@ -53,7 +54,7 @@ const UDP: u8 = 17;
 pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
 /// The interfaces of a run at [`NEAR`] and at [`FAR`](crate::net::FAR): name and description.
-pub const ENDS: [(&str, &str); 2] = [
+pub const INTERFACES: [(&str, &str); 2] = [
     ("near", "the senders' end of the path"),
     ("far", "the receivers' end of the path"),
 ];
@@ -473,7 +474,7 @@ mod tests {
         let told = Arc::clone(&bytes);
         let mut capture = Capture::new(
             "test",
-            ENDS,
+            INTERFACES,
             Box::new(move |chunk| {
                 told.fetch_add(chunk.len(), Ordering::Relaxed);
                 true

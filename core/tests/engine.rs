@@ -2,7 +2,7 @@
 //! engine here only sends pings, so every metric is known beforehand.
 
 use crate::frame::Frame;
-use narrows_core::capture::{Capture, ENDS};
+use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
     self, Network, Observer, Options, Outcome, Recorder, Run, TooShort, probe_metrics,
 };
@@ -75,7 +75,7 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
         true
     });
     observer.recorder = Some(Box::new(Recorder::new(
-        Capture::new("t", ENDS, sink),
+        Capture::new("t", INTERFACES, sink),
         scenario,
     )));
     let (mut meter, mut samples) = (ProbeMeter::new(), Samples::default());

@@ -3,7 +3,7 @@
 use crate::common::*;
 use narrows_core::queue::Limit;
 use narrows_core::scenario::*;
-use narrows_core::tcp::{Clock, Config, EcnEnds, EcnMode, EcnUse, Gso, Pacing};
+use narrows_core::tcp::{Clock, Config, EcnMode, EcnNegotiation, EcnUse, Gso, Pacing};
 use narrows_core::units::*;
 
 #[test]
@@ -62,7 +62,7 @@ fn a_full_file_means_what_it_says() {
     );
     assert_eq!(
         (h.ecn, s.flows[0].ecn, s.flows[2].ecn),
-        (EcnMode::On, EcnEnds::Asked, EcnEnds::Off)
+        (EcnMode::On, EcnNegotiation::Requested, EcnNegotiation::Off)
     );
     assert!(
         !h.slow_start_after_idle

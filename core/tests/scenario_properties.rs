@@ -7,7 +7,7 @@ use narrows_core::param::Value;
 use narrows_core::scenario::keys;
 use narrows_core::scenario::list;
 use narrows_core::scenario::*;
-use narrows_core::tcp::{Clock, EcnEnds, EcnMode, Gso, Pacing};
+use narrows_core::tcp::{Clock, EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::*;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -85,8 +85,8 @@ prop_compose! {
             let start = Gain(*start) * s.duration;
             let stop = stops.then_some(start + Span::ns(1));
             let restart = stop.filter(|_| i % 2 == 1).map(|stop| stop + Span::ns(i as u64));
-            let ecn = [EcnEnds::Off,
-                EcnEnds::Asked][usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
+            let ecn = [EcnNegotiation::Off,
+                EcnNegotiation::Requested][usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
             FlowSpec { id: format!("f{i}"), rtt, start, stop, restart, ecn,
             size: size.map(Bytes::new), ..flow.clone() }
         }).collect();

@@ -4,7 +4,7 @@ use crate::pair::{Pair, build_cc, config as ends};
 use narrows_core::cc;
 use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
-use narrows_core::tcp::{EcnEnds, MSS, Sender};
+use narrows_core::tcp::{EcnNegotiation, MSS, Sender};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -190,8 +190,8 @@ proptest! {
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
-        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), build_cc(cc),
-            size.map(Bytes::new));
+        let config = ends().under(kind.signals(), EcnNegotiation::Both);
+        let sender = Sender::new(config.into(), build_cc(cc), size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0,
             established: false };
         let mut sent = Vec::new();

@@ -129,7 +129,7 @@ def test_every_candidate_of_the_registry_has_a_model() -> None:
     assert set(LINUX) <= set(registry.names("cc"))
 
 
-def test_a_twin_and_its_intervals() -> None:
+def test_a_path_model_and_its_intervals() -> None:
     truth = NetworkPath(
         rate="10Mbit", rtt="30ms", buffer="60kB", reverse=NetworkPath(rate="4Mbit", buffer="50kB")
     )
@@ -649,7 +649,7 @@ def test_two_of_a_kind_get_halves() -> None:
 
 
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])
-def test_a_twin_from_a_stranger_is_read_with_care(odd: object) -> None:
+def test_a_path_model_from_a_stranger_is_read_with_care(odd: object) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     direction = {
         "loss": {"high": odd, "why": odd},

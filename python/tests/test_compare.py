@@ -573,7 +573,7 @@ def test_a_path_that_is_not_written_is_told(
         "--path",
         str(tmp_path / "p.toml"),
     ]
-    done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
+    done = CliRunner().invoke(cli.main, [*words, "--no-model"])
     assert (done.exit_code, asked) == (2, [])
     assert "--path: needs the path model; omit --no-model" in done.output
     done = CliRunner().invoke(cli.main, words)

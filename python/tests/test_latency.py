@@ -598,14 +598,14 @@ def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
 
 
 def test_a_stall_is_blamed_on_who_made_it() -> None:
-    blaming = pytest.importorskip("validation.latency_blame")
+    blaming = pytest.importorskip("validation.latency_attribution")
     if missing := blaming.lacking():
         pytest.skip(missing)
     with blaming.hosts() as pids:
         found = []
         if blaming.calm(pids, 20):
             found = [blaming.trial(pids, place, trials=20) for place in blaming.PLACES]
-        # Most must be right here; validation/latency_blame.py holds 95 %.
+        # Most must be right here; validation/latency_attribution.py holds 95 %.
         wrong = [each for each in found if each["blamed"].get(each["right"], 0) <= 12]
         # Whoever stalls the machine now and then may have done so in between: that is looked at for
         # longer.

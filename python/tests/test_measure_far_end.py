@@ -138,7 +138,7 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
             "--duration",
             "20s",
             "--no-history",
-            "--no-twin",
+            "--no-model",
         ]
         command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

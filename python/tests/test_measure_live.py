@@ -1,5 +1,5 @@
-"""`narrows serve` and `narrows measure` over real packets: the near end gets a name, and its twin
-is the path.
+"""`narrows serve` and `narrows measure` over real packets: the near end gets a name,
+and its path model is the path.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
         "127.0.0.1",
         *words,
         "--no-history",
-        "--no-twin",
+        "--no-model",
         "--out",
         str(made),
     ]
@@ -106,7 +106,7 @@ def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
         "--pacing",
         "20Mbit",
     ]
-    command = [NARROWS, "measure", "127.0.0.1", *asked, "--no-history", "--no-twin"]
+    command = [NARROWS, "measure", "127.0.0.1", *asked, "--no-history", "--no-model"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     line = next((line for line in done.stdout.splitlines() if words in line), "")
@@ -163,7 +163,7 @@ def test_the_path_model_of_an_emulated_path_is_that_path(tmp_path: Path) -> None
     seen, made = tmp_path / "seen.json", tmp_path / "m.json"
     measure = [
         str(NARROWS), "measure", "far", "--cc", "cubic", "--duration", "5s", "--idle", "1s",
-        "--no-history", "--no-twin", "--quiet", "--out", str(made),
+        "--no-history", "--no-model", "--quiet", "--out", str(made),
     ]  # fmt: skip
     done = shell(
         path, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure

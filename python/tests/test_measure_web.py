@@ -136,7 +136,7 @@ def serving(*, tls: bool) -> Iterator[Server]:
             thread.join()
 
 
-QUICK = ("--no-history", "--no-twin", "--idle", "300ms")
+QUICK = ("--no-history", "--no-model", "--idle", "300ms")
 
 
 def trusting(root: Path) -> dict[str, str]:

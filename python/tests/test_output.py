@@ -301,7 +301,7 @@ def test_history_and_forecasts_do_not_depend_on_each_other(
     (prepared / "history.duckdb").write_text("not a database")
     scored: list[Measurement] = []
     monkeypatch.setattr("narrows.forecasts.score_open", lambda one: scored.append(one) or [])
-    done = measure("--no-twin", "--out", "m.json")
+    done = measure("--no-model", "--out", "m.json")
     assert (done.exit_code, len(scored)) == (0, 1), done.output
     assert "the measurement was not stored in the history: " in done.stderr
     assert "The goodput was" in done.stdout
@@ -311,7 +311,7 @@ def test_history_and_forecasts_do_not_depend_on_each_other(
         raise NarrowsError("forecasts.jsonl: line 1: changed since it was written")
 
     monkeypatch.setattr("narrows.forecasts.score_open", fails)
-    done = measure("--no-twin")
+    done = measure("--no-model")
     assert done.exit_code == 0, done.output
     assert "no forecast was scored: forecasts.jsonl: line 1" in done.stderr
     assert len(history.rows()) == 1

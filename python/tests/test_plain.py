@@ -98,15 +98,15 @@ def test_short_commands_import_no_heavy_module(command: tuple[str, ...], tiny: P
 
 VERSION = {
     "narrows", "narrows._core", "narrows._interrupt", "narrows.cli", "narrows.cli.command",
-    "narrows.cli.entry", "narrows.errors", "narrows.render", "narrows.render.terminal",
-    "narrows.storage", "narrows.storage.command_line",
+    "narrows.cli.entry", "narrows.errors", "narrows.operating_system", "narrows.render",
+    "narrows.render.terminal", "narrows.storage", "narrows.storage.command_line",
 }  # fmt: skip
 """The modules that `narrows --version` and `narrows --help` may import."""
 
 RUN = VERSION | {
-    "narrows.cli.options", "narrows.cli.outputs", "narrows.models", "narrows.models.loaded",
-    "narrows.render.progress", "narrows.runs", "narrows.runs.command", "narrows.runs.run",
-    "narrows.runs.source", "narrows.storage.durable", "narrows.storage.output",
+    "narrows.cli.options", "narrows.cli.outputs", "narrows.extras", "narrows.models",
+    "narrows.models.loaded", "narrows.render.progress", "narrows.runs", "narrows.runs.command",
+    "narrows.runs.run", "narrows.runs.source", "narrows.storage.durable", "narrows.storage.output",
     "narrows.storage.provenance", "narrows.storage.text", "narrows.storage.untrusted_input",
 }  # fmt: skip
 """The modules that `narrows run` may import before it prints the result."""

@@ -102,7 +102,7 @@ def test_another_folder_is_allowed_by_the_command_line(
 @pytest.mark.parametrize(
     "words",
     [["sweep", "{sweep}", "--quiet", "--into", "{into}"], ["measure", "{scenario}", "--quiet",
-    "--no-twin"],
+    "--no-model"],
      ["agree", "{scenario}", "nowhere.toml"], ["shell", "{scenario}", "--quiet", "--", "true"]],
 )  # fmt: skip
 def test_each_command_that_names_the_option_has_it(

@@ -163,7 +163,7 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
     measure = [
         str(NARROWS), "measure", "far", "--cc", "cubic", "--streams", "4", "--duration", "2s",
         "--idle", "300ms",
-        "--no-history", "--no-twin", "--quiet", "--out", str(made),
+        "--no-history", "--no-model", "--quiet", "--out", str(made),
     ]  # fmt: skip
     done = shell(
         scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure

@@ -29,7 +29,7 @@ CASES = {case.name: case for case in stored.cases()}
 
 
 def test_a_wrong_number_is_told_in_a_line() -> None:
-    words = [sys.executable, "-m", "validation.twin_live", "--seeds", "x"]
+    words = [sys.executable, "-m", "validation.path_models_live", "--seeds", "x"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith("argument --seeds: x: a whole number, or two such as 9000-9039\n")

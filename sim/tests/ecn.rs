@@ -10,7 +10,7 @@ use narrows_core::param::{Kind, Param};
 use narrows_core::queue::{Backlog, DropReason, Limit, QueueDiscipline, QueueKind, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_core::tcp::EcnEnds;
+use narrows_core::tcp::EcnNegotiation;
 use narrows_core::units::{Bytes, Span, Time};
 use narrows_sim::{Options, Packet, Run, run};
 use std::collections::VecDeque;
@@ -295,11 +295,11 @@ fn what_the_ends_were_told_is_read_back() {
                      \"{cc}\"\n{ecn}\n"
                 ));
                 let ends = match (ecn, host) {
-                    ("ecn = true", _) => EcnEnds::Asked,
-                    ("ecn = false", _) | (_, "off") => EcnEnds::Off,
-                    _ if needs => EcnEnds::Both,
-                    (_, "on") => EcnEnds::Asked,
-                    _ => EcnEnds::Off,
+                    ("ecn = true", _) => EcnNegotiation::Requested,
+                    ("ecn = false", _) | (_, "off") => EcnNegotiation::Off,
+                    _ if needs => EcnNegotiation::Both,
+                    (_, "on") => EcnNegotiation::Requested,
+                    _ => EcnNegotiation::Off,
                 };
                 assert_eq!(told.flows[0].ecn, ends, "{host} {cc} {ecn}");
                 assert_eq!(read(&told.to_toml()), told, "{host} {cc} {ecn}");

@@ -2,7 +2,7 @@
 //! run is event by event.
 
 use crate::common::{json, registry};
-use narrows_core::capture::{Capture, ENDS};
+use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::scenario::Scenario;
 use narrows_sim::{Options, Run, run_recorded};
 
@@ -46,7 +46,7 @@ fn lookahead_changes_no_result() {
         let s = scenario(&path, FLOWS);
         let (windows, events) = (
             play(&s, None),
-            play(&s, Some(Capture::new("", ENDS, Box::new(|_| true)))),
+            play(&s, Some(Capture::new("", INTERFACES, Box::new(|_| true)))),
         );
         assert!(json(&windows) == json(&events), "{path}");
         // As text: a delay that is not known is not equal to itself.

@@ -31,7 +31,7 @@ pub const KIND: CcKind = CcKind {
 mod tests {
     use super::*;
     use crate::tcp::wire::{AckSegment, Segment};
-    use crate::tcp::{Config, EcnEnds, MSS, Receiver, Sender, State};
+    use crate::tcp::{Config, EcnNegotiation, MSS, Receiver, Sender, State};
     use crate::units::{Span, Time};
     use alloc::vec::Vec;
 
@@ -60,7 +60,7 @@ mod tests {
         }
         /// The same with a peer that offers `window` bytes.
         fn behind(window: u64) -> Test {
-            let config = Config::default().under(KIND.signals(), EcnEnds::Off);
+            let config = Config::default().under(KIND.signals(), EcnNegotiation::Off);
             let mut sender = Sender::new(
                 config.into(),
                 (KIND.make)(&Default::default(), &Default::default()),
@@ -214,7 +214,8 @@ mod tests {
     /// so is a duplicate.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
-        let mut receiver = Receiver::new(&Config::default().under(KIND.signals(), EcnEnds::Off));
+        let mut receiver =
+            Receiver::new(&Config::default().under(KIND.signals(), EcnNegotiation::Off));
         let mut acks = Vec::new();
         let mut arrive = |ms: u64, seg: Segment| {
             receiver.on_segment(at(ms), &seg, &mut |a| {

@@ -19,7 +19,7 @@ use crate::packet::Packet;
 use crate::param::{Param, Params};
 use crate::queue::Limit;
 use crate::registry::Registry;
-use crate::tcp::EcnEnds;
+use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Rate, Span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -174,9 +174,9 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         found.extend((flow.dscp > 0).then(|| "code points".into()));
         found.extend((flow.host > 0).then(|| "separate hosts".into()));
         found.extend(match flow.ecn {
-            EcnEnds::Off => None,
-            EcnEnds::Asked => Some("ecn".into()),
-            EcnEnds::Both => Some("ecn as the congestion control needs".into()),
+            EcnNegotiation::Off => None,
+            EcnNegotiation::Requested => Some("ecn".into()),
+            EcnNegotiation::Both => Some("ecn as the congestion control needs".into()),
         });
         found.extend(
             flow.workload

@@ -66,7 +66,7 @@ pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
 use crate::param::Params;
-use crate::tcp::EcnEnds;
+use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Span};
 use crate::workload;
 use alloc::string::String;
@@ -120,7 +120,7 @@ pub struct FlowSpec {
     pub dscp: u8,
     /// Use of explicit congestion notification by its ends, of the kind that its congestion control
     /// needs. Without that, such a congestion control is Reno.
-    pub ecn: EcnEnds,
+    pub ecn: EcnNegotiation,
     /// Size of a transfer; `None` for unlimited data.
     pub size: Option<Bytes>,
     /// Number of its far host, from 1; 0: the common host of all flows without the key.

@@ -7,7 +7,7 @@ use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
-use crate::tcp::EcnEnds;
+use crate::tcp::EcnNegotiation;
 use crate::units::{Span, format_span};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -28,7 +28,11 @@ impl Scenario {
     /// Returns the warnings as sentences, with corrections.
     pub fn notices<P: Packet + Send + 'static>(&self, registry: &Registry<P>) -> Vec<String> {
         let mut asking = BTreeMap::<&str, usize>::new();
-        for flow in self.flows.iter().filter(|flow| flow.ecn == EcnEnds::Asked) {
+        for flow in self
+            .flows
+            .iter()
+            .filter(|flow| flow.ecn == EcnNegotiation::Requested)
+        {
             *asking.entry(&flow.cc.kind).or_default() += 1;
         }
         let told = asking.into_iter().filter_map(|(cc, n)| {

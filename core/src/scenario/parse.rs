@@ -18,7 +18,7 @@ use crate::cc::Need;
 use crate::packet::Packet;
 use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
-use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
+use crate::tcp::{Clock, EcnMode, EcnNegotiation, Pacing};
 use crate::units::{Bytes, Span, format_span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -629,18 +629,18 @@ fn flow(
         needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
     });
     let unless_said = match host_ecn {
-        EcnMode::Off => EcnEnds::Off,
-        EcnMode::Passive | EcnMode::On if wants => EcnEnds::Both,
-        EcnMode::Passive => EcnEnds::Off,
-        EcnMode::On => EcnEnds::Asked,
+        EcnMode::Off => EcnNegotiation::Off,
+        EcnMode::Passive | EcnMode::On if wants => EcnNegotiation::Both,
+        EcnMode::Passive => EcnNegotiation::Off,
+        EcnMode::On => EcnNegotiation::Requested,
     };
     let ecn = match values.optional("ecn") {
         None => unless_said,
-        Some(false) => EcnEnds::Off,
-        Some(true) => EcnEnds::Asked,
+        Some(false) => EcnNegotiation::Off,
+        Some(true) => EcnNegotiation::Requested,
     };
     let (f, problem) = (s.field("ecn"), "contradicts ecn = \"off\" of [host]");
-    let off = ecn == EcnEnds::Asked && host_ecn == EcnMode::Off;
+    let off = ecn == EcnNegotiation::Requested && host_ecn == EcnMode::Off;
     let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
         out.name(&f, MOST_NAME, "an id", "a").map(Some)

@@ -10,7 +10,7 @@ use super::version;
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario};
 use crate::param::{self, Params};
-use crate::tcp::EcnEnds;
+use crate::tcp::EcnNegotiation;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -133,8 +133,8 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     }
     write_some(&mut e, "host", &Some(flow.host).filter(|host| *host > 0));
     // Without the key, both ends do what the congestion control needs.
-    if flow.ecn != EcnEnds::Both {
-        write(&mut e, "ecn", &(flow.ecn == EcnEnds::Asked));
+    if flow.ecn != EcnNegotiation::Both {
+        write(&mut e, "ecn", &(flow.ecn == EcnNegotiation::Requested));
     }
     write_some(&mut e, "size", &flow.size);
     e

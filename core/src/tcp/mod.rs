@@ -25,7 +25,7 @@ pub mod sender;
 pub mod wire;
 
 pub use crate::transport::{EcnUse, Gso, MSS, State};
-pub use options::{Clock, Device, EcnEnds, EcnMode, Pacing, SmallQueues};
+pub use options::{Clock, Device, EcnMode, EcnNegotiation, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
@@ -105,9 +105,9 @@ impl Default for Config {
 
 impl Config {
     /// The configuration of a sender whose congestion control requires `signals`.
-    pub fn under(&self, signals: Signals, ecn: EcnEnds) -> Config {
+    pub fn under(&self, signals: Signals, ecn: EcnNegotiation) -> Config {
         Config {
-            ecn: if ecn == EcnEnds::Off {
+            ecn: if ecn == EcnNegotiation::Off {
                 EcnUse::Off
             } else {
                 signals.ecn
@@ -117,9 +117,9 @@ impl Config {
         }
     }
     /// The configuration of its receiver.
-    pub fn facing(&self, signals: Signals, ecn: EcnEnds) -> Config {
+    pub fn facing(&self, signals: Signals, ecn: EcnNegotiation) -> Config {
         let mut config = self.under(signals, ecn);
-        if ecn == EcnEnds::Asked {
+        if ecn == EcnNegotiation::Requested {
             config.ecn = EcnUse::Latched;
         }
         config

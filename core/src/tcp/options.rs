@@ -65,13 +65,13 @@ impl EcnMode {
 
 /// Use of explicit congestion notification by the two ends of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
-pub enum EcnEnds {
+pub enum EcnNegotiation {
     /// Neither uses it.
     #[default]
     Off,
     /// The sender requests the kind that its congestion control needs. The receiver is an ordinary
     /// host: it agrees to RFC 3168 only.
-    Asked,
+    Requested,
     /// Both use the kind that the sender's congestion control needs.
     Both,
 }

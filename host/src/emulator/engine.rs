@@ -11,7 +11,7 @@ use crate::error::HostError;
 use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::sys::clock::Clock;
-use narrows_core::capture::{Capture, ENDS};
+use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
     Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
 };
@@ -21,7 +21,7 @@ use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
-use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
+use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -163,7 +163,10 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         id: flow.id.clone(),
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
         from: SocketAddrV4::new(address(from, false), SENDERS + place),
-        to: SocketAddrV4::new(address(to, flow.ecn != EcnEnds::Off), RECEIVERS + place),
+        to: SocketAddrV4::new(
+            address(to, flow.ecn != EcnNegotiation::Off),
+            RECEIVERS + place,
+        ),
         dscp: flow.dscp,
         start: start(scenario, flow),
         stop: flow.stop.map(|at| Time::ZERO + at),
@@ -221,7 +224,7 @@ pub fn run(
 ) -> Result<(Run, Result<(), HostError>), HostError> {
     preflight::check_scenario(machine, scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options, machine)?;
-    let writer = recorded(&mut emulator, scenario, record, ENDS)?;
+    let writer = recorded(&mut emulator, scenario, record, INTERFACES)?;
     let ports = NEAR..=far_hosts(scenario);
     let spaces: Result<Vec<Space>, HostError> = ports
         .map(|port| Space::new(&space(scenario, port)))
@@ -362,7 +365,7 @@ impl<'p> Parts<'p> {
                         at: flow_out.to,
                         dscp: flow.dscp,
                         // A listening socket configured as such a congestion control needs it.
-                        cc: (flow.ecn == EcnEnds::Both).then_some(flow_out.cc),
+                        cc: (flow.ecn == EcnNegotiation::Both).then_some(flow_out.cc),
                     });
                 }
             }

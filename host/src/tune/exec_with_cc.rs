@@ -119,14 +119,14 @@ fn ids_of(pid: u32) -> Option<(u32, u32)> {
     Some((second("Uid:")?, second("Gid:")?))
 }
 
-struct Maker {
+struct SocketFactory {
     cc: String,
     own_space: Option<u64>,
     own_ids: (u32, u32),
     warned: bool,
 }
 
-impl Maker {
+impl SocketFactory {
     fn warn(&mut self, what: &str) {
         if !self.warned {
             crate::terminal::say(format!("narrows with: {what}"));
@@ -214,14 +214,14 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         .recv()
         .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
     let (listener, child) = first.map_err(|error| refused(&error))?;
-    let mut maker = Maker {
+    let mut factory = SocketFactory {
         cc,
         own_space: space(None),
         own_ids: sys::ids(),
         warned: false,
     };
     let over = loop {
-        serve_once(&listener, &mut maker)?;
+        serve_once(&listener, &mut factory)?;
         if let (Some(signal), Some(child)) = (process::heard(), child) {
             process::signal(child, signal);
         }
@@ -243,10 +243,10 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         }
     };
     // Processes that the program left running still create sockets.
-    let left = serve_once(&listener, &mut maker)? != seccomp_notify::State::Over;
+    let left = serve_once(&listener, &mut factory)? != seccomp_notify::State::Over;
     if left && process::go_on_apart().map_err(HostError::failed("continuing in the background"))? {
         while !matches!(
-            serve_once(&listener, &mut maker),
+            serve_once(&listener, &mut factory),
             Ok(seccomp_notify::State::Over) | Err(_)
         ) {}
     }
@@ -254,14 +254,17 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
 }
 
 /// Handles one notification, if one arrives soon.
-fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<seccomp_notify::State, HostError> {
+fn serve_once(
+    listener: &OwnedFd,
+    factory: &mut SocketFactory,
+) -> Result<seccomp_notify::State, HostError> {
     let state = seccomp_notify::wait(listener, PATIENCE)
         .map_err(HostError::failed("waiting for the program"))?;
     if state == seccomp_notify::State::Asked {
         if let Some(asked) =
             seccomp_notify::receive(listener).map_err(HostError::failed("the program's call"))?
         {
-            maker.serve(listener, &asked);
+            factory.serve(listener, &asked);
         }
     }
     Ok(state)

@@ -5,7 +5,7 @@ use crate::error::{self, EngineError};
 use crate::external::{self, registry, registry_for, supervised};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
-use narrows_core::capture::{Capture, ENDS};
+use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{check_rows, path_metrics};
 use narrows_core::metrics::{self, Conditions, QueueMetrics, Samples, compare, metric_interval};
 use narrows_core::scenario::list::describe_json;
@@ -466,7 +466,7 @@ fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
             false
         }
     };
-    Ok(Capture::new(title, ENDS, Box::new(sink)))
+    Ok(Capture::new(title, INTERFACES, Box::new(sink)))
 }
 
 /// The options of a run.

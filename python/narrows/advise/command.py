@@ -20,7 +20,7 @@ from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, path_option, quiet_option
+from narrows.cli.options import file_option, json_option, path_option, quiet_option, report_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
@@ -161,14 +161,7 @@ _SEED = click.IntRange(0, 2**63)
     help="Store the predicted values with a hash (sealed forecast), so that `narrows record` can "
     "compare them with a later measurement",
 )
-@option(
-    "--report",
-    "page",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write an HTML report",
-)
+@report_option
 @json_option("Print one JSON object instead of text")
 @quiet_option("Print no progress")
 def advise(  # noqa: PLR0917 - Click calls it by keyword
@@ -534,14 +527,11 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     default=1,
     help="Seed of all random numbers",
 )
-@option(
+@file_option(
     "--out",
     "-o",
     "out_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write the scenario to FILE",
+    what="Write the scenario to FILE",
 )
 @json_option("Print one JSON object instead of text")
 def from_(  # noqa: PLR0917 - Click calls it by keyword

@@ -8,10 +8,9 @@ import click
 
 from narrows.bundle import bundle as bundles
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import file_option, json_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo, one_line
-from narrows.storage import output
 
 
 def _is_zip(file: str) -> None:
@@ -40,12 +39,10 @@ def _is_zip(file: str) -> None:
     default=bundles.TIMEOUT_S,
     help="Time limit of each command in seconds",
 )
-@option(
+@file_option(
     "--out",
-    group="Output",
-    metavar="FILE",
-    type=output.File(suffix=_is_zip),
-    help="Write the bundle to FILE (.zip)",
+    suffix=_is_zip,
+    what="Write the bundle to FILE (.zip)",
 )
 @json_option("Print one JSON object instead of lines")
 @quiet_option()

@@ -63,14 +63,50 @@ def engine_option(what: str = "Engine of all runs") -> Callable[[F], F]:
     return declare
 
 
-report_option = option(
-    "--report",
-    "page",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write an HTML report",
-)
+def file_option(
+    *names: str,
+    what: str,
+    group: str = "Output",
+    makes_folders: bool = True,
+    allow_dash: bool = False,
+    suffix: Callable[[str], object] | None = None,
+    **more: Any,  # noqa: ANN401 - click's own
+) -> Callable[[F], F]:
+    """Declares an option that names a file to write; see `narrows.storage.output.File`."""
+    kind = output.File(makes_folders=makes_folders, allow_dash=allow_dash, suffix=suffix)
+    return option(*names, group=group, metavar="FILE", type=kind, help=what, **more)
+
+
+def page_option(*, makes_folders: bool) -> Callable[[F], F]:
+    """Declares `--report`."""
+    return file_option("--report", "page", what="Write an HTML report", makes_folders=makes_folders)
+
+
+report_option = page_option(makes_folders=True)
+
+Passed = tuple[str, str, str, str | None, str]
+"""Name, group, metavar, default and help of an option that `narrows-host` checks."""
+
+CONNECTION: tuple[Passed, ...] = (
+    ("--ip", "Connection", "4|6", "the first address of the host",
+     "Address family of a host that has both"),
+    ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
+)  # fmt: skip
+"""Options of the connection to a server."""
+
+
+def passed_options(*rows: Passed) -> Callable[[F], F]:
+    """Declares options that go to `narrows-host` as they are, which checks them."""
+
+    def declare(command: F) -> F:
+        for name, group, metavar, default, text in reversed(rows):
+            declared: Callable[[F], F] = option(
+                name, group=group, metavar=metavar, show_default=default, help=text
+            )
+            command = declared(command)
+        return command
+
+    return declare
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on

@@ -5,13 +5,20 @@ imported on use.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import figure_options, json_option, quiet_option
+from narrows.cli.options import (
+    CONNECTION,
+    figure_options,
+    file_option,
+    json_option,
+    page_option,
+    passed_options,
+    quiet_option,
+)
 from narrows.cli.outputs import Picture, every
 from narrows.latency import policies as lab
 from narrows.latency import render, run
@@ -25,46 +32,37 @@ from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _passed(command: F) -> F:
-    """Adds the options that go to `narrows-host` as they are, which checks them."""
-    ports = "5201; 7 for echo, 862 for stamp, 2112 for irtt"
-    for name, group, metavar, default, text in reversed([
-        ("--interval", "Requests", "TIME", "1ms; 0s with pingpong", "Time between two requests"),
-        ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
-        ("--duration", "Requests", "TIME", "11s without --count",
-         "Duration after a warm-up of 20 requests"),
-        ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
-         "Size of a request and of its response"),
-        ("--timeout", "Requests", "TIME", "1s",
-         "Time after which a request without a response counts as lost"),
-        ("--slow", "Requests", "TIME", "median + 1ms",
-         "List each response that is slower than this"),
-        ("--dscp", "Requests", "DSCP", "0",
-         "DSCP of requests and responses: a number, or EF, CS1, AF41, …"),
-        ("--port", "Connection", "PORT", ports, "Port of the host"),
-        ("--ip", "Connection", "4|6", "the first address of the host",
-         "Address family of a host that has both"),
-        ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
-        ("--policy", "Scheduling", "POLICY,...", "default",
-         "Scheduling policies of the client, compared in alternating rounds: default, nice (higher "
-         "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no "
-         "idle states). A + joins several, as in fifo+lock"),
-        ("--load", "Scheduling", "LOAD,...", "none",
-         "Other work of this host: none, or cpu, which keeps all processors busy"),
-        ("--rounds", "Scheduling", "N", "4",
-         "Number of rounds if several policies or loads are compared"),
-        ("--lead", "Scheduling", "TIME", "60us",
-         "Wake up this long before each request and poll the clock, to send on time"),
-        ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
-         "Suspend the client for LENGTH in each INTERVAL, to check that the delay is attributed to "
-         "the client"),
-    ]):  # fmt: skip
-        declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
-        command = declared(command)
-    return command
+_passed = passed_options(
+    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong", "Time between two requests"),
+    ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
+    ("--duration", "Requests", "TIME", "11s without --count",
+     "Duration after a warm-up of 20 requests"),
+    ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
+     "Size of a request and of its response"),
+    ("--timeout", "Requests", "TIME", "1s",
+     "Time after which a request without a response counts as lost"),
+    ("--slow", "Requests", "TIME", "median + 1ms",
+     "List each response that is slower than this"),
+    ("--dscp", "Requests", "DSCP", "0",
+     "DSCP of requests and responses: a number, or EF, CS1, AF41, …"),
+    ("--port", "Connection", "PORT", "5201; 7 for echo, 862 for stamp, 2112 for irtt",
+     "Port of the host"),
+    *CONNECTION,
+    ("--policy", "Scheduling", "POLICY,...", "default",
+     "Scheduling policies of the client, compared in alternating rounds: default, nice (higher "
+     "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no "
+     "idle states). A + joins several, as in fifo+lock"),
+    ("--load", "Scheduling", "LOAD,...", "none",
+     "Other work of this host: none, or cpu, which keeps all processors busy"),
+    ("--rounds", "Scheduling", "N", "4",
+     "Number of rounds if several policies or loads are compared"),
+    ("--lead", "Scheduling", "TIME", "60us",
+     "Wake up this long before each request and poll the clock, to send on time"),
+    ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
+     "Suspend the client for LENGTH in each INTERVAL, to check that the delay is attributed to "
+     "the client"),
+)  # fmt: skip
+"""The options that go to `narrows-host` as they are."""
 
 
 @command(
@@ -97,20 +95,8 @@ def _passed(command: F) -> F:
     help="Use no kernel timestamps; the response time is then not divided between hosts and "
     "network",
 )
-@option(
-    "--out",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write the result as JSON",
-)
-@option(
-    "--hlog",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write an HdrHistogram log",
-)
+@file_option("--out", what="Write the result as JSON", makes_folders=False)
+@file_option("--hlog", what="Write an HdrHistogram log", makes_folders=False)
 @option(
     "--plot",
     group="Output",
@@ -119,14 +105,7 @@ def _passed(command: F) -> F:
     help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
 @figure_options(log=False, size="--plot-size")
-@option(
-    "--report",
-    "page",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write an HTML report",
-)
+@page_option(makes_folders=False)
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword

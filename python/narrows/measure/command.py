@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from narrows import files, forecasts, registry
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, figure_options, files_option, json_option, quiet_option
+from narrows.cli.options import (
+    CONNECTION,
+    SEED,
+    figure_options,
+    file_option,
+    files_option,
+    json_option,
+    page_option,
+    passed_options,
+    quiet_option,
+)
 from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError, reason
-from narrows.files import writer_of
+from narrows.files import capture, writer_of
 from narrows.latency import render as latencies
 from narrows.latency.result import read as read_latency
 from narrows.measure import history as kept
 from narrows.measure import render, run
 from narrows.measure.render import model_lines
+from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
 from narrows.path_model import infer
 from narrows.render.plot import draw_columns
@@ -36,10 +47,10 @@ from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.render.words import number
 from narrows.storage import output, untrusted_input
+from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
-    from narrows.measure.result import Measurement
     from narrows.path_model import PathModel
 
 _HERE = ""
@@ -58,9 +69,6 @@ def _streams() -> str:
     return f"{'; '.join(said)}; otherwise 1"
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 def _format(file: str) -> None:
     """Raises an error for a name that selects none of the formats of a measurement."""
     writer_of(file)
@@ -74,33 +82,27 @@ _anonymize_option = option(
 )
 
 
-def _passed(command: F) -> F:
-    """Adds the options that go to `narrows-host` as they are, which checks them."""
-    for name, group, metavar, default, text in reversed([
-        ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
-        ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
-        ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
-        ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
-         "Congestion controls, compared in alternating phases"),
-        ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
-        ("--pacing", "Load", "RATE", "none",
-         "Maximum rate of each TCP flow, which may start with a burst of 1 MiB; with udp_flood, "
-         "rate of the datagrams"),
-        ("--max-data", "Load", "SIZE", "2GB",
-         "End the measurement after this much payload of all loads, pages and pings; a load of 1 "
-         "Gbit/s transfers 2GB in 16 s"),
-        ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
-        ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
-        ("--port", "Connection", "PORT", "5201", "Port of the server"),
-        ("--ip", "Connection", "4|6", "the first address of the host",
-         "Address family of a host that has both"),
-        ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
-        ("--speaks", "Connection", "PROTOCOL", "auto",
-         "Protocol of the server: auto, narrows, iperf3 or http"),
-    ]):  # fmt: skip
-        declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
-        command = declared(command)
-    return command
+_passed = passed_options(
+    ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
+    ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
+    ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
+    ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
+     "Congestion controls, compared in alternating phases"),
+    ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
+    ("--pacing", "Load", "RATE", "none",
+     "Maximum rate of each TCP flow, which may start with a burst of 1 MiB; with udp_flood, "
+     "rate of the datagrams"),
+    ("--max-data", "Load", "SIZE", "2GB",
+     "End the measurement after this much payload of all loads, pages and pings; a load of 1 "
+     "Gbit/s transfers 2GB in 16 s"),
+    ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
+    ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
+    ("--port", "Connection", "PORT", "5201", "Port of the server"),
+    *CONNECTION,
+    ("--speaks", "Connection", "PROTOCOL", "auto",
+     "Protocol of the server: auto, narrows, iperf3 or http"),
+)  # fmt: skip
+"""The options that go to `narrows-host` as they are."""
 
 
 @command(
@@ -136,21 +138,19 @@ def _passed(command: F) -> F:
     default=True,
     help="Fit a path model after the measurement, which takes some seconds",
 )
-@option(
+@file_option(
     "--path",
     "path_file",
     group="Path model",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write the path model as a [path] section for scenarios",
+    makes_folders=False,
+    what="Write the path model as a [path] section for scenarios",
 )
-@option(
+@file_option(
     "--out",
-    group="Output",
-    metavar="FILE",
+    makes_folders=False,
+    suffix=_format,
     multiple=True,
-    type=output.File(makes_folders=False, suffix=_format),
-    help="Write the measurement as .json, .flent.gz, .csv, .jsonl, .hlog or .parquet; may be "
+    what="Write the measurement as .json, .flent.gz, .csv, .jsonl, .hlog or .parquet; may be "
     "repeated",
 )
 @option(
@@ -162,14 +162,7 @@ def _passed(command: F) -> F:
     type=Picture(makes_folders=False),
     help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
-@option(
-    "--report",
-    "page",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write an HTML report",
-)
+@page_option(makes_folders=False)
 @figure_options()
 @option(
     "--no-history",
@@ -352,13 +345,10 @@ def _show(
     help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
 )
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
-@option(
+@file_option(
     "--path",
     "path_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write the path model as a [path] section for scenarios",
+    what="Write the path model as a [path] section for scenarios",
 )
 @json_option("Print one JSON object instead of text")
 @quiet_option()
@@ -420,16 +410,10 @@ def convert(source: str, target: str, anonymize: bool) -> None:
 
 def anonymous(measured: Measurement) -> Measurement:
     """The measurement with pseudonyms."""
-    from narrows.measure.result import Measurement  # noqa: PLC0415
-    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
     return Measurement.of(Anonymizer(key()).tree(measured.json))
 
 
 def _capture(source: str, target: str, *, anonymize: bool) -> None:
-    from narrows.files import capture  # noqa: PLC0415
-    from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
     if not anonymize:
         raise NarrowsError(f"{target}: a capture is written with --anonymize only")
     try:
@@ -477,12 +461,11 @@ def _capture(source: str, target: str, *, anonymize: bool) -> None:
     metavar="ID",
     help="Export the measurement with this ID to the file given with --out",
 )
-@option(
+@file_option(
     "--out",
+    suffix=_format,
     group="Files",
-    metavar="FILE",
-    type=output.File(suffix=_format),
-    help="File to write; the suffix selects the format as in `narrows convert`",
+    what="File to write; the suffix selects the format as in `narrows convert`",
 )
 @option(
     "--add",
@@ -536,8 +519,6 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         return
     rows = kept.rows(host=host, last=last)
     if anonymize:
-        from narrows.storage.anonymous import Anonymizer, key  # noqa: PLC0415
-
         rows = Anonymizer(key()).tree(rows)
     if as_json:
         for row in rows:

@@ -15,9 +15,10 @@ clearly less. `others` detects or excludes cross traffic. If it can do neither, 
 have no upper end.
 
 The intervals are the errors of the estimates on random paths with known properties
-(`validation/twin.py` writes `data/twin.json`). Their units are the limits of each measurement: the
-spread of simulated rates, the size of a frame, and the spread of idle RTTs. The measurement reports
-its own delay of an RTT. The search ends at `CEILING` simulated packets; the model reports this.
+(`validation/path_models.py` writes `data/path_model.json`). Their units are the limits of each
+measurement: the spread of simulated rates, the size of a frame, and the spread of idle RTTs. The
+measurement reports its own delay of an RTT. The search ends at `CEILING` simulated packets; the
+model reports this.
 """
 
 from narrows.path_model.features import features_of, longest

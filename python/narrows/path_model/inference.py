@@ -41,7 +41,7 @@ from narrows.path_model.model import DirectionModel, PathModel
 from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_direction
 from narrows.runs.scenario import Hop
 
-CALIBRATION = FilePath(__file__).parents[1] / "data" / "twin.json"
+CALIBRATION = FilePath(__file__).parents[1] / "data" / "path_model.json"
 """Errors of the inference on random paths with known properties."""
 
 SHARE = 0.9

@@ -19,6 +19,7 @@ from narrows import __version__, _core
 from narrows.errors import NarrowsError
 from narrows.render import tables, words
 from narrows.render.picture import TIME, Picture
+from narrows.render.pictures import pictures
 from narrows.render.terminal import printable
 from narrows.storage import output
 
@@ -162,8 +163,6 @@ def unique(names: list[str]) -> list[str]:
 
 
 def _run(run: Run, called: str, also: Sequence[str]) -> Json:
-    from narrows.render.pictures import pictures  # noqa: PLC0415 - other pages need no Arrow
-
     figures = run.json
     flows = figures["flows"]
     left_out = (

@@ -12,7 +12,7 @@ import click
 
 from narrows.cli import outputs
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, seeds_option
+from narrows.cli.options import file_option, json_option, seeds_option
 from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.render.styled import table
@@ -53,21 +53,15 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False),
     help="Directory of the results; results of this build are reused",
 )
-@option(
+@file_option(
     "--html",
     "html_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write an HTML page",
+    what="Write an HTML page",
 )
-@option(
+@file_option(
     "--markdown",
     "markdown_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write a Markdown page",
+    what="Write a Markdown page",
 )
 @json_option("Print one JSON object instead of text")
 @option(

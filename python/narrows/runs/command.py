@@ -14,6 +14,7 @@ from narrows.cli.options import (
     IN_TERMINAL,
     engine_option,
     figure_options,
+    file_option,
     files_option,
     json_option,
     latex_option,
@@ -80,12 +81,10 @@ _VERDICTS = 20_000
     show_default="100ms",
     help="Time between two samples in --out",
 )
-@option(
+@file_option(
     "--record",
-    group="Output",
-    metavar="FILE",
-    type=output.File(makes_folders=False),
-    help="Write all packets to a capture file for Wireshark (pcapng)",
+    makes_folders=False,
+    what="Write all packets to a capture file for Wireshark (pcapng)",
 )
 @plot_option
 @report_option
@@ -157,7 +156,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             done, unrecorded = error.run, error
     with every() as attempt:
         if any(file is not None for file in (out, plot, page, latex)):
-            from narrows.runs.outputs import write  # noqa: PLC0415 - it needs Arrow
+            from narrows.runs.outputs import write  # noqa: PLC0415 - few runs need it
 
             write(
                 done,

@@ -1,5 +1,5 @@
-"""Outputs of `narrows run` that need Arrow, Matplotlib or Rich: files, plots, and runs with several
-seeds. A run that is only printed does not import this module.
+"""Outputs of `narrows run` in files and as plots, and runs with several seeds. A run that is only
+printed does not import this module.
 """
 
 from __future__ import annotations

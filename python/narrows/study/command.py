@@ -11,6 +11,7 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     engine_option,
     figure_options,
+    file_option,
     json_option,
     latex_option,
     need_linux,
@@ -76,13 +77,10 @@ def _studies() -> dict[str, Study]:
 )
 @latex_option
 @figure_options(log=False)
-@option(
+@file_option(
     "--rules",
     "rules_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write the decision rules that the study derived from its results to FILE as JSON",
+    what="Write the decision rules that the study derived from its results to FILE as JSON",
 )
 @json_option("Print one JSON object instead of text")
 def study(  # noqa: PLR0917

@@ -13,6 +13,7 @@ import click
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     engine_option,
+    file_option,
     files_option,
     json_option,
     need_linux,
@@ -124,13 +125,11 @@ def _table_format(file: str) -> None:
     type=click.Path(file_okay=False),
     help="Directory of the results; several sweeps may share it",
 )
-@option(
+@file_option(
     "--table",
     "table_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(suffix=_table_format),
-    help="Write all rows as Parquet or CSV, selected by the suffix; CSV if FILE is a pipe",
+    suffix=_table_format,
+    what="Write all rows as Parquet or CSV, selected by the suffix; CSV if FILE is a pipe",
 )
 @json_option("Print one JSON object instead of a table")
 @quiet_option()

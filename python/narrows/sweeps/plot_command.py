@@ -8,11 +8,14 @@ from typing import Any, cast
 
 import click
 
+from narrows import files
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import figure_options
+from narrows.cli.options import figure_options, file_option
+from narrows.measure import render
 from narrows.render import chart
 from narrows.render.latex import latex
-from narrows.render.plot import FORMATS, about, check
+from narrows.render.plot import FORMATS, about, check, draw_columns
+from narrows.render.report import unique
 from narrows.render.style import Style
 from narrows.storage import output
 
@@ -76,14 +79,12 @@ def _format(file: str) -> None:
 @option(
     "--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure"
 )
-@option(
+@file_option(
     "--out",
     "out",
-    group="Output",
-    metavar="FILE",
-    type=output.File(suffix=_format),
+    suffix=_format,
     required=True,
-    help="Write a figure (.png, .svg, .pdf) or a LaTeX table (.tex)",
+    what="Write a figure (.png, .svg, .pdf) or a LaTeX table (.tex)",
 )
 def plot(  # noqa: PLR0917 - Click calls it by keyword
     names: tuple[str, ...],
@@ -113,8 +114,6 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     if not ys:
         raise click.UsageError("--y: missing; write --y COLUMN")
     (file,) = names
-    from narrows.render import chart  # noqa: PLC0415 - it needs Arrow
-
     rows = chart.read(file)
     only = dict(_pair(one) for one in where)
     charts = [
@@ -131,11 +130,6 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _measurements(names: Sequence[str], out: str, style: Style) -> None:
-    from narrows import files  # noqa: PLC0415 - only for measurements
-    from narrows.measure import render  # noqa: PLC0415
-    from narrows.render.plot import draw_columns  # noqa: PLC0415
-    from narrows.render.report import unique  # noqa: PLC0415
-
     if out.endswith(".tex"):
         raise click.BadParameter(
             "measurements are drawn, not written as a table", param_hint="--out"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from narrows.cli.command import Group, argument, option
-from narrows.cli.options import WIDEST_SKETCH, json_option
+from narrows.cli.options import WIDEST_SKETCH, file_option, json_option
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
@@ -73,12 +73,9 @@ def _required(of: exercises.Exercise) -> str:
     )
 )
 @_name
-@option(
+@file_option(
     "--out",
-    group="Output",
-    metavar="FILE",
-    type=output.File(),
-    help="Write the scenario of the exercise to FILE",
+    what="Write the scenario of the exercise to FILE",
 )
 @option("--solution", group="Output", is_flag=True, help="Print the solution too")
 @json_option("Print one JSON object instead of text")

@@ -208,7 +208,7 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
             "--far", f"{HOST} serve --net-admin", "--",
             *narrows, "measure", "far", "--test", "tcp_nup", "--streams", str(flows), "--cc", cc,
             "--duration", f"{seconds}s", "--idle", f"{IDLE_S}s", "--quiet", "--no-history",
-            "--no-twin",
+            "--no-model",
             "--out", str(made),
         ]  # fmt: skip
         done = subprocess.run(

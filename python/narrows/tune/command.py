@@ -11,7 +11,7 @@ import click
 
 from narrows import _core
 from narrows.cli.command import Group, option
-from narrows.cli.options import json_option, path_option
+from narrows.cli.options import file_option, json_option, path_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by
 from narrows.render.terminal import console, echo
@@ -253,13 +253,11 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @_netns
 @_facts
 @_root
-@option(
+@file_option(
     "--sh",
     "script_file",
-    group="Output",
-    metavar="FILE",
-    type=output.File(allow_dash=True),
-    help="Write a POSIX shell script that makes the changes; - is standard output",
+    allow_dash=True,
+    what="Write a POSIX shell script that makes the changes; - is standard output",
 )
 @json_option("Print the plan as JSON, for narrows tune apply")
 def plan(  # noqa: PLR0917 - Click calls it by keyword

@@ -7,7 +7,7 @@ use narrows_core::scenario::{
     Buffer, Choice, Direction, FlowSpec, HopSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec,
     Scenario,
 };
-use narrows_core::tcp::EcnEnds;
+use narrows_core::tcp::EcnNegotiation;
 use narrows_core::units::{Rate, Span};
 use narrows_sim::{Options, Packet, Run, run};
 
@@ -40,7 +40,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         direction: Direction::Down,
         dscp: 0,
         host: 0,
-        ecn: EcnEnds::Off,
+        ecn: EcnNegotiation::Off,
         size: None,
         station: None,
         workload: None,

@@ -2,11 +2,13 @@
 
 Commands:
 
-    python -m validation.twin --calibrate  determine the intervals with other seeds and write
-                                           python/narrows/data/twin.json
-    python -m validation.twin              test 50 other paths and write docs/reference/twin.md;
-                                           exit code 1 if a criterion is not met
-    python -m validation.twin --only 7     test one path and print it
+    python -m validation.path_models --calibrate
+        determine the intervals with other seeds and write python/narrows/data/path_model.json
+    python -m validation.path_models
+        test 50 other paths and write docs/reference/path-models.md; exit code 1 if a criterion is
+        not met
+    python -m validation.path_models --only 7
+        test one path and print it
 
 The inference receives only the data of the client. Some paths have properties that no candidate of
 the inference has: a token bucket as link, jitter, SFQ. Each path is measured with CUBIC. Then the
@@ -33,8 +35,8 @@ from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, processes
 from validation.stored import HERE, Json
 
-PAGE = HERE.parent / "docs/reference/twin.md"
-KEPT = HERE.parent / "target/twin"
+PAGE = HERE.parent / "docs/reference/path-models.md"
+KEPT = HERE.parent / "target/path-models"
 
 TESTED = range(1000, 1050)
 """Seeds of the tested paths."""
@@ -172,7 +174,7 @@ def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.PathModel |
     return {
         "seed": seed,
         "truth": asdict(truth),
-        "twin": found.json(),
+        "model": found.json(),
         "streams": plan.streams,
     }, found
 
@@ -195,7 +197,7 @@ def one(seed: int) -> Json:
     if found is None:
         return row
     path, _ = drawn(seed)
-    ahead = {"true": _asked(path, seed), "twin": _asked(found.path(), seed + 1)}
+    ahead = {"true": _asked(path, seed), "model": _asked(found.path(), seed + 1)}
     return row | {"unseen": ahead}
 
 
@@ -219,9 +221,9 @@ def _asked(path: nw.Path, seed: int) -> Json:
 
 
 QUANTITIES: dict[str, Callable[[Json], tuple[Json | None, float | None]]] = {
-    "rate_mbit": lambda row: (row["twin"]["rate_mbit"], row["truth"]["rate_mbit"]),
-    "buffer_bytes": lambda row: (row["twin"]["buffer_bytes"], row["truth"]["depth_bytes"]),
-    "burst_bytes": lambda row: (row["twin"]["burst_bytes"], row["truth"]["burst_bytes"]),
+    "rate_mbit": lambda row: (row["model"]["rate_mbit"], row["truth"]["rate_mbit"]),
+    "buffer_bytes": lambda row: (row["model"]["buffer_bytes"], row["truth"]["depth_bytes"]),
+    "burst_bytes": lambda row: (row["model"]["burst_bytes"], row["truth"]["burst_bytes"]),
 }
 
 
@@ -229,8 +231,8 @@ def directions(rows: Sequence[Json]) -> Iterator[Json]:
     """Every direction of every path, with its true parameters and its path model."""
     for row in rows:
         for direction in DIRECTIONS:
-            if direction in row.get("twin", {}):
-                both = {"truth": row["truth"][direction], "twin": row["twin"][direction]}
+            if direction in row.get("model", {}):
+                both = {"truth": row["truth"][direction], "model": row["model"][direction]}
                 yield {
                     "seed": row["seed"],
                     "way": direction,
@@ -256,8 +258,8 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
     """
     found: dict[str, list[Off]] = {}
     for row in rows:
-        if "twin" in row and not kind:
-            error = row["truth"]["rtt_ms"] - row["twin"]["rtt_ms"]["value"]
+        if "model" in row and not kind:
+            error = row["truth"]["rtt_ms"] - row["model"]["rtt_ms"]["value"]
             found.setdefault("rtt_ms any", []).append((error, *row["scales"]["rtt_ms"]))
     for direction in directions(rows):
         for name, of in QUANTITIES.items():
@@ -266,11 +268,11 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
                 told
                 and told["value"]
                 and true
-                and direction["twin"]["filled"]
+                and direction["model"]["filled"]
                 and direction["scales"][name][0]
             ):
                 error = true - told["value"]
-                found.setdefault(f"{name} {kind or direction['twin']['family']}", []).append(
+                found.setdefault(f"{name} {kind or direction['model']['family']}", []).append(
                     (error, *direction["scales"][name])
                 )
     return {
@@ -357,7 +359,7 @@ def _share(of: Sequence[bool]) -> float:
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
     """All criteria for these paths: parameters and predictions."""
-    whole = [row for row in rows if "twin" in row]
+    whole = [row for row in rows if "model" in row]
     out = criteria_of(whole)
     for figure in ("goodput_mbit", "p95_ms"):
         hits = [_near(row, figure) for row in whole]
@@ -382,7 +384,9 @@ def criterion(
 def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
     """The criteria for the parameters."""
     every = list(directions(whole))
-    told = [w for w in every if w["twin"]["filled"] and w["twin"]["rate_mbit"]["value"] is not None]
+    told = [
+        w for w in every if w["model"]["filled"] and w["model"]["rate_mbit"]["value"] is not None
+    ]
     out = []
 
     def add(
@@ -391,15 +395,15 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
         out.append(criterion(name, asked, hits, least=least, most=most))
 
     near = [
-        abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told
+        abs(w["model"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told
     ]
     add("rate, if the link was fully used", "within 5 % in 95 %", near, least=0.95)
     anyhow = [
-        abs((w["twin"]["rate_mbit"]["value"] or 0) / w["truth"]["rate_mbit"] - 1) <= RATE
+        abs((w["model"]["rate_mbit"]["value"] or 0) / w["truth"]["rate_mbit"] - 1) <= RATE
         for w in every
     ]
     add("rate, all paths", "within 5 % in 90 %", anyhow, least=0.9)
-    rtts = [(row["twin"]["rtt_ms"]["value"], row["truth"]["rtt_ms"]) for row in whole]
+    rtts = [(row["model"]["rtt_ms"]["value"], row["truth"]["rtt_ms"]) for row in whole]
     add(
         "base RTT",
         "within 1 ms or 5 % in 95 %",
@@ -407,9 +411,9 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
         least=0.95,
     )
     depths = [
-        abs(w["twin"]["buffer_bytes"]["value"] / w["truth"]["depth_bytes"] - 1) <= DEPTH
+        abs(w["model"]["buffer_bytes"]["value"] / w["truth"]["depth_bytes"] - 1) <= DEPTH
         for w in every
-        if w["truth"]["depth_bytes"] and w["twin"]["buffer_bytes"]["high"] is not None
+        if w["truth"]["depth_bytes"] and w["model"]["buffer_bytes"]["high"] is not None
     ]
     add("buffer size, if determined", "within 15 % in 95 %", depths, least=0.95)
     for family, what in (
@@ -418,21 +422,21 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
         ("drop-tail", "drop-tail present"),
     ):
         kinds = [
-            (w["truth"]["kind"], w["twin"]["family"])
+            (w["truth"]["kind"], w["model"]["family"])
             for w in every
-            if w["twin"]["sure"] != "cannot tell"
+            if w["model"]["sure"] != "cannot tell"
         ]
         right = [(FAMILY[kind] == family) == (found == family) for kind, found in kinds]
         add(what, "correct in 95 % if determined", right, least=0.95)
     add(
         "queue discipline determined",
         "in 90 %",
-        [w["twin"]["sure"] != "cannot tell" for w in every],
+        [w["model"]["sure"] != "cannot tell" for w in every],
         least=0.9,
     )
     for name, of in {"rtt_ms": None, **QUANTITIES}.items():
         if of is None:
-            held = [(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole]
+            held = [(row["model"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole]
         else:
             held = [pair for w in told if (pair := of(w)) and pair[0] and pair[1]]
         inside = [
@@ -445,19 +449,19 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
 
 
 def _near(row: Json, figure: str) -> bool:
-    a, b = row["unseen"]["twin"][figure], row["unseen"]["true"][figure]
+    a, b = row["unseen"]["model"][figure], row["unseen"]["true"][figure]
     return bool(b) and abs(a / b - 1) <= UNSEEN_OFF
 
 
 def markdown(rows: Sequence[Json]) -> str:
     """The page."""
-    whole = [row for row in rows if "twin" in row]
+    whole = [row for row in rows if "model" in row]
     seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
     lines = [
         "# Accuracy of path models: simulated paths", "",
         "This page compares path models inferred by `narrows model` with the true parameters of "
         "random",
-        "simulated paths. `python -m validation.twin` writes it.", build(), "",
+        "simulated paths. `python -m validation.path_models` writes it.", build(), "",
         "| | |", "|---|---|",
         f"| paths | {len(rows)}, seeds {rows[0]['seed']} to {rows[-1]['seed']} |",
         "| rate | download 2 to 300 Mbit/s, upload at least 1/20 of it |",
@@ -490,7 +494,7 @@ def markdown(rows: Sequence[Json]) -> str:
     lines += [f"| true discipline | {' | '.join(seen)} |", f"|---|{'---|' * len(seen)}"]
     for kind in kinds:
         mine = [
-            w["twin"]["family"] if w["twin"]["sure"] != "cannot tell" else CANNOT
+            w["model"]["family"] if w["model"]["sure"] != "cannot tell" else CANNOT
             for w in directions(whole)
             if w["truth"]["kind"] == kind
         ]
@@ -503,18 +507,19 @@ def markdown(rows: Sequence[Json]) -> str:
         f"| {' | '.join(heads)} |",
         f"|{'---|' * len(heads)}",
     ]
-    told = [w for w in directions(whole) if w["twin"]["rate_mbit"]["value"] is not None]
+    told = [w for w in directions(whole) if w["model"]["rate_mbit"]["value"] is not None]
     worst = sorted(
         told,
-        key=lambda w: -abs(math.log(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])),
+        key=lambda w: -abs(math.log(w["model"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])),
     )
     for w in worst[:10]:
-        off = 100 * (w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1)
-        full = "" if w["twin"]["filled"] else ", reported as never fully used"
+        off = 100 * (w["model"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1)
+        full = "" if w["model"]["filled"] else ", reported as never fully used"
         lines.append(
             f"| {w['seed']} | {w['way']} | {w['truth']['kind']} {w['truth']['rate_mbit']:.3g} "
             "Mbit/s, loss "
-            f"{100 * w['truth']['loss']:.2g} % | {w['twin']['family']}, {w['twin']['sure']}{full} "
+            f"{100 * w['truth']['loss']:.2g} % | {w['model']['family']}, "
+            f"{w['model']['sure']}{full} "
             f"| {off:+.1f} % |"
         )
     return "\n".join(lines) + "\n"
@@ -522,7 +527,7 @@ def markdown(rows: Sequence[Json]) -> str:
 
 INFERENCE = (
     "python/narrows/path_model",
-    "python/narrows/data/twin.json",
+    "python/narrows/data/path_model.json",
     "python/narrows/measure/simulated.py",
     "core/src",
     "sim/src",
@@ -571,7 +576,7 @@ def rows_of(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Calibrates the intervals, or tests other paths and writes the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m validation.twin",
+        prog="python -m validation.path_models",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -595,11 +600,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = rows_of(
             calibrated, CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume
         )
-        from validation import twin_shared  # noqa: PLC0415 - which needs this module
+        from validation import path_models_shared  # noqa: PLC0415 - which needs this module
 
-        seeds = twin_shared.CALIBRATED
+        seeds = path_models_shared.CALIBRATED
         shared = rows_of(
-            twin_shared.calibrated,
+            path_models_shared.calibrated,
             seeds,
             jobs=args.jobs,
             keep="calibrated-shared",
@@ -609,7 +614,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [row for row in shared if row["load"]["kind"] == kind] for kind in ("fair", "both")
         )
         made: dict[str, Any] = {
-            "made_by": "python -m validation.twin --calibrate",
+            "made_by": "python -m validation.path_models --calibrate",
             "seeds": [CALIBRATED.start, CALIBRATED.stop],
             "seeds_shared": [seeds.start, seeds.stop],
             "off": off([*rows, *fair]) | off(both, "both"),

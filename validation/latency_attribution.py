@@ -1,7 +1,9 @@
 """Tests the delay attribution of `narrows latency` with stalls of 4 ms at each of the five places.
 
-    python -m validation.latency_blame              200 stalls at each place, two minutes, root
-    python -m validation.latency_blame --trials 20  fewer
+    python -m validation.latency_attribution
+        200 stalls at each place, two minutes, root
+    python -m validation.latency_attribution --trials 20
+        fewer
 
 There are three hosts (network namespaces) in a row: near, a router, far. All stalls are real, and
 the program has no information about them:

@@ -2,13 +2,16 @@
 
 Commands:
 
-    python -m validation.twin_live              40 paths, 1 h: write docs/reference/twin-live.md
-    python -m validation.twin_live --only 7     test one path and print it
-    python -m validation.twin_live --retry      continue an interrupted run; repeat runs that were
-                                                not trusted
-    python -m validation.twin_live --measure 3  run three missing measurements; no inference
-    python -m validation.twin_live --infer      infer from stored measurements in
-                                                target/twin/live; send nothing
+    python -m validation.path_models_live
+        40 paths, 1 h: write docs/reference/path-models-live.md
+    python -m validation.path_models_live --only 7
+        test one path and print it
+    python -m validation.path_models_live --retry
+        continue an interrupted run; repeat runs that were not trusted
+    python -m validation.path_models_live --measure 3
+        run three missing measurements; no inference
+    python -m validation.path_models_live --infer
+        infer from stored measurements in target/path-models/live; send nothing
 
 Each path is emulated between two network namespaces. The far host runs `narrows serve`, the client
 `narrows measure far`, which receives only the name. TCP is that of this kernel. Runs that the
@@ -49,8 +52,7 @@ from narrows.measure.result import DIRECTIONS, Measurement
 from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, span
 from validation.echo import FRAME_BYTES
-from validation.stored import HERE, Json
-from validation.twin import (
+from validation.path_models import (
     KEPT,
     UNSEEN,
     UNSEEN_OFF,
@@ -62,8 +64,9 @@ from validation.twin import (
     directions,
     drawn,
 )
+from validation.stored import HERE, Json
 
-PAGE = HERE.parent / "docs/reference/twin-live.md"
+PAGE = HERE.parent / "docs/reference/path-models-live.md"
 
 TESTED = range(9100, 9140)
 FASTEST = 60.0
@@ -81,6 +84,7 @@ KEPT_LIVE = KEPT / "live"
 """Folder of the stored measurements."""
 
 NARROWS = [sys.executable, "-m", "narrows"]
+QUIET = ("--quiet", "--no-history", "--no-model")
 
 
 def path_of(seed: int) -> tuple[nw.Path, Truth]:
@@ -120,9 +124,9 @@ def asked_for(seed: int) -> Json:
 
 
 def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, Json]:
-    asked = ("--cc", cc, "--duration", load, "--idle", idle, "--quiet", "--no-history", "--no-twin")
+    asked = ("--cc", cc, "--duration", load, "--idle", idle)
     return _between(
-        path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve --net-admin"
+        path, *NARROWS, "measure", "far", *asked, *QUIET, *more, far=f"{HOST} serve --net-admin"
     )
 
 
@@ -206,7 +210,7 @@ def inferred(row: Json) -> Json:
         found = path_model.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"])
     except NarrowsError as error:
         return row | {"error": str(error)}
-    row |= {"twin": found.json()}
+    row |= {"model": found.json()}
     if _trusted(known(row["seed"], f"{UNSEEN}.row")):
         row["unseen"] = compared(row["seed"], path, found.path())
     return row
@@ -217,12 +221,12 @@ def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
     path.
     """
     live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
-    from_twin = _played(model, seed)
+    from_model = _played(model, seed)
     from_path = _played(path, seed)
     return {
         direction: {
             "live": live[direction],
-            "twin": from_twin[direction],
+            "model": from_model[direction],
             "path": from_path[direction],
         }
         for direction in DIRECTIONS
@@ -251,7 +255,7 @@ def _figures(of: Measurement) -> Json:
     }
 
 
-def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
+def predicted(rows: Sequence[Json], by: str = "model") -> list[Criterion]:
     """The criteria for predictions: for each direction, and for whole paths."""
     asked = [row["unseen"] for row in rows if "unseen" in row]
     if not asked:
@@ -279,14 +283,14 @@ def _near(a: float, b: float) -> bool:
 
 def markdown(rows: Sequence[Json]) -> str:
     """The page."""
-    good = [row for row in rows if "twin" in row and row["instruments"]["trusted"]]
-    late = sum("twin" in row and not row["instruments"]["trusted"] for row in rows)
+    good = [row for row in rows if "model" in row and row["instruments"]["trusted"]]
+    late = sum("model" in row and not row["instruments"]["trusted"] for row in rows)
     failed = [row for row in rows if "error" in row]
     lines = [
         "# Accuracy of path models: emulated paths", "",
         "This page compares path models inferred by `narrows model` with the true parameters of "
         "random",
-        "emulated paths. `python -m validation.twin_live` writes it.", build(), "",
+        "emulated paths. `python -m validation.path_models_live` writes it.", build(), "",
         "| | |", "|---|---|",
         f"| paths | {len(rows)}, up to {FASTEST:g} Mbit/s and 120 ms, each between two network "
         "namespaces |",
@@ -307,11 +311,11 @@ def markdown(rows: Sequence[Json]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for w in directions(good):
-        rate = _off(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
-        depth = _off(w["twin"]["buffer_bytes"], w["truth"]["depth_bytes"])
+        rate = _off(w["model"]["rate_mbit"], w["truth"]["rate_mbit"])
+        depth = _off(w["model"]["buffer_bytes"], w["truth"]["depth_bytes"])
         lines.append(
-            f"| {w['seed']} | {w['way']} | {_truth(w['truth'])} | {w['twin']['family']}, "
-            f"{w['twin']['sure']} "
+            f"| {w['seed']} | {w['way']} | {_truth(w['truth'])} | {w['model']['family']}, "
+            f"{w['model']['sure']} "
             f"| {rate} | {depth} |"
         )
     lines += [
@@ -323,7 +327,7 @@ def markdown(rows: Sequence[Json]) -> str:
         "|---|---|---|---|---|",
     ]  # fmt: skip
     for row in good:
-        rtt, true = row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]
+        rtt, true = row["model"]["rtt_ms"], row["truth"]["rtt_ms"]
         holds = "" if rtt["low"] <= true <= rtt["high"] else ", missed"
         lines.append(
             f"| {row['seed']} | {row['asked_ms']:.3f} | {true:.3f} | {rtt['value']:.3f} "
@@ -351,7 +355,7 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
         return []
     told.sort(
         key=lambda one: (
-            -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES)
+            -max(abs(math.log(one[2]["model"][name] / one[2]["live"][name])) for name in FIGURES)
         )
     )
     lines = [
@@ -381,7 +385,7 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
             live = of["live"][name]
             cells += [
                 f"{live:.4g}",
-                *(f"{100 * (of[by][name] / live - 1):+.1f} %" for by in ("twin", "path")),
+                *(f"{100 * (of[by][name] / live - 1):+.1f} %" for by in ("model", "path")),
             ]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
@@ -405,7 +409,7 @@ def _off(told: Json, true: float | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and writes the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m validation.twin_live",
+        prog="python -m validation.path_models_live",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -439,7 +443,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if not args.seeds:
         PAGE.write_text(markdown(rows), encoding="utf-8")
-    found = every_criterion([row for row in rows if "twin" in row and _trusted(row)])
+    found = every_criterion([row for row in rows if "model" in row and _trusted(row)])
     for c in found:
         print(f"{'met    ' if c.met else 'NOT met'}  {c.name}: {c.found} ({c.asked})")
     return int(not all(c.met for c in found))

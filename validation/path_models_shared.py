@@ -2,12 +2,14 @@
 
 Commands:
 
-    python -m validation.twin_shared              108 paths, 84 simulated and 24 emulated: write
-                                                  docs/reference/twin-shared.md
-    python -m validation.twin_shared --only 7001  test one path and print it
-    python -m validation.twin_shared --measure 6  measure six of the missing emulated paths
-    python -m validation.twin_shared --infer      use the stored results in target/twin; send
-                                                  nothing
+    python -m validation.path_models_shared
+        108 paths, 84 simulated and 24 emulated: write docs/reference/path-models-shared.md
+    python -m validation.path_models_shared --only 7001
+        test one path and print it
+    python -m validation.path_models_shared --measure 6
+        measure six of the missing emulated paths
+    python -m validation.path_models_shared --infer
+        use the stored results in target/path-models; send nothing
 
 The seed selects one of four kinds of path:
 
@@ -46,8 +48,7 @@ from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.path_model.others import EXAMPLE, PAUSES, noticed
 from validation.asked import positive
-from validation.stored import HERE, Json
-from validation.twin import (
+from validation.path_models import (
     FAMILY,
     KEPT,
     Criterion,
@@ -59,8 +60,9 @@ from validation.twin import (
     directions,
     rows_of,
 )
+from validation.stored import HERE, Json
 
-PAGE = HERE.parent / "docs/reference/twin-shared.md"
+PAGE = HERE.parent / "docs/reference/path-models-shared.md"
 KEPT_SHARED = KEPT / "shared"
 
 SIMULATED, LIVE = range(7700, 7736), range(7760, 7784)
@@ -210,7 +212,7 @@ def row_of(seed: int, found: path_model.PathModel, truth: Json, load: Json, *, l
     return {
         "seed": seed,
         "truth": truth,
-        "twin": found.json(),
+        "model": found.json(),
         "load": load,
         "live": live,
         "scales": scales,
@@ -267,7 +269,7 @@ def measured_live(seed: int) -> Json:
         IDLE,
         "--quiet",
         "--no-history",
-        "--no-twin",
+        "--no-model",
     ]
     ask += ["--out", str(KEPT_SHARED / f"{seed}.json")]
     beside = (
@@ -346,7 +348,7 @@ def beside(row: Json, direction: str) -> bool:
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
     """The criteria for the parameters."""
-    whole = [row for row in rows if "twin" in row]
+    whole = [row for row in rows if "model" in row]
     every = [w | {"row": row} for row in whole for w in directions([row])]
     out = []
 
@@ -355,7 +357,7 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
             out.append(criterion(name, f"in {100 * least:.0f} %", hits, least=least))
 
     for name, true in QUANTITIES.items():
-        of = [(w["twin"][name], w["truth"][true]) for w in every if w["truth"][true] is not None]
+        of = [(w["model"][name], w["truth"][true]) for w in every if w["truth"][true] is not None]
         add(
             f"interval of {name} contains the true value",
             [holds(known, value) for known, value in of if stated(known)],
@@ -365,38 +367,38 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
         ]
         add(f"the same, for intervals with two finite ends: {name}", closed, least=0.85)
     # What an emulator in user space adds to a round trip, only a referee knows:
-    # `validation.twin_live` asks one.
+    # `validation.path_models_live` asks one.
     rtts = [
-        holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]
+        holds(row["model"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]
     ]
     add("interval of rtt_ms contains the true value, simulated", rtts)
     inside = [
         known["value"] is None or holds(known, known["value"])
         for w in every
-        for known in w["twin"].values()
+        for known in w["model"].values()
         if isinstance(known, dict) and "value" in known
     ]
     add("a value lies within its own interval", inside, least=1.0)
-    told = [w for w in every if w["twin"]["sure"] != "cannot tell"]
+    told = [w for w in every if w["model"]["sure"] != "cannot tell"]
     add(
         "family of the queue discipline correct, if determined",
-        [FAMILY[w["truth"]["kind"]] == w["twin"]["family"] for w in told],
+        [FAMILY[w["truth"]["kind"]] == w["model"]["family"] for w in told],
     )
-    lossy = [w for w in every if w["twin"]["loss"]["value"]]
+    lossy = [w for w in every if w["model"]["loss"]["value"]]
     add("random loss is reported only if present", [w["truth"]["loss"] > 0 for w in lossy])
     quiet = [w for w in every if beside(w["row"], w["way"])]
     add(
         "cross traffic is not reported as absent if present",
-        [w["twin"]["others_traffic"] is not False for w in quiet],
+        [w["model"]["others_traffic"] is not False for w in quiet],
     )
     alone = [w for w in every if not w["row"]["load"].get("others")]
     add(
         "cross traffic is not reported as present if absent",
-        [w["twin"]["others_traffic"] is not True for w in alone],
+        [w["model"]["others_traffic"] is not True for w in alone],
     )
     add(
         "a constant rate is not reported as variable",
-        [w["twin"]["rate_varies"] is not True for w in every],
+        [w["model"]["rate_varies"] is not True for w in every],
     )
     return out
 
@@ -424,16 +426,16 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
     every = [
         w | {"load": row["load"]}
         for row in rows
-        if "twin" in row
+        if "model" in row
         for w in directions([row])
         if w["way"] == "down"
     ]
     noticeable = [w for w in every if within(w["load"], w["truth"]["rate_mbit"])]
-    absent = [w["twin"]["others_traffic"] is not False for w in noticeable]
+    absent = [w["model"]["others_traffic"] is not False for w in noticeable]
     rates = [
-        holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
+        holds(w["model"]["rate_mbit"], w["truth"]["rate_mbit"])
         for w in every
-        if stated(w["twin"]["rate_mbit"])
+        if stated(w["model"]["rate_mbit"])
     ]
     return [
         criterion(
@@ -456,7 +458,7 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
     every = [
         w | {"load": row["load"]}
         for row in rows
-        if "twin" in row
+        if "model" in row
         for w in directions([row])
         if w["way"] == "down"
     ]
@@ -467,10 +469,10 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
     ]
     for low, high in pairwise((0.0, *PAUSES_S, math.inf)):
         mine = [w for w in every if low <= w["load"]["off_s"] < high]
-        said = [w["twin"]["others_traffic"] for w in mine]
+        said = [w["model"]["others_traffic"] for w in mine]
         wrong = sum(
-            w["twin"]["others_traffic"] is False
-            and not holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
+            w["model"]["others_traffic"] is False
+            and not holds(w["model"]["rate_mbit"], w["truth"]["rate_mbit"])
             for w in mine
         )
         name = f"{low:g} to {high:g} s" if high < math.inf else f"over {low:g} s"
@@ -484,15 +486,15 @@ def told(rows: Sequence[Json], kind: str) -> str:
     every = [
         w
         for row in rows
-        if "twin" in row and row["load"]["kind"] == kind
+        if "model" in row and row["load"]["kind"] == kind
         for w in directions([row])
     ]
-    closed = [w["twin"]["rate_mbit"] for w in every if w["twin"]["rate_mbit"]["high"] is not None]
+    closed = [w["model"]["rate_mbit"] for w in every if w["model"]["rate_mbit"]["high"] is not None]
     widths = [
         100 * (known["high"] - known["low"]) / known["value"] for known in closed if known["value"]
     ]
-    family = sum(w["twin"]["sure"] != "cannot tell" for w in every)
-    value = sum(w["twin"]["rate_mbit"]["value"] is not None for w in every)
+    family = sum(w["model"]["sure"] != "cannot tell" for w in every)
+    value = sum(w["model"]["rate_mbit"]["value"] is not None for w in every)
     width = f"{median(widths):.1f} %" if widths else ""
     return f"| {kind} | {len(every)} | {family} | {value} | {len(closed)} | {width} |"
 
@@ -513,7 +515,7 @@ def _shares(rows: Sequence[Json]) -> str:
 
 def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
     """The page."""
-    good = [row for row in rows if "twin" in row]
+    good = [row for row in rows if "model" in row]
     asked = [*criteria(good), *on_off_criteria(on_off)]
     limits = plan({"kind": "on_off", "streams": 2})
     part = noticed(0, round(1000 * limits.idle_s / limits.ping_ms))
@@ -522,7 +524,7 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
         "# Accuracy of path models: fair queueing, bidirectional load, cross traffic", "",
         "This page compares path models inferred by `narrows model` with the true parameters of "
         "paths that",
-        "are difficult to infer. `python -m validation.twin_shared` writes it.", "",
+        "are difficult to infer. `python -m validation.path_models_shared` writes it.", "",
         f"{len(good)} random paths were tested: {len(good) - live} simulated ones with seeds"
         f" {SIMULATED.start} to {SIMULATED.stop - 1}, and",
         f"{live} emulated ones (`live`) with seeds {LIVE.start} to {LIVE.stop - 1}. None of them "
@@ -567,23 +569,23 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
     ]  # fmt: skip
     for row in good:
         for w in directions([row]):
-            rate, of = w["twin"]["rate_mbit"], w["truth"]
+            rate, of = w["model"]["rate_mbit"], w["truth"]
             number = "" if rate["value"] is None else f"{rate['value']:.4g}"
             ends = [f"{end:.4g}" if end is not None else "" for end in (rate["low"], rate["high"])]
-            seen = {True: "present", False: "absent", None: "unknown"}[w["twin"]["others_traffic"]]
+            seen = {True: "present", False: "absent", None: "unknown"}[w["model"]["others_traffic"]]
             missed = "" if holds(rate, of["rate_mbit"]) else ", missed"
             where = ", live" if row["live"] else ""
             also = ", cross traffic" if beside(row, w["way"]) else ""
             sure = (
-                f"{w['twin']['family']}, {w['twin']['sure']}"
-                if w["twin"]["sure"] != "cannot tell"
+                f"{w['model']['family']}, {w['model']['sure']}"
+                if w["model"]["sure"] != "cannot tell"
                 else "unknown"
             )
             cells = [f"{row['seed']}", f"{row['load']['kind']}{where}", w["way"]]
             cells += [f"{of['kind']} {of['rate_mbit']:.4g} Mbit/s{also}", sure, number]
             cells += [f"{ends[0]} to {ends[1] or '–'}{missed}", seen]
             lines.append(f"| {' | '.join(cells)} |")
-    left = [row for row in rows if "twin" not in row]
+    left = [row for row in rows if "model" not in row]
     if left:
         lines += ["", "## Excluded seeds", "", "| seed | reason |", "|---|---|"]
     for row in left:
@@ -609,7 +611,7 @@ def missing() -> list[int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, infers and writes the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m validation.twin_shared",
+        prog="python -m validation.path_models_shared",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""The twin: the path that a measurement went over. `validation/twin.py` tries 50 paths at random;
+"""Path models of measured paths. `validation/path_models.py` tries 50 paths at random;
 here are a few.
 """
 
@@ -25,7 +25,7 @@ from narrows.path_model.others import drained, noticed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from validation import twin, twin_shared
+from validation import path_models, path_models_shared
 
 PLAN = Plan(streams=6, load_s=8.0, directions=("down",))
 
@@ -86,13 +86,13 @@ def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
     found = model_of(path, Plan(streams=4, load_s=6.0))
     assert (found.directions["down"].family, found.directions["up"].family) == ("drop-tail", "fair")
     assert found.directions["up"].rate.value == pytest.approx(5, rel=0.05)
-    file = tmp_path / "twin.toml"
+    file = tmp_path / "model.toml"
     file.write_text(f'duration = "2s"\n\n{found.toml()}\n[[flow]]\ncc = "bbr"\n')
     done = nw.run(file)
     assert done.json["path"]["rate_mbit"] == pytest.approx(30, rel=0.05)
 
 
-def test_the_twin_answers_for_a_congestion_control_that_was_not_used() -> None:
+def test_the_path_model_answers_for_a_congestion_control_that_was_not_used() -> None:
     path = nw.Path(rate="25Mbit", rtt="50ms", buffer="400kB")
 
     def asked(of: nw.Path) -> tuple[float, float]:
@@ -290,10 +290,12 @@ def test_fewer_idle_pings_notice_less() -> None:
 def test_a_link_that_waited_for_acks_has_no_upper_end() -> None:
     # A pair of hops that fills it looks alike at first sight: 4.9 to 10.5 Mbit/s were said of these
     # 17.6.
-    row = twin_shared.calibrated(6061)
+    row = path_models_shared.calibrated(6061)
     assert row["truth"]["down"]["rate_mbit"] > 17
-    assert twin_shared.holds(row["twin"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"])
-    assert not row["twin"]["down"]["filled"]
+    assert path_models_shared.holds(
+        row["model"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"]
+    )
+    assert not row["model"]["down"]["filled"]
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:
@@ -331,33 +333,33 @@ def test_losses_of_a_queue_are_not_random_ones() -> None:
 
 def test_random_loss_has_no_value_if_another_queue_would_show_the_same() -> None:
     """An uncertain queue discipline explains the losses of PIE, and none that a fair queue has."""
-    pie = twin_shared.one(7534)
+    pie = path_models_shared.one(7534)
     assert pie["truth"]["up"]["loss"] == 0
-    told = pie["twin"]["up"]["loss"]
+    told = pie["model"]["up"]["loss"]
     assert (told["value"], told["low"]) == (None, 0.0)
     assert told["why"] == "another queue discipline would show nearly the same"
-    fair = twin_shared.one(7500)
+    fair = path_models_shared.one(7500)
     assert fair["truth"]["up"]["loss"] > 0
-    assert fair["twin"]["up"]["loss"]["value"] > 0
+    assert fair["model"]["up"]["loss"]["value"] > 0
 
 
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
 def test_paths_that_are_hard_to_tell(seed: int) -> None:
-    row = twin_shared.one(seed)
+    row = path_models_shared.one(seed)
     for direction in ("down", "up"):
-        told, true = row["twin"][direction], row["truth"][direction]
-        assert twin_shared.holds(told["rate_mbit"], true["rate_mbit"])
-        assert twin_shared.holds(told["loss"], true["loss"])
-        assert true["depth_bytes"] is None or twin_shared.holds(
+        told, true = row["model"][direction], row["truth"][direction]
+        assert path_models_shared.holds(told["rate_mbit"], true["rate_mbit"])
+        assert path_models_shared.holds(told["loss"], true["loss"])
+        assert true["depth_bytes"] is None or path_models_shared.holds(
             told["buffer_bytes"], true["depth_bytes"]
         )
         if told["sure"] != "cannot tell":
-            assert told["family"] == twin_shared.FAMILY[true["kind"]]
-        if twin_shared.beside(row, direction):
+            assert told["family"] == path_models_shared.FAMILY[true["kind"]]
+        if path_models_shared.beside(row, direction):
             assert told["others_traffic"] is not False
 
 
-def test_without_pings_or_load_there_is_no_twin() -> None:
+def test_without_pings_or_load_there_is_no_path_model() -> None:
     with pytest.raises(NarrowsError, match="a path model needs pings during TCP flows"):
         infer(Measurement.of({"measurement": 1}))
 
@@ -517,7 +519,8 @@ def test_an_interval_that_always_contains_the_truth_meets_its_criterion() -> Non
     row = {
         "seed": 1,
         "truth": {"rtt_ms": 10.0, "down": truth, "up": truth},
-        "twin": {"rtt_ms": known, "down": model, "up": model},
+        "model": {"rtt_ms": known, "down": model, "up": model},
     }
-    intervals = [c for c in twin.criteria_of([row] * 30) if c.name.startswith("interval of rate")]
+    criteria = path_models.criteria_of([row] * 30)
+    intervals = [c for c in criteria if c.name.startswith("interval of rate")]
     assert [(c.found, c.met) for c in intervals] == [("100.0 % of 60", True)]
