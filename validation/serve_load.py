@@ -1,11 +1,15 @@
 """Measures the server under load, and its effect on a legitimate client; all traffic on loopback.
 
-    .venv/bin/python -m validation.serve_load [--before PROGRAM] [--rounds N]
+    .venv/bin/python -m validation.serve_load [--before PROGRAM --before-commit ID] [--rounds N]
+                                              [--out FILE]
 
-`--before` is the `narrows-host` of another version. It prints a table in Markdown:
+`--before` is the `narrows-host` of another version. The two take turns in each round. It prints a
+table in Markdown, and writes it with commits and machine to `--out`:
 
-- throughput (one TCP stream each way) and latency (timed questions) of one client alone, the median
-  of the rounds;
+- throughput (one TCP stream each way), processor time of the server per gigabyte, and latency
+  (timed questions) of one client alone: the median of the rounds, and the median ratio of the two
+  versions within a round with its 95 % interval (from the order of the rounds, without an
+  assumption about their distribution);
 - 500 connections that send nothing, 500 that send one byte: time until a client of another address
   is served;
 - 20,000 connections from one address, as fast as one process makes them: the same, every 20 ms;
@@ -18,6 +22,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import resource
 import socket
@@ -57,8 +62,17 @@ def asked(*words: str | Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def throughput(host: Path, port: int, test: str) -> float:
-    """The goodput of one stream, in Gbit/s."""
+def processor_s(process: int) -> float:
+    """Processor time of the threads of a process, in s."""
+    texts = (
+        (task / "schedstat").read_text("utf-8") for task in Path(f"/proc/{process}/task").iterdir()
+    )
+    return sum(int(text.split()[0]) for text in texts) / 1e9
+
+
+def throughput(host: Path, port: int, process: int, test: str) -> tuple[float, float]:
+    """The goodput of one stream, in Gbit/s, and the server's processor time per gigabyte, in s."""
+    before = processor_s(process)
     words = (
         "measure",
         "127.0.0.1",
@@ -71,7 +85,10 @@ def throughput(host: Path, port: int, test: str) -> float:
         "--idle",
         "200ms",
     )
-    return float(asked(host, *words)["flows"][0]["goodput_mbit"]) / 1000
+    flow = asked(host, *words)["flows"][0]
+    spent = processor_s(process) - before
+    goodput = float(flow["goodput_mbit"]) / 1000
+    return goodput, spent / (goodput / 8 * 3)
 
 
 def latency(host: Path, port: int) -> float:
@@ -242,6 +259,68 @@ def limited(host: Path, version: int) -> Iterator[tuple[str, str]]:
         yield "the same: HTTP, 8 connections", objects(port, version)
 
 
+METRICS = {
+    "up": ("upload", "Gbit/s"),
+    "down": ("download", "Gbit/s"),
+    "up_cost": ("upload, processor time of the server per GB", "s"),
+    "down_cost": ("download, processor time of the server per GB", "s"),
+    "latency": ("median RTT", "µs"),
+}
+
+Rounds = dict[str, list[float]]
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the median, between two of the values.
+
+    >>> interval([float(n) for n in range(1, 18)])
+    (5.0, 13.0)
+    """
+    n, below, rank = len(values), 0.0, 0
+    while rank < n // 2 and below + math.comb(n, rank) / 2**n <= 0.025:  # noqa: PLR2004
+        below += math.comb(n, rank) / 2**n
+        rank += 1
+    ordered = sorted(values)
+    first = max(0, rank - 1)
+    return ordered[first], ordered[n - 1 - first]
+
+
+def alone(programs: list[Path], rounds: int) -> list[Rounds]:
+    """One client alone: the values of each round, for each program."""
+    seen: list[Rounds] = [{name: [] for name in METRICS} for _ in programs]
+    for number in range(rounds):
+        turn = list(zip(programs, seen, strict=True))
+        for host, of in turn if number % 2 else reversed(turn):
+            with far_end(host) as (port, process):
+                for way in ("up", "down"):
+                    rate, cost = throughput(host, port, process, f"tcp_{way}")
+                    of[way].append(rate)
+                    of[f"{way}_cost"].append(cost)
+                of["latency"].append(latency(host, port))
+    return seen
+
+
+def row(name: str, seen: list[Rounds]) -> tuple[str, ...]:
+    """A metric of one client alone, of each program, and the ratio."""
+    text, unit = METRICS[name]
+    cells = [f"one client alone: {text}"]
+    for of in seen:
+        cells.append(f"{statistics.median(of[name]):.3g} {unit}")
+    if len(seen) > 1:
+        ratios = [after / before for before, after in zip(*(of[name] for of in seen), strict=True)]
+        low, high = interval(ratios)
+        cells.append(f"{statistics.median(ratios):.3f} ({low:.3f} to {high:.3f})")
+    return tuple(cells)
+
+
+def git(*words: str) -> str:
+    """The output of git in this checkout."""
+    done = subprocess.run(
+        ["git", *words], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
+    return done.stdout.strip()
+
+
 def main() -> None:
     """Measures and prints."""
     arguments = argparse.ArgumentParser(
@@ -254,35 +333,43 @@ def main() -> None:
     arguments.add_argument(
         "--before-protocol", type=int, default=1, help="the version of its protocol"
     )
+    arguments.add_argument("--before-commit", default="not stated", help="its commit")
     arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--out", type=Path, help="a file for the table")
     given = arguments.parse_args()
+    commit = git("rev-parse", "HEAD")
     programs = [(given.before, given.before_protocol)] if given.before else []
     programs.append((given.host, 2))
-    alone: list[dict[str, list[float]]] = [{"up": [], "down": [], "latency": []} for _ in programs]
-    for number in range(given.rounds):
-        turn = list(zip(programs, alone, strict=True))
-        for (host, _), seen in turn if number % 2 else reversed(turn):
-            with far_end(host) as (port, _):
-                seen["up"].append(throughput(host, port, "tcp_up"))
-                seen["down"].append(throughput(host, port, "tcp_down"))
-                seen["latency"].append(latency(host, port))
+    load = os.getloadavg()[0]
+    seen = alone([host for host, _ in programs], given.rounds)
+    rows = [row(name, seen) for name in METRICS]
     columns: list[list[tuple[str, str]]] = []
-    for (host, version), seen in zip(programs, alone, strict=True):
-        rows = []
-        for name, unit in (("up", "Gbit/s"), ("down", "Gbit/s"), ("latency", "µs")):
-            middle, least, most = statistics.median(seen[name]), min(seen[name]), max(seen[name])
-            rows.append(
-                (f"one client alone, {name}", f"{middle:.2f} {unit} ({least:.2f} to {most:.2f})")
-            )
-        rows.append(("500 silent connections", silent(host, b"")))
-        rows.append(("500 connections with one byte", silent(host, b"G")))
-        rows.append(("20,000 connections of one address", crowd(host)))
-        rows += limited(host, version)
-        rows.append(("TCP memory of 500 unread objects", memory(host, version)))
-        columns.append(rows)
-    print("| | before | after |\n|---|---|---|" if given.before else "| | |\n|---|---|")
+    for host, version in programs:
+        columns.append(
+            [
+                ("500 silent connections", silent(host, b"")),
+                ("500 connections with one byte", silent(host, b"G")),
+                ("20,000 connections of one address", crowd(host)),
+                *limited(host, version),
+                ("TCP memory of 500 unread objects", memory(host, version)),
+            ]
+        )
     for cells in zip(*columns, strict=True):
-        print(f"| {cells[0][0]} | {' | '.join(text for _, text in cells)} |")
+        rows.append((cells[0][0], *(text for _, text in cells), *([""] * (len(columns) - 1))))
+    heads = ["", "before", "after", "after / before (95 %)"] if given.before else ["", "measured"]
+    table = [heads, ["---"] * len(heads), *rows]
+    text = "".join(f"| {' | '.join(cells)} |\n" for cells in table)
+    sys.stdout.write(text)
+    if given.out is not None:
+        processors = os.cpu_count()
+        head = (
+            "# The far end under load\n\n"
+            "Written by `python -m validation.serve_load`; all traffic on loopback.\n\n"
+            f"- before: commit {given.before_commit}\n- after: commit {commit}\n"
+            f"- machine: {processors} processors, Linux {os.uname().release}; load average "
+            f"{load:.0f} to {os.getloadavg()[0]:.0f}\n- rounds: {given.rounds}\n\n"
+        )
+        given.out.write_text(head + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -253,8 +253,14 @@ def test_a_bundle_of_a_stranger_is_checked_before_anything_is_written(
 def test_bombs_and_devices_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
     (tmp_path / "a.zip").write_bytes(archived(("a", b"\0" * (1 << 22))))
-    with pytest.raises(NarrowsError, match="is larger than 1 MiB"):
+    with pytest.raises(NarrowsError, match="a: exceeds the most that is unpacked: .* 1 MiB or"):
         unpacked(tmp_path / "a.zip")
+    monkeypatch.undo()
+    # 70 KB of archive for 70 MB, and a manifest of 17 MB.
+    for name, size in (("a", 70 << 20), ("bundle.json", 17 << 20)):
+        (tmp_path / "a.zip").write_bytes(archived((name, b" " * size)))
+        with pytest.raises(NarrowsError, match=f"{name}: exceeds the most that is unpacked"):
+            unpacked(tmp_path / "a.zip")
     monkeypatch.setattr(archive, "MOST_MEMBERS", 2)
     (tmp_path / "a.zip").write_bytes(archived(*((f"a{n}", b"") for n in range(3))))
     with pytest.raises(NarrowsError, match="has 3 files; the most is 2"):

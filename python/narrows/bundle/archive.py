@@ -25,8 +25,16 @@ MOST_MEMBERS = 20_000
 MOST_BYTES = 1 << 30
 """Maximum size of all files of a bundle together, unpacked."""
 
+MOST_RATIO, MOST_SMALL_BYTES = 100, 64 << 20
+"""Maximum size of all files as a multiple of the size of the archive, and a size that is permitted
+in any case.
+"""
+
 MANIFEST = "bundle.json"
 """The member that describes the others."""
+
+MOST_MANIFEST_BYTES = 16 << 20
+"""Maximum size of the manifest."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PIECE = 1 << 20
@@ -59,18 +67,27 @@ def unpacked(file: str | PathLike[str]) -> dict[str, bytes]:
         raise NarrowsError(f"{name}: {reason(error)}") from error
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _members(archive, name)
+            return _members(archive, name, _most(len(content)))
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, ValueError, OSError,
             NotImplementedError, RuntimeError, zlib.error) as error:  # fmt: skip
         raise NarrowsError(f"{name}: is damaged or no bundle ({error})") from error
 
 
-def _members(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
+def _most(packed_bytes: int) -> int:
+    """Maximum size of the files of an archive of this size, bytes.
+
+    >>> [_most(size) >> 20 for size in (1000, 5 << 20, 100 << 20)]
+    [64, 500, 1024]
+    """
+    return min(MOST_BYTES, max(MOST_SMALL_BYTES, MOST_RATIO * packed_bytes))
+
+
+def _members(archive: zipfile.ZipFile, name: str, most: int) -> dict[str, bytes]:
     members = archive.infolist()
     if len(members) > MOST_MEMBERS:
         raise NarrowsError(f"{name}: has {len(members)} files; the most is {MOST_MEMBERS}")
     found: dict[str, bytes] = {}
-    left = MOST_BYTES
+    left = most
     for member in members:
         try:
             safe_name(member.filename)
@@ -81,7 +98,10 @@ def _members(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
             raise NarrowsError(f"{name}: {member.filename}: is no regular file, or occurs twice")
         if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
             raise NarrowsError(f"{name}: {member.filename}: is encrypted, or not packed by deflate")
-        found[member.filename] = _content(archive, member, left, name)
+        if member.filename == MANIFEST:
+            found[MANIFEST] = _content(archive, member, min(left, MOST_MANIFEST_BYTES), name)
+        else:
+            found[member.filename] = _content(archive, member, left, name)
         left -= len(found[member.filename])
     return found
 
@@ -93,7 +113,9 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, name:
             size += len(piece)
             if size > most:
                 raise NarrowsError(
-                    f"{name}: is larger than {MOST_BYTES >> 20} MiB, the most that is unpacked"
+                    f"{name}: {member.filename}: exceeds the most that is unpacked: "
+                    f"{MOST_MANIFEST_BYTES >> 20} MiB for {MANIFEST}, and for all files "
+                    f"{MOST_BYTES >> 20} MiB or {MOST_RATIO} times the size of the archive"
                 )
             pieces.append(piece)
     return b"".join(pieces)
