@@ -21,7 +21,7 @@ from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.path_model import CHANGES, Known, PathModel, features_of, infer
 from narrows.path_model.fit import Budget, Guess, distance
-from narrows.path_model.others import drained, noticed
+from narrows.path_model.others import Watch, _excluded, drained, noticed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -296,6 +296,14 @@ def test_a_link_that_waited_for_acks_has_no_upper_end() -> None:
         row["model"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"]
     )
     assert not row["model"]["down"]["filled"]
+
+
+def test_traffic_in_step_with_the_pings_is_a_stated_exception() -> None:
+    # 13.44 Mbit/s in packets of 1400 B are exactly 24 packets per ping interval: over 23 Mbit/s,
+    # every ping may meet a gap between two of them.
+    excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0)
+    assert excluded.seen is False
+    assert excluded.why.endswith(", unless its packets are synchronized with the pings")
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:

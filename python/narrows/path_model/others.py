@@ -16,6 +16,9 @@ Only the last two together exclude cross traffic: none during the idle phase, an
 the load. Traffic that pauses whenever the path is idle is missed. The number of idle pings
 determines how much traffic is detected (`noticed`). The longest idle time determines how short its
 pauses must be. If no indicator applies, cross traffic is unknown.
+
+Evenly paced packets are missed if a whole number of them arrives per ping interval and every ping
+meets a gap between two of them.
 """
 
 from __future__ import annotations
@@ -163,7 +166,8 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
         seen=False,
         why="detection limit: traffic that, while it is active, uses at least "
         f"{100 * EXAMPLE:.0f} % of the link, is active for at least {100 * part:.0f} % of the "
-        f"time, and pauses for at most {pauses:.1f} s on average",
+        f"time, pauses for at most {pauses:.1f} s on average, and is not synchronized with the "
+        "pings",
     )
 
 
