@@ -23,15 +23,15 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
     examples=(
         "narrows exercise list",
         "narrows exercise show slow-start",
-        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
         "narrows exercise check aqm --file mine.toml",
     ),
 )
 def exercise() -> None:
     """Work through exercises, and check the answers.
 
-    Ten exercises lead from slow start to the fairness of BBR. The answer to each
-    is a few numbers, or a scenario that you change. `narrows exercise show NAME` prints the
+    Ten exercises lead from slow start to the fairness of BBR. Answer each
+    with numbers or with a changed scenario. `narrows exercise show NAME` prints the
     exercise and names its numbers, such as `fct`.
     """
 
@@ -118,7 +118,7 @@ def _lines(of: exercises.Exercise, width: int, *, solution: bool) -> list[str]:
     if of.conditions:
         lines += ["Hand in a scenario with:"]
         lines += [f"- {one.text}" for one in of.conditions]
-        lines += [f"- unchanged: {', '.join(of.keep)}"] if of.keep else []
+        lines += [f"- all keys unchanged except {', '.join(of.may_change)}"]
         lines.append("")
     if of.scenario:
         lines += ["Scenario:", *(f"  {line}".rstrip() for line in of.scenario.strip().split("\n"))]
@@ -144,12 +144,12 @@ def _accepted(of: exercises.Exercise) -> str:
 
 @exercise.command(
     examples=(
-        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
         "narrows exercise check aqm --file mine.toml",
     )
 )
 @_name
-@argument("answers", metavar="[ANSWER=NUMBER]...", nargs=-1, help="Answers, such as bdp=826")
+@argument("answers", metavar="[ANSWER=NUMBER]...", nargs=-1, help="Answers, such as bdp=500")
 @option(
     "--file",
     group="Input",
