@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,8 @@ def test_a_run_shows_the_accepted_answer(name: str, seed: int, tmp_path: Path) -
         if question.id in shown:
             assert question.low <= shown[question.id] <= question.high, question.id
     if name == "rtt-fairness":
+        assert "Their base RTTs are 60 ms (near)\nand 120 ms (far)" in one.text
+        assert done["path"]["rtts_ms"] == [60, 120]
         near, far = (flow["rtt_ms"]["mean"] for flow in done["flows"])
         (ratio,) = [q for q in one.questions if q.id == "rtt_ratio"]
         assert ratio.low <= far / near <= ratio.high
@@ -52,6 +55,58 @@ def test_the_solution_is_accepted_and_the_start_is_not(name: str, tmp_path: Path
     assert all(part.right for part in exercises.check(one, {}, written(tmp_path, one.solved())))
     start = exercises.check(one, {}, written(tmp_path, one.scenario))
     assert not all(part.right for part in start)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "figure", "said"),
+    [
+        ("slow-start", None, "flows.0.fct_s", "The run gives {:.2f} s"),
+        ("loss-rate", None, "flows.0.goodput_mbit", "the run gives {:.1f} Mbit/s"),
+        ("aqm", ('"fifo"', '"codel"'), "probes.0.rtt_ms.p95", "its ping RTT is {:.0f} ms"),
+        ("aqm", ('"fifo"', '"fq_codel"'), "probes.0.rtt_ms.p95", "its RTT is {:.0f} ms"),
+        ("rtt-fairness", None, "flows.0.rtt_ms.mean", "19 ms: {:.0f} ms and"),
+        ("rtt-fairness", None, "flows.1.rtt_ms.mean", "and {:.0f} ms, a ratio of 1.8"),
+        ("rtt-fairness", None, "flows.0.goodput_mbit", "The goodputs are {:.1f} and"),
+        ("rtt-fairness", None, "flows.1.goodput_mbit", "and {:.1f} Mbit/s. Their ratio"),
+        ("policer", ('"15kB"', '"62.5kB"'), "flows.0.goodput_mbit", "the goodput is {:.1f} Mbit/s"),
+        ("bbr-and-loss", None, "flows.0.goodput_mbit", "The run gives {:.1f} Mbit/s"),
+    ],
+)
+def test_the_figures_in_a_solution_are_those_of_its_run(
+    name: str, change: tuple[str, str] | None, figure: str, said: str, tmp_path: Path
+) -> None:
+    one = exercises.exercise(name)
+    toml = one.scenario.replace(*change) if change else one.scenario
+    done = nw.run(written(tmp_path, toml), sample_interval="off").json
+    assert said.format(exercises.find(done, figure)) in " ".join(one.solution.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "values"),
+    [
+        ("bbr-fairness", '"1bdp"', ("1.5bdp", "2bdp", "4bdp", "6bdp")),
+        ("policer", '"15kB"', ("62.5kB", "100kB", "150kB")),
+        ("aqm", '"fifo"', ("codel", "fq_codel", "cake", "fq", "drr")),
+    ],
+)
+def test_every_value_that_a_solution_names_is_accepted(
+    name: str, before: str, values: tuple[str, ...], tmp_path: Path
+) -> None:
+    one = exercises.exercise(name)
+    for value in values:
+        toml = one.scenario.replace(before, f'"{value}"')
+        wrong = [p for p in exercises.check(one, {}, written(tmp_path, toml)) if not p.right]
+        assert not wrong, (value, wrong)
+
+
+def test_the_help_and_the_course_do_not_give_away_an_answer(cli: Cli) -> None:
+    course = Path(__file__).parents[2] / "docs/tutorial/course.md"
+    shown = [cli("exercise", *words, "--help").stdout for words in ((), ("check",))]
+    for text in (*shown, course.read_text(encoding="utf-8")):
+        for word in re.findall(r"check slow-start (.*)", text):
+            given = [exercises.answer(w, EVERY["slow-start"]) for w in word.split()]
+            ranges = {q.id: q for q in EVERY["slow-start"].questions}
+            assert not any(ranges[id_].low <= n <= ranges[id_].high for id_, n in given)
 
 
 def test_closed_forms_lie_in_the_accepted_ranges() -> None:
@@ -75,9 +130,15 @@ def test_closed_forms_lie_in_the_accepted_ranges() -> None:
 
 def test_what_is_fixed_must_not_change(tmp_path: Path) -> None:
     one = exercises.exercise("buffer-size")
-    toml = one.solved().replace('"20Mbit"', '"40Mbit"')
-    wrong = [part for part in exercises.check(one, {}, written(tmp_path, toml)) if not part.right]
-    assert wrong[0].text == "path.rate is unchanged"
+    for before, after, key in (
+        ('"20Mbit"', '"40Mbit"', "path.rate"),
+        ('"120s"', '"60s"', "duration"),
+        ('cc = "reno"', 'cc = "reno"\nstart = "1s"', "flow.0.start"),
+        ('cc = "reno"', 'cc = "reno"\n[[flow]]\ncc = "reno"', "flow.1"),
+    ):
+        toml = one.solved().replace(before, after)
+        parts = exercises.check(one, {}, written(tmp_path, toml))
+        assert next(part.text for part in parts if not part.right) == f"{key} is unchanged"
 
 
 @pytest.mark.parametrize(

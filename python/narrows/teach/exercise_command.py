@@ -115,7 +115,7 @@ def _lines(of: exercises.Exercise, width: int, *, solution: bool) -> list[str]:
     if of.conditions:
         lines += ["Hand in a scenario with:"]
         lines += [f"- {one.text}" for one in of.conditions]
-        lines += [f"- unchanged: {', '.join(of.keep)}"] if of.keep else []
+        lines += [f"- all keys unchanged except {', '.join(of.may_change)}"]
         lines.append("")
     if of.scenario:
         lines += ["Scenario:", *(f"  {line}".rstrip() for line in of.scenario.strip().split("\n"))]

@@ -1,8 +1,8 @@
 """Exercises of a course (`data/exercises.toml`), and the check of their answers.
 
 An exercise requires numbers, a changed scenario, or both. A number is right if it lies in a stored
-range, which contains the closed form and the simulated value. A scenario is right if it keeps the
-fixed keys and the metrics of its run lie in stored ranges.
+range, which contains the closed form and the simulated value. A scenario is right if it changes
+only the keys that may change and the metrics of its run lie in stored ranges.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import zip_longest
 from os import PathLike
 from typing import Any
 
@@ -75,7 +76,7 @@ class Exercise:
         scenario: Scenario to start from (TOML); empty if none is needed.
         questions: Numbers to be found.
         conditions: Conditions on a run of the changed scenario.
-        keep: Keys of the scenario that must not change.
+        may_change: Keys of the scenario that may change; all others must not.
         change: Replacements in `scenario` that give a right answer.
         solution: Explanation.
     """
@@ -87,7 +88,7 @@ class Exercise:
     scenario: str = ""
     questions: tuple[Question, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    keep: tuple[str, ...] = ()
+    may_change: tuple[str, ...] = ()
     change: tuple[tuple[str, str], ...] = ()
     solution: str = ""
 
@@ -136,7 +137,7 @@ def _exercise(entry: dict[str, Any]) -> Exercise:
     return Exercise(
         questions=tuple(Question(**one) for one in entry.pop("question", ())),
         conditions=tuple(Condition(**one) for one in entry.pop("condition", ())),
-        keep=tuple(entry.pop("keep", ())),
+        may_change=tuple(entry.pop("may_change", ())),
         change=tuple((before, after) for before, after in entry.pop("change", ())),
         **entry,
     )
@@ -234,8 +235,8 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
             right=False,
             why=f"{key} is fixed: narrows exercise show {of.name}",
         )
-        for key in of.keep
-        if find(start, key) != find(handed_in, key)
+        for key in _changed(start, handed_in)
+        if not any(f"{key}.".startswith(f"{free}.") for free in of.may_change)
     ]
     for one in of.conditions:
         value = find(done, one.figure)
@@ -245,6 +246,20 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
         shown = f"{value:.4g}" if known else None
         out.append(Outcome(part="scenario", text=one.text, given=shown, right=right, why=why))
     return out
+
+
+def _changed(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN401 - any TOML value
+    """Places of two trees that differ, such as `path.rate`."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [str(key) for key in {**before, **after}]
+        pairs = [(key, before.get(key), after.get(key)) for key in keys]
+    elif isinstance(before, list) and isinstance(after, list):
+        pairs = [(str(n), *two) for n, two in enumerate(zip_longest(before, after))]
+    else:
+        return [place] if before != after else []
+    return [
+        found for key, *two in pairs for found in _changed(*two, f"{place}.{key}".removeprefix("."))
+    ]
 
 
 def _side(one: Condition, value: float) -> str:
