@@ -123,6 +123,7 @@ def record(
                 seed=run + 1,
                 sample_interval="off",
                 progress=keep_on,
+                **queues_of(tree),
             )
             results[name][run] = done.json
         except EngineError as error:
@@ -147,6 +148,16 @@ def record(
     order = {item: -place for place, item in enumerate(items)}
     everywhere(items, one, cost=lambda item: order[item], done=done, jobs=engine.jobs(jobs))
     return found
+
+
+def queues_of(tree: Json) -> dict[str, str]:
+    """The option for the queue disciplines of narrows, if those of the kernel cannot be used: they
+    receive single packets, and the packets of a path with offload are super-packets.
+
+    >>> queues_of({"path": {"offload": True}}), queues_of({"path": {}})
+    ({'queues': 'narrows'}, {})
+    """
+    return {"queues": "narrows"} if tree["path"].get("offload") else {}
 
 
 def shifted(tree: Json, run: int) -> Json:
@@ -226,6 +237,8 @@ def _present(file: Path, kernel: store.Kernel) -> dict[str, Case]:
 def header(family: Family, kernel: store.Kernel) -> str:
     """The comment at the beginning of a file."""
     patches = f", patches {', '.join(kernel.patches)}" if kernel.patches else ""
+    whole = any(queues_of(tree) for tree in family.cases.values())
+    queues = ["Queue disciplines of narrows, because the path has offload."] if whole else []
     lines = [
         f"Reference cases of Linux {kernel.release}{patches}: {family.about}.",
         "",
@@ -233,6 +246,7 @@ def header(family: Family, kernel: store.Kernel) -> str:
         f"--kernel {kernel.name}",
         f"Kernel: {kernel.origin}, key {kernel.key}; TCP of the kernel in virtual time, path of "
         "narrows.",
+        *queues,
         "Runs of a case have the seeds 1, 2, 3 and start 0, 0.137 and 0.311 s later.",
         "The format is that of narrows.reference.stored.",
     ]
