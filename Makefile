@@ -135,6 +135,25 @@ demo: setup ## Demonstrate narrows: a published experiment, then a bad path that
 web: web/node_modules/.installed ## Rebuild the report page; needs Node 20.19 or newer
 	cd web && npx tsc --noEmit && npx vite build --logLevel warn
 
+# The lab's engine is WebAssembly: the target of rustup, or Debian's rustc-web, cargo-web, rust-web-src
+# and lld, which build its standard library. The result is not committed; it becomes part of the wheel.
+WASM    := wasm32-unknown-unknown
+LAB     := python/narrows/lab
+# The memory of a run is bounded; a larger run ends with an error on the page.
+LAB_BUILD := rustc --quiet --locked --release --package narrows-lab --lib --crate-type cdylib \
+               --target $(WASM) --target-dir $(TARGET)/lab
+LAB_LINK  := -C link-arg=--max-memory=1073741824
+lab: web/node_modules/.installed ## Build the lab in the browser into the wheel; needs Node and Rust with the target wasm32
+	mkdir -p $(LAB)
+	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM)" ]; then cargo $(LAB_BUILD) -- $(LAB_LINK); \
+	elif [ -d /usr/lib/rustlib/src/rust/library ] && command -v wasm-ld > /dev/null; then \
+	  PATH=/usr/bin:$$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \
+	  /usr/bin/cargo $(LAB_BUILD) -Zbuild-std=std,panic_abort -Zbuild-std-features= -- $(LAB_LINK); \
+	else echo 'make lab needs the target $(WASM): rustup target add $(WASM), or on Debian apt install rustc-web cargo-web rust-web-src lld'; exit 1; fi
+	cp $(TARGET)/lab/$(WASM)/release/narrows_lab.wasm $(LAB)/engine.wasm
+	cd web && npx tsc --noEmit --project lab && npx vite build --config lab/vite.config.ts --logLevel warn
+	@ls -l $(LAB)
+
 # .ci/skips reads results in the format of JUnit.
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
@@ -169,7 +188,7 @@ lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothi
 
 # The page in the package must be the build of its sources.
 lint-web: web/node_modules/.installed
-	cd web && npx tsc --noEmit
+	cd web && npx tsc --noEmit && npx tsc --noEmit --project lab
 	cd web && NARROWS_PAGES=$(TARGET)/pages npx vite build --logLevel warn
 	cmp $(TARGET)/pages/report.html python/narrows/pages/report.html || { echo 'python/narrows/pages/report.html is out of date: run make web'; exit 1; }
 
@@ -287,7 +306,7 @@ bench-ns3: ## Measure the same set-ups in ns-3, if it is installed
 
 clean: ## Remove everything that is not in a fresh checkout
 	cargo clean --quiet
-	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
+	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -40,4 +40,4 @@ pub use error::{LEAST_INTERVAL, MOST_FLOW_SECONDS, SimError};
 pub use narrows_core::engine::{MOST_ROWS, Options, Progress, Run};
 pub use owners::MOST_OPEN;
 pub use packet::Packet;
-pub use world::{Observation, Stepping, run, run_recorded};
+pub use world::{Observation, Stepping, Streaming, run, run_recorded};

@@ -18,6 +18,7 @@
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
 //! | `observer` | [`Observer`]: meters of queues, drops and marks |
 //! | `options` | [`Options`], [`Progress`], and limits of the samples of a run |
+//! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for pictures |
 //! | `packets` | [`Packets`]: the packets of an engine |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |
@@ -26,6 +27,7 @@ mod flow;
 mod network;
 mod observer;
 mod options;
+mod packet_trace;
 mod packets;
 mod recorder;
 mod run;
@@ -34,6 +36,7 @@ pub use flow::{access_delays, sender_port, start};
 pub use network::{Network, Stations, UnknownQueue};
 pub use observer::Observer;
 pub use options::{MOST_ROWS, Options, Progress, TooShort, check_rows};
+pub use packet_trace::{PacketTrace, TraceEvent};
 pub use packets::Packets;
 pub use recorder::Recorder;
 pub use run::{Outcome, Run, path_metrics, probe_metrics};

@@ -1,11 +1,12 @@
 //! The observer of a run's network: it meters queues, notes drops and marks, and records packets.
 
+use super::packet_trace::{PacketTrace, TraceEvent};
 use super::packets::Packets;
 use super::recorder::Recorder;
 use super::{Network, Options};
 use crate::capture::Where;
 use crate::metrics::{LevelMeter, PacketEvent, PacketEvents, QueueMeter, Samples};
-use crate::net::{FAR, NetworkObserver, Port};
+use crate::net::{FAR, NEAR, NetworkObserver, Port};
 use crate::packet::{Ack, Packet};
 use crate::queue::DropReason;
 use crate::scenario::Scenario;
@@ -30,6 +31,8 @@ pub struct Observer<S> {
     pub verdicts: PacketEvents,
     /// Writes every packet to a capture, if there is one.
     pub recorder: Option<Box<Recorder>>,
+    /// Keeps the packets of a part of the run, if there is one.
+    pub trace: Option<Box<PacketTrace>>,
 }
 
 impl<S> Observer<S> {
@@ -49,6 +52,7 @@ impl<S> Observer<S> {
             warmup: Time::ZERO + scenario.warmup,
             verdicts: PacketEvents::keep(options.verdicts),
             recorder: None,
+            trace: None,
         }
     }
     /// Samples the backlog of every queue, for its metrics and as rows.
@@ -102,6 +106,21 @@ impl<S> Observer<S> {
             recorder.packet(at, seen, packet, &self.packets);
         }
     }
+    /// Adds an event of a packet to the trace, if the trace keeps events of this time.
+    #[inline]
+    fn trace<P: Packet>(&mut self, now: Time, event: TraceEvent, hop: u8, packet: &P)
+    where
+        S: Packets<P>,
+    {
+        let Some(trace) = self.trace.as_mut().filter(|trace| trace.wants(now)) else {
+            return;
+        };
+        let Some(owner) = self.packets.owner(packet) else {
+            return;
+        };
+        let entered = Some(packet.enqueued_at()).filter(|at| *at > Time::ZERO);
+        trace.push(now, event, hop, owner, packet.size().get(), entered);
+    }
     /// Writes a dropped or marked packet to the capture.
     fn record_verdict<P>(
         &mut self,
@@ -123,15 +142,26 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
     #[inline]
     fn entered(&mut self, now: Time, port: Port, packet: &P) {
         self.record(now, Where::Enters(port.min(FAR)), packet);
+        let event = match port {
+            NEAR => TraceEvent::EntersNear,
+            _ => TraceEvent::EntersFar,
+        };
+        self.trace(now, event, 0, packet);
     }
     #[inline]
     fn arrived(&mut self, now: Time, port: Port, packet: P) {
         self.record(now, Where::Leaves(port.min(FAR)), &packet);
+        let event = match port {
+            NEAR => TraceEvent::LeavesNear,
+            _ => TraceEvent::LeavesFar,
+        };
+        self.trace(now, event, 0, &packet);
         self.packets.arrived(port, packet);
     }
     #[inline]
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &P) {
         self.queues[usize::from(hop)].departed(now, packet.enqueued_at(), class);
+        self.trace(now, TraceEvent::Departs, hop, packet);
         if !self.levels.is_empty() && now >= self.warmup && self.packets.is_ping(packet) {
             let probe = self.packets.owner(packet);
             let probe = probe.and_then(|owner| owner.checked_sub(self.first_probe));
@@ -144,6 +174,7 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
         self.queues[usize::from(hop)].dropped(reason);
         self.judge(now, &packet, PacketEvent::Dropped(reason));
         self.record_verdict(now, hop, &packet, true, reason);
+        self.trace(now, TraceEvent::Dropped, hop, &packet);
         self.packets.dropped(packet);
     }
     fn duplicate(&mut self, packet: &P) -> Option<P> {
@@ -153,6 +184,7 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
         self.queues[usize::from(hop)].marked();
         self.judge(now, packet, PacketEvent::Marked(reason));
         self.record_verdict(now, hop, packet, false, reason);
+        self.trace(now, TraceEvent::Marked, hop, packet);
     }
     fn completes(&self, packet: &P, ack: &mut Ack) {
         self.packets.completes(packet, ack);

@@ -125,6 +125,10 @@ COMMANDS = {
             "narrows.teach.command:demo",
             "Repeat a published experiment with BBR and CUBIC",
         ),
+        "lab": (
+            "narrows.teach.lab_command:lab",
+            "Open the lab in a browser: change a scenario and watch its packets",
+        ),
         "explain": ("narrows.teach.command:explain", "Explain a topic with simulations"),
         "exercise": (
             "narrows.teach.exercise_command:exercise",

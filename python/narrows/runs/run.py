@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from narrows.render.figure import Figure
+    from narrows.render.lab import Widget
     from narrows.render.style import Look, Style
     from narrows.runs.scenario import Scenario
 
@@ -280,6 +281,19 @@ class Run:
         from narrows.render.report import compare_report  # noqa: PLC0415
 
         compare_report([self], file, also=also)
+
+    def lab(self, *, height: int = 900) -> Widget:
+        """Returns the lab with the scenario of this run, for a notebook on this machine.
+
+        Args:
+            height: Height of the frame in pixels.
+
+        Raises:
+            NarrowsError: If this installation has no lab (`make lab` builds it).
+        """
+        from narrows.render.lab import Widget  # noqa: PLC0415
+
+        return Widget(self._toml, self._files, height)
 
     def _table(self, name: str) -> pa.Table:
         extras.require_pyarrow()

@@ -6,6 +6,7 @@
 //! | `event_loop` | the order of events, with lookahead or event by event |
 //! | `sampling` | metrics and samples at intervals, and at the end of the run |
 //! | `stepping` | a run that its caller advances step by step |
+//! | `streaming` | a run that its caller advances in slices, with its samples so far |
 //!
 //! **The end.** At `duration`, every sender stops and the metrics are closed. If pings are still
 //! under way, the run continues for at most [`GRACE`], until they have arrived.
@@ -14,8 +15,10 @@ mod construction;
 mod event_loop;
 mod sampling;
 mod stepping;
+mod streaming;
 
 pub use stepping::{Observation, Stepping};
+pub use streaming::Streaming;
 
 use crate::application::Applications;
 use crate::datapath::Datapath;

@@ -1,0 +1,340 @@
+"""The lab in the browser: it computes what the native engine computes, and everybody can use it."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import chromium
+from conftest import ROOT, scenario
+
+import narrows as nw
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.render import lab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SCENARIOS = sorted(
+    str(file.relative_to(ROOT / "scenarios")) for file in (ROOT / "scenarios").rglob("*.toml")
+)
+LESSONS = ROOT / "web" / "lab" / "lessons"
+SHORT = """\
+duration = "5s"
+[path]
+rate   = "20Mbit"
+rtt    = "40ms"
+buffer = "1bdp"
+[[flow]]
+cc = "bbr"
+[[flow]]
+cc = "cubic"
+[[probe]]
+kind = "ping"
+"""
+WAIT_MS = 120_000
+
+
+def built() -> bool:
+    """Whether this installation has the lab."""
+    try:
+        lab.folder()
+    except NarrowsError:
+        return False
+    return True
+
+
+needs_lab = pytest.mark.skipif(not built(), reason="the lab is not built: `make lab` does it")
+
+
+def test_without_the_lab_the_error_names_the_command_that_builds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(lab, "FOLDER", tmp_path)
+    with pytest.raises(NarrowsError, match=r"engine.wasm is missing\): build it with make lab"):
+        lab.server()
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of a server of the lab."""
+    with lab.server() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://localhost:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@needs_lab
+def test_the_server_offers_its_files_only_with_a_policy_and_only_to_this_machine() -> None:
+    with served() as address:
+        place = address.removeprefix("http://")
+        connection = http.client.HTTPConnection(place, timeout=10)
+
+        def get(path: str, **headers: str) -> http.client.HTTPResponse:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            return answer
+
+        page = get("/")
+        assert page.status == 200
+        policy = page.headers["Content-Security-Policy"]
+        assert "script-src 'self' 'wasm-unsafe-eval'" in policy
+        assert "unsafe-inline" not in policy
+        assert get("/engine.wasm").headers["Content-Type"] == "application/wasm"
+        assert get("/../teach/lab.py").status == 404
+        assert get("/", Host="example.org").status == 403
+        connection.close()
+
+
+class Lab:
+    """The lab in the browser, with all that went wrong in it."""
+
+    def __init__(self, browser: Browser, address: str, **context: Any) -> None:  # noqa: ANN401
+        """Opens a context of the browser."""
+        context = {"viewport": {"width": 1280, "height": 900}, **context}
+        self.context = browser.new_context(**context)
+        self.page: Page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("console", lambda message: self.wrong.append(message.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.address = address
+
+    def open(self, text: str | None = None) -> None:
+        """Opens the lab, with a scenario or with its first one, and waits for the run."""
+        self.page.goto(self.address + "/" + (lab.fragment(text) if text else ""))
+        self.finished()
+
+    def finished(self) -> None:
+        """Waits until the run is complete."""
+        self.page.wait_for_function("window.lab?.json || window.lab?.failed", timeout=WAIT_MS)
+
+    def run(self, text: str) -> dict[str, Any]:
+        """Loads a scenario, runs it, and returns its state."""
+        self.page.evaluate(
+            "text => { const l = window.lab; window.lab = null; l.load(text); }", text
+        )
+        self.finished()
+        state: dict[str, Any] = self.page.evaluate("window.lab")
+        return state
+
+    @property
+    def text(self) -> str:
+        """The scenario in the editor."""
+        return self.page.input_value("textarea")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of the lab."""
+    with served() as address:
+        yield address
+
+
+@pytest.fixture
+def opened(browser: Browser, address: str) -> Iterator[Lab]:
+    """The lab with a short scenario."""
+    one = Lab(browser, address)
+    one.open(SHORT)
+    yield one
+    assert not one.wrong
+    one.context.close()
+
+
+def digest(text: str) -> str:
+    """The digest of a run's metrics."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@needs_lab
+def test_every_shipped_scenario_has_the_same_digest_as_natively(
+    browser: Browser, address: str
+) -> None:
+    one = Lab(browser, address)
+    one.open(SHORT)
+    different = []
+    for name in SCENARIOS:
+        file = ROOT / "scenarios" / name
+        text = file.read_text()
+        state = one.run(text)
+        native = _core.run_toml(text, str(file)).json()
+        if state["failed"] or digest(native) != digest(state["json"]):
+            different.append((name, state["failed"]))
+    assert not different
+    assert not one.wrong
+
+
+@needs_lab
+def test_an_address_contains_the_whole_set_up(browser: Browser, address: str, opened: Lab) -> None:
+    select = opened.page.locator("#c-flow-0-cc")
+    select.select_option("reno")
+    opened.page.wait_for_function('window.lab?.json?.includes(\'"cc":"reno"\')')
+    opened.page.wait_for_timeout(300)
+    other = Lab(browser, address)
+    other.page.goto(opened.page.url)
+    other.finished()
+    assert other.text == opened.text
+    assert 'cc = "reno"' in other.text
+    assert other.page.evaluate("lab.json") == opened.page.evaluate("lab.json")
+    other.context.close()
+
+
+@needs_lab
+def test_errors_of_the_engine_are_under_their_line(opened: Lab) -> None:
+    broken = SHORT.replace('rtt    = "40ms"', "rtt    = 40")
+    opened.page.fill("textarea", broken)
+    opened.page.wait_for_selector(".error")
+    try:
+        _core.check_toml(broken, "scenario.toml")
+    except Exception as error:
+        expected = str(error)
+    shown = opened.page.inner_text(".error pre")
+    assert expected.splitlines()[0] in shown
+    assert opened.page.inner_text(".error button") == "Line 4"
+    opened.page.fill("textarea", SHORT)
+    opened.page.wait_for_selector(".error", state="detached")
+
+
+@needs_lab
+def test_a_slider_changes_the_scenario_and_undo_restores_it(opened: Lab) -> None:
+    slider = opened.page.locator('input[type="range"][data-key="rate"]').first
+    slider.focus()
+    for _ in range(3):
+        opened.page.keyboard.press("ArrowRight")
+    opened.page.wait_for_function("!document.querySelector('textarea').value.includes('20Mbit')")
+    assert "[[probe]]" in opened.text
+    for _ in range(6):
+        opened.page.keyboard.press("Control+z")
+    opened.page.wait_for_function("document.querySelector('textarea').value.includes('20Mbit')")
+    assert opened.text == SHORT
+
+
+@needs_lab
+def test_flows_are_added_and_removed_with_the_keyboard(opened: Lab) -> None:
+    opened.page.get_by_role("button", name="Add flow").press("Enter")
+    opened.page.wait_for_function("window.lab?.json && JSON.parse(lab.json).flows.length === 3")
+    opened.page.get_by_role("button", name="Remove flow 1").press("Enter")
+    opened.page.wait_for_function("window.lab?.json && JSON.parse(lab.json).flows.length === 2")
+    assert '"bbr"' not in opened.text
+
+
+@needs_lab
+def test_packets_move_on_the_path(opened: Lab) -> None:
+    opened.page.wait_for_selector("canvas[data-packets]")
+    time = opened.page.locator("output")
+    before = time.inner_text()
+    opened.page.get_by_role("button", name="Play").click()
+    opened.page.wait_for_timeout(700)
+    opened.page.get_by_role("button", name="Pause").click()
+    after = time.inner_text()
+    assert before != after
+    opened.page.get_by_role("button", name="Step", exact=True).click()
+    assert time.inner_text() != after
+
+
+@needs_lab
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_axe_has_no_findings(browser: Browser, address: str, dark: bool, width: int) -> None:
+    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.is_file():
+        pytest.skip("axe-core is not installed: `make lab` does it")
+    one = Lab(
+        browser,
+        address,
+        viewport={"width": width, "height": 844},
+        color_scheme="dark" if dark else "light",
+        bypass_csp=True,
+    )
+    one.open(SHORT)
+    one.page.select_option("header select >> nth=1", index=1)
+    one.page.add_script_tag(path=str(axe))
+    found = one.page.evaluate("axe.run().then(r => r.violations)")
+    assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found] == []
+    assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    one.context.close()
+
+
+def _random_setup(draw: random.Random) -> str:
+    """A scenario with random values, most of them valid."""
+    queues = [q["name"] for q in json.loads(_core.list_json("queue"))["queue"]]
+    ccs = [c["name"] for c in json.loads(_core.list_json("cc"))["cc"]]
+    lines = [f'duration = "{draw.randint(1, 4)}s"', f"seed = {draw.randint(0, 2**32)}", "[path]"]
+    lines += [f'rate = "{draw.choice([1, 3, 10, 30])}Mbit"', f'rtt = "{draw.randint(1, 200)}ms"']
+    if draw.random() < 0.7:
+        lines.append(f'queue = "{draw.choice(queues)}"')
+    if draw.random() < 0.7:
+        lines.append(f'buffer = "{draw.choice(["0.2bdp", "1bdp", "10bdp", "50p", "1p"])}"')
+    if draw.random() < 0.4:
+        lines.append(f'loss = "{draw.choice([0, 0.1, 1, 10, 100])}%"')
+    if draw.random() < 0.3:
+        lines.append(f'jitter = "{draw.randint(1, 50)}ms"')
+    for _ in range(draw.randint(1, 4)):
+        lines += ["[[flow]]", f'cc = "{draw.choice(ccs)}"', f"count = {draw.randint(1, 4)}"]
+    return "\n".join(lines) + "\n"
+
+
+@needs_lab
+def test_random_set_ups_neither_trap_nor_grow_the_heap(browser: Browser, address: str) -> None:
+    draw = random.Random(36)
+    one = Lab(browser, address)
+    one.open(SHORT)
+    heaps = []
+    for _ in range(200):
+        state = one.run(_random_setup(draw))
+        if state["failed"]:
+            assert "scenario.toml" in state["failed"]
+        else:
+            heaps.append(state["heap"])
+    middle = len(heaps) // 2
+    assert max(heaps[middle:]) <= 1.05 * max(heaps[:middle])
+    assert not one.wrong
+    one.context.close()
+
+
+@pytest.mark.parametrize("lesson", sorted(LESSONS.glob("*.md")), ids=lambda file: file.stem)
+def test_lessons_have_a_question_predictions_and_valid_scenarios(lesson: Path) -> None:
+    text = lesson.read_text()
+    assert text.startswith("# ")
+    assert [h for h in ("## Question", "## Prediction", "## Answer") if h not in text] == []
+    assert text.count("- [x] ") == 1
+    blocks = text.split("```scenario")[1:]
+    assert blocks
+    for block in blocks:
+        _core.check_toml(block.partition("\n")[2].partition("```")[0], "lesson.toml")
+
+
+@needs_lab
+def test_a_lesson_shows_its_answer_after_the_prediction(opened: Lab) -> None:
+    opened.page.select_option("header select >> nth=1", "1-bufferbloat")
+    assert opened.page.locator("h3", has_text="Answer").count() == 0
+    opened.page.get_by_role("button", name="Run the upload").click()
+    opened.page.wait_for_function("document.querySelector('textarea').value.includes('upload')")
+    opened.page.locator(".choice input").first.check()
+    opened.page.wait_for_selector(".lesson h3:has-text('Answer')")
+
+
+@needs_lab
+def test_a_run_opens_the_lab_in_a_notebook() -> None:
+    one = nw.run(scenario(duration="2s"))
+    html = one.lab(height=700)._repr_html_()
+    assert 'src="http://localhost:' in html
+    assert 'height="700"' in html

@@ -1,0 +1,289 @@
+// The controls: generated from the keys and parameters that the engine lists.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { addTable, quote, removeTable, setKey, written } from "./toml";
+import type { Catalogue, Description, Json, Key, Model, Param, Section } from "./protocol";
+
+interface Props {
+  catalogue: Catalogue;
+  description: Description;
+  text: string;
+  /** A new text; `merge` if it is a part of one drag. */
+  change: (text: string, merge: boolean) => void;
+}
+
+interface Slider {
+  low: number;
+  high: number;
+  logarithmic: boolean;
+  read: (value: string) => number | null;
+  write: (value: number) => string;
+}
+
+const RATES: Record<string, number> = { bit: 1e-6, kbit: 1e-3, Mbit: 1, Gbit: 1e3, Tbit: 1e6 };
+const TIMES: Record<string, number> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, min: 6e4, h: 3.6e6 };
+
+function quantity(units: Record<string, number>): (value: string) => number | null {
+  return (value) => {
+    const [, number, unit] = /^([\d.]+)\s*([A-Za-z]+)$/.exec(value) ?? [];
+    const factor = unit === undefined ? undefined : units[unit];
+    return factor === undefined ? null : Number(number) * factor;
+  };
+}
+
+const short = (value: number): string => String(Number(value.toPrecision(value < 100 ? 2 : 3)));
+
+const SLIDERS: Record<string, Slider> = {
+  rate: { low: 0.1, high: 1000, logarithmic: true, read: quantity(RATES),
+    write: (v) => (v < 1 ? `${short(v * 1000)}kbit` : `${short(v)}Mbit`) },
+  rtt: { low: 1, high: 1000, logarithmic: true, read: quantity(TIMES), write: (v) => `${short(v)}ms` },
+  buffer: { low: 0.05, high: 50, logarithmic: true,
+    read: (v) => (v.endsWith("bdp") ? Number(v.slice(0, -3)) : null), write: (v) => `${short(v)}bdp` },
+  loss: { low: 0, high: 20, logarithmic: false,
+    read: (v) => (v.endsWith("%") ? Number(v.slice(0, -1)) : Number(v) * 100), write: (v) => `${short(v)}%` },
+  duration: { low: 1, high: 300, logarithmic: true,
+    read: (v) => { const ms = quantity(TIMES)(v); return ms === null ? null : ms / 1e3; },
+    write: (v) => `${Math.round(v)}s` },
+};
+
+/** A value of a scenario as a control shows it. */
+function shown(value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value === "object") return inline(value);
+  return String(value);
+}
+
+/** A value as an inline table or list of TOML. */
+function inline(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(inline).join(", ")}]`;
+  if (value !== null && typeof value === "object") {
+    return `{ ${Object.entries(value).map(([k, v]) => `${k} = ${inline(v)}`).join(", ")} }`;
+  }
+  return typeof value === "string" ? quote(value) : String(value);
+}
+
+interface RowProps {
+  section: string;
+  index: number;
+  name: string;
+  label: string;
+  help: string;
+  /** The value as written; undefined if the key is absent. */
+  value: Json | undefined;
+  /** The value or rule that applies if the key is absent. */
+  fallback: string;
+  options?: string[] | undefined;
+  slider?: Slider | undefined;
+  set: (value: string | null, merge: boolean) => void;
+}
+
+/** A key with its label, its explanation and its control. */
+function Row(p: RowProps): JSX.Element {
+  const id = `c-${p.section || "top"}-${p.index}-${p.name}`.replaceAll(".", "-");
+  const text = shown(p.value);
+  const commit = (value: string, merge = false): void =>
+    p.set(value.trim() === "" ? null : written(value), merge);
+  // During a drag, the slider is ahead of the scenario that the engine has checked.
+  const [draft, setDraft] = useState<{ of: string; at: number } | null>(null);
+  const number = p.slider?.read(text || p.fallback) ?? null;
+  const { low, high, logarithmic } = p.slider ?? { low: 0, high: 1, logarithmic: false };
+  const toPosition = (v: number): number => logarithmic
+    ? (1000 * Math.log(Math.max(v, low) / low)) / Math.log(high / low)
+    : (1000 * (v - low)) / (high - low);
+  const fromPosition = (at: number): number => logarithmic
+    ? low * (high / low) ** (at / 1000)
+    : low + ((high - low) * at) / 1000;
+  return (
+    <div class="row" title={p.help}>
+      <label for={id}>{p.label}</label>
+      {p.slider && (
+        <input type="range" min="0" max="1000" step="1" aria-label={`${p.label}, slider`} aria-valuetext={text || p.fallback}
+          value={draft?.of === text ? draft.at : number === null ? 0 : Math.round(toPosition(number))}
+          data-key={p.name}
+          onInput={(e) => {
+            setDraft({ of: text, at: Number(e.currentTarget.value) });
+            commit(p.slider?.write(fromPosition(Number(e.currentTarget.value))) ?? "", true);
+          }}
+          onChange={(e) => commit(p.slider?.write(fromPosition(Number(e.currentTarget.value))) ?? "")} />
+      )}
+      {p.options ? (
+        <select id={id} value={text} aria-description={p.help} onChange={(e) => commit(e.currentTarget.value)}>
+          <option value="">{p.fallback ? `default: ${p.fallback}` : "default"}</option>
+          {text !== "" && !p.options.includes(text) && <option value={text}>{text}</option>}
+          {p.options.map((option) => <option key={option} value={option}>{option}</option>)}
+        </select>
+      ) : (
+        <input id={id} type="text" spellcheck={false} value={text} placeholder={p.fallback} aria-description={p.help}
+          onChange={(e) => commit(e.currentTarget.value)} />
+      )}
+    </div>
+  );
+}
+
+function object(value: Json | undefined): Section {
+  return value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
+}
+
+function list(value: Json | undefined): Section[] {
+  return Array.isArray(value) ? value.map(object) : [];
+}
+
+/** Models of the catalogue that a key names. */
+function models(catalogue: Catalogue, key: string): Model[] | undefined {
+  const kind = key === "qdisc" ? "queue" : key;
+  const found = catalogue.list[kind];
+  return Array.isArray(found) && kind !== "scenario" ? (found as Model[]) : undefined;
+}
+
+function options(catalogue: Catalogue, key: Key): string[] | undefined {
+  if (key.takes === "boolean") return ["true", "false"];
+  if (key.takes === "choice") return key.range.split(", ");
+  if (key.takes.startsWith("name or {")) return models(catalogue, key.name)?.map((m) => m.name);
+  return undefined;
+}
+
+interface SectionProps extends Props {
+  /** The section of the scenario, and of the keys in the catalogue. */
+  section: string;
+  keys: string;
+  index: number;
+  values: Section;
+  /** Keys that are always visible; the others are behind a disclosure. */
+  first: string[];
+}
+
+/** The parameters of the model that a key names. */
+function Parameters(p: SectionProps & { name: string }): JSX.Element | null {
+  const value = p.values[p.name];
+  const kind = typeof value === "string" ? value : object(value)["kind"];
+  const model = models(p.catalogue, p.name)?.find((m) => m.name === kind);
+  if (!model || model.params.length === 0) return null;
+  const table = typeof value === "string" ? { kind: value } : object(value);
+  const set = (param: Param, to: string | null, merge: boolean): void => {
+    const entries = Object.entries(table).filter(([k]) => k !== param.name).map(([k, v]) => `${k} = ${inline(v)}`);
+    if (to !== null) entries.push(`${param.name} = ${to}`);
+    const only = entries.length === 1 ? quote(String(kind)) : `{ ${entries.join(", ")} }`;
+    p.change(setKey(p.text, p.section, p.index, p.name, only), merge);
+  };
+  return (
+    <details class="more">
+      <summary title={model.help}>Parameters of {model.name}</summary>
+      {model.params.map((param) => (
+        <Row key={param.name} section={`${p.section}.${p.name}`} index={p.index} name={param.name} label={param.name}
+          help={`${param.help} (${param.source})`} value={table[param.name]} fallback={shown(param.default)}
+          options={param.kind === "bool" ? ["true", "false"] : param.kind === "word" ? param.words : undefined}
+          set={(to, merge) => set(param, to, merge)} />
+      ))}
+    </details>
+  );
+}
+
+function Keys(p: SectionProps): JSX.Element {
+  const all = p.catalogue.list.scenario.filter((k) => k.section === p.keys && k.supported
+    && !k.takes.includes("section"));
+  const row = (key: Key): JSX.Element => {
+    const value = p.values[key.name];
+    const kind = object(value)["kind"];
+    const choices = options(p.catalogue, key);
+    return (
+      <div key={key.name}>
+        <Row section={p.section} index={p.index} name={key.name} label={key.name}
+          help={`${key.help}. ${key.range ? `Values: ${key.range}.` : ""}`}
+          value={choices && kind ? kind : value} fallback={key.default} options={choices}
+          slider={p.keys === "host" ? undefined : SLIDERS[key.name]}
+          set={(to, merge) => p.change(setKey(p.text, p.section, p.index, key.name, to), merge)} />
+        {choices && <Parameters {...p} name={key.name} />}
+      </div>
+    );
+  };
+  const rest = all.filter((k) => !p.first.includes(k.name));
+  return (
+    <>
+      {p.first.flatMap((name) => all.filter((k) => k.name === name)).map(row)}
+      {rest.length > 0 && (
+        <details class="more">
+          <summary>More settings</summary>
+          {rest.map(row)}
+        </details>
+      )}
+    </>
+  );
+}
+
+interface ListProps extends Props {
+  section: string;
+  title: string;
+  one: string;
+  first: string[];
+  fresh: Record<string, string>;
+}
+
+/** An array of tables: flows, probes, hops, stations. */
+function Tables(p: ListProps): JSX.Element {
+  const [outer, inner] = p.section.split(".");
+  const tree = p.description.tree;
+  const values = inner === undefined ? list(tree[outer ?? ""]) : list(object(tree[outer ?? ""])[inner]);
+  return (
+    <div role="group" class="group" aria-label={p.title}>
+      <h3>{p.title}</h3>
+      {values.map((value, i) => (
+        <fieldset key={i}>
+          <legend>{p.one} {i + 1}</legend>
+          <Keys {...p} keys={p.section === "path.hop" ? "path" : p.section} index={i} values={value} first={p.first} />
+          {values.length > 1 && (
+            <button type="button" onClick={() => p.change(removeTable(p.text, p.section, i), false)}>
+              Remove {p.one.toLowerCase()} {i + 1}
+            </button>
+          )}
+        </fieldset>
+      ))}
+      <button type="button" onClick={() => p.change(addTable(p.text, p.section, p.fresh), false)}>
+        Add {p.one.toLowerCase()}
+      </button>
+    </div>
+  );
+}
+
+const PATH = ["rate", "rtt", "buffer", "queue", "loss", "policer", "jitter"];
+const HOP = ["rate", "rtt", "buffer", "queue"];
+
+/** All controls of a valid scenario. */
+export function Controls(props: Props): JSX.Element {
+  const { tree } = props.description;
+  const path = object(tree["path"]);
+  const top = { ...props, section: "", keys: "", index: 0, values: tree, first: ["duration"] };
+  return (
+    <div class="controls">
+      <div role="group" class="group" aria-label="Run">
+        <h3>Run</h3>
+        <Keys {...top} />
+      </div>
+      {tree["wifi"] !== undefined ? (
+        <>
+          <div role="group" class="group" aria-label="Wi-Fi">
+            <h3>Wi-Fi</h3>
+            <Keys {...props} section="wifi" keys="wifi" index={0} values={object(tree["wifi"])} first={["standard", "stack"]} />
+          </div>
+          <Tables {...props} section="wifi.station" title="Stations" one="Station" first={["name", "mcs", "rtt"]}
+            fresh={{ mcs: "7", rtt: '"10ms"' }} />
+        </>
+      ) : path["hop"] !== undefined ? (
+        <Tables {...props} section="path.hop" title="Hops" one="Hop" first={HOP}
+          fresh={{ rate: '"100Mbit"', rtt: '"5ms"' }} />
+      ) : (
+        <div role="group" class="group" aria-label="Path">
+          <h3>Path</h3>
+          <Keys {...props} section="path" keys="path" index={0} values={path} first={PATH} />
+        </div>
+      )}
+      <Tables {...props} section="flow" title="Flows" one="Flow" first={["cc", "count", "start", "size"]}
+        fresh={{ cc: '"cubic"' }} />
+      <Tables {...props} section="probe" title="Probes" one="Probe" first={["interval"]} fresh={{ kind: '"ping"' }} />
+      <div role="group" class="group" aria-label="Hosts">
+        <h3>Hosts</h3>
+        <Keys {...props} section="host" keys="host" index={0} values={object(tree["host"])} first={["ecn"]} />
+      </div>
+    </div>
+  );
+}

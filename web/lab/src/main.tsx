@@ -1,0 +1,24 @@
+// Start of the page: the shipped scenarios, and the set-up of the address.
+
+import "uplot/dist/uPlot.min.css";
+import "./lab.css";
+import { render } from "preact";
+import { App, type Shipped } from "./app";
+import { fromHash, type Shared } from "./share";
+
+const FIRST = "first/cubic.toml";
+
+async function start(): Promise<void> {
+  const root = document.getElementById("app");
+  if (!root) return;
+  try {
+    const shipped = (await (await fetch("scenarios.json")).json()) as Shipped;
+    const shared = await fromHash(location.hash).catch(() => null);
+    const first: Shared = shared ?? { text: shipped.scenarios[FIRST] ?? "" };
+    render(<App shipped={shipped} first={first} />, root);
+  } catch (error) {
+    root.textContent = `The lab cannot start: ${String(error)}`;
+  }
+}
+
+void start();
