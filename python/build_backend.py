@@ -73,6 +73,8 @@ def get_requires_for_build_sdist(_config_settings: dict[str, Any] | None = None)
 
 def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = None) -> str:
     """Writes the source distribution: crates, lock file, package and metadata."""
+    # maturin's functions call its program, which is beside the interpreter outside of pip, too.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     held = Path(sdist_directory)
     made = HERE / maturin.prepare_metadata_for_build_wheel(str(held), config_settings)
     about = held / made.name

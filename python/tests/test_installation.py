@@ -104,9 +104,9 @@ def test_commands_need_no_extra(
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (["run", "tiny.toml", "--save", "out"], "tables"),
+        (["run", "tiny.toml", "--out", "out"], "tables"),
         (["measure", "tiny.toml", "--out", "m.parquet"], "tables"),
-        (["plot", "rows.csv", "--x", "a", "--y", "b"], "tables"),
+        (["plot", "rows.csv", "--x", "a", "--y", "b", "--out", "t.tex"], "tables"),
         (["run", "tiny.toml", "--plot", "p.png"], "plot"),
         (["history"], "history"),
     ],

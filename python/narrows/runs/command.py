@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core
+from narrows import _core, extras
 from narrows.cli.command import WRONG, argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
@@ -139,6 +139,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         return
     if states and plot is None and page is None:
         raise click.BadParameter("requires --plot or --report", param_hint="--states")
+    if out is not None:
+        extras.require_pyarrow()
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:

@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO
 
+from narrows import operating_system
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.storage import untrusted_input
 from narrows.tune.facts import Facts, parse
@@ -69,6 +70,8 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
     Raises:
         NarrowsError: If the host cannot be reached, or the script cannot run there.
     """
+    if ssh is None and root is None:
+        operating_system.require_linux("an audit of this host")
     words = ["sh", "-s", *([root] if root is not None else [])]
     where = "the collector"
     if root is not None and not Path(root).is_dir():
