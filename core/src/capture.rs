@@ -3,10 +3,9 @@
 //!
 //! The file has three interfaces. Two are the ends of the path, with names that the driver gives
 //! ([`INTERFACES`] for a run). Packets that enter the path there are outbound, packets that leave
-//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events inside
-//! the path: every packet that was dropped or marked, with a comment that names the hop and the
-//! reason.
-//! Of each packet, the file contains the headers and the full length, but no payload.
+//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events
+//! inside the path: every packet that was dropped or marked, with a comment that names the hop and
+//! the reason. Of each packet, the file contains the headers and the full length, but no payload.
 //!
 //! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
 //! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in

@@ -44,8 +44,8 @@ Host:
                         these delays are attributed to the client
 
 Connection:
-  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a TCP session), echo,
-                        stamp or irtt [default: narrows]
+  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a TCP session),
+                        echo, stamp or irtt [default: narrows]
   --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112]
   --token T             token of HOST [default: $NARROWS_TOKEN]

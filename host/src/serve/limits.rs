@@ -327,8 +327,8 @@ impl Limits {
                 "address",
                 &PENDING_OF_ADDRESS,
                 "maximum number of TCP connections of one address that do not belong to a session \
-                 yet (--clients-per-address, if that is larger); above this limit, the oldest one is \
-                 closed",
+                 yet (--clients-per-address, if that is larger); above this limit, the oldest one \
+                 is closed",
             ),
             row(
                 "",
@@ -336,8 +336,8 @@ impl Limits {
                 "address",
                 &"a quarter",
                 "maximum number of TCP connections of one address, including load, as a share of \
-                 the file descriptors of the process; an IPv4 /24 or IPv6 /48 may have half, an IPv4 /16 \
-                 or IPv6 /32 three quarters",
+                 the file descriptors of the process; an IPv4 /24 or IPv6 /48 may have half, an \
+                 IPv4 /16 or IPv6 /32 three quarters",
             ),
             row(
                 "",
@@ -367,25 +367,26 @@ impl Limits {
                 "",
                 "source",
                 &UNRECOGNISED,
-                "maximum number of datagrams per second that --echo returns to one source, except to `narrows \
-                 latency` at a port above that of --echo",
+                "maximum number of datagrams per second that --echo returns to one source, except \
+                 to `narrows latency` at a port above that of --echo",
             ),
             row(
                 "",
                 "",
                 "service",
                 &REMEMBERED,
-                "maximum number of clients for which --stamp, --irtt or --board stores a state; above this limit, \
-                 the network prefix with the most clients loses the state of its longest silent \
-                 one",
+                "maximum number of clients for which --stamp, --irtt or --board stores a state; \
+                 above this limit, the network prefix with the most clients loses the state of its \
+                 longest silent one",
             ),
             row(
                 "",
                 "",
                 "source",
                 &REMEMBERED_OF_SOURCE,
-                "maximum number of clients of one source for which --stamp, --irtt or --board stores a state; above \
-                 this limit, the state of the longest silent one is deleted",
+                "maximum number of clients of one source for which --stamp, --irtt or --board \
+                 stores a state; above this limit, the state of the longest silent one is \
+                 deleted",
             ),
             row(
                 "",

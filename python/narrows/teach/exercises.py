@@ -248,7 +248,7 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
     return out
 
 
-def _changed(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: ANN401 - any TOML value
+def _changed(before: object, after: object, place: str = "") -> list[str]:
     """Places of two trees that differ, such as `path.rate`."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [str(key) for key in {**before, **after}]
@@ -258,7 +258,9 @@ def _changed(before: Any, after: Any, place: str = "") -> list[str]:  # noqa: AN
     else:
         return [place] if before != after else []
     return [
-        found for key, *two in pairs for found in _changed(*two, f"{place}.{key}".removeprefix("."))
+        found
+        for key, old, new in pairs
+        for found in _changed(old, new, f"{place}.{key}".removeprefix("."))
     ]
 
 
