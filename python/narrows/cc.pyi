@@ -121,7 +121,8 @@ class Bbr(Choice):
 @dataclass(frozen=True, kw_only=True)
 class Bbr2(Choice):
     """Version 2: limits the data in flight after losses, as version 3; a probe for bandwidth lasts
-    until 1.25 bandwidth-delay products are in flight, and the reduction after a probe is larger.
+    until 1.25 bandwidth-delay products are in flight, and the reduction after a probe is
+    larger.
 
     Source: draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019).
 
@@ -157,8 +158,8 @@ class Bbr2(Choice):
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_rounds: Maximum number of round trips between two probes; a second maximum is the
-            bandwidth-delay product in packets, because a window of Reno grows by this product in so
-            many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
+            bandwidth-delay product in packets, because a window of Reno grows by this product
+            in so many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
             IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
@@ -248,8 +249,8 @@ class Bbr3(Choice):
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_rounds: Maximum number of round trips between two probes; a second maximum is the
-            bandwidth-delay product in packets, because a window of Reno grows by this product in so
-            many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
+            bandwidth-delay product in packets, because a window of Reno grows by this product
+            in so many round trips. From 1 to 1000000, default 63 (draft-ietf-ccwg-bbr-06:
             IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
@@ -497,8 +498,8 @@ class Ledbat(Choice):
         gain_divisor: The smallest gain is one packet per RTT divided by this. From 1 to 1000,
             default 16 (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.2: 16).
         decrease: Factor of the reduction per RTT, which is factor × window × (queueing delay -
-            target) / target. From 0.0 to 16.0, default 1.0 (draft-irtf-iccrg-ledbat-plus-plus-01
-            section 4.3: Constant, 1).
+            target) / target. From 0.0 to 16.0, default 1.0
+            (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.3: Constant, 1).
         slowdown_interval: Time between two slowdowns as a multiple of the duration of the last
             one; 0 disables slowdowns. From 0 to 1000, default 9
             (draft-irtf-iccrg-ledbat-plus-plus-01 section 4.4: 9).
@@ -567,8 +568,9 @@ class Nv(Choice):
             20 (Linux 6.12 tcp_nv: nv_inc_eval_min_calls = 20).
         nv_ssthresh_eval_min_calls: Samples required to end slow start. From 0 to 255, default
             30 (Linux 6.12 tcp_nv: nv_ssthresh_eval_min_calls = 30).
-        nv_stop_rtt_cnt: Number of RTTs with too few samples for a decision to shrink, after which
-            growth stops. From 0 to 255, default 10 (Linux 6.12 tcp_nv: nv_stop_rtt_cnt = 10).
+        nv_stop_rtt_cnt: Number of RTTs with too few samples for a decision to shrink, after
+            which growth stops. From 0 to 255, default 10 (Linux 6.12 tcp_nv: nv_stop_rtt_cnt =
+            10).
         nv_rtt_min_cnt: RTTs required for a decision to shrink. From 0 to 255, default 2 (Linux
             6.12 tcp_nv: nv_rtt_min_cnt = 2).
     """

@@ -60,8 +60,8 @@ class Cake(Choice):
             100ms. One of `internet`, `datacentre`, `lan`, `metro`, `regional`, `oceanic`,
             `satellite`, `interplanetary`, default internet (Linux 6.12 cake).
         rtt: RTT that most flows do not exceed: the control law reacts within this time, and its
-            target delay is a twentieth of this time; 0s: the RTT of network. Time from 0s to 1000s,
-            default 0s (Linux 6.12 cake).
+            target delay is a twentieth of this time; 0s: the RTT of network. Time from 0s to
+            1000s, default 0s (Linux 6.12 cake).
         ingress: The shaper is behind the bottleneck: dropped packets have already passed the
             bottleneck and count towards the rate. Default false (Linux 6.12 cake).
         autorate_ingress: The rate follows the arriving traffic; bandwidth is the initial rate.
@@ -70,11 +70,12 @@ class Cake(Choice):
             `conservative`, `pppoa-vcmux`, `pppoa-llc`, `pppoe-vcmux`, `pppoe-llcsnap`,
             `bridged-vcmux`, `bridged-llcsnap`, `ipoa-vcmux`, `ipoa-llcsnap`, `pppoe-ptm`,
             `bridged-ptm`, `ethernet`, `docsis`, default raw (Linux 6.12 cake).
-        overhead: Bytes that are added to the size of an IP packet; 0: the overhead of line; with
-            raw, the whole frame counts. From -64.0 to 256.0, default 0.0 (Linux 6.12 cake).
+        overhead: Bytes that are added to the size of an IP packet; 0: the overhead of line;
+            with raw, the whole frame counts. From -64.0 to 256.0, default 0.0 (Linux 6.12
+            cake).
         ether_vlan: 4 bytes of additional overhead. Default false (Linux 6.12 cake).
-        mpu: Minimum number of bytes that count for a packet; 0: the minimum of line. Bytes from 0B
-            to 256B, default 0B (Linux 6.12 cake).
+        mpu: Minimum number of bytes that count for a packet; 0: the minimum of line. Bytes from
+            0B to 256B, default 0B (Linux 6.12 cake).
         cells: Cells of the link layer: 48 bytes of payload in 53 bytes (atm), or 64 in 65 bytes
             (ptm); line: the cells of line. One of `line`, `noatm`, `atm`, `ptm`, default line
             (Linux 6.12 cake).
@@ -88,8 +89,8 @@ class Cake(Choice):
             (Linux 6.12 cake).
         fwmark: Mask of the firewall mark that selects the tin; only 0 is supported, because
             packets have no mark. From 0 to 4294967295, default 0 (Linux 6.12 cake).
-        split_gso: Split super-packets into packets on arrival; no effect unless `path.offload` is
-            set. Default true (Linux 6.12 cake).
+        split_gso: Split super-packets into packets on arrival; no effect unless `path.offload`
+            is set. Default true (Linux 6.12 cake).
     """
 
     bandwidth: str | None = None
@@ -395,8 +396,8 @@ class Hhf(Choice):
             hhf).
         reset_timeout: Time after which the counters are cleared, rounded up to ticks. Time from
             1us to 1000s, default 40ms (Linux 6.12 hhf).
-        admit_bytes: Bytes within reset_timeout above which a flow counts as heavy. Bytes from 1B to
-            4294967295B, default 128KiB (Linux 6.12 hhf).
+        admit_bytes: Bytes within reset_timeout above which a flow counts as heavy. Bytes from
+            1B to 4294967295B, default 128KiB (Linux 6.12 hhf).
         evict_timeout: Idle time after which a flow is no longer heavy, rounded up to ticks.
             Time from 1us to 1000s, default 1s (Linux 6.12 hhf).
         non_hh_weight: Quanta that the queue of the other flows may send in its turn. From 1 to
@@ -422,9 +423,11 @@ class HtbClass(Part):
             tc-htb(8))
         rate: Guaranteed rate; required. Rate from 0bit to 10Tbit (Linux 6.12 sch_htb,
             tc-htb(8)).
-        parent: Class from which this class borrows; empty: none. (Linux 6.12 sch_htb, tc-htb(8))
+        parent: Class from which this class borrows; empty: none. (Linux 6.12 sch_htb,
+            tc-htb(8))
         ceil: Maximum rate, while the parent has capacity that other classes do not use; 0: the
-            value of rate. Rate from 0bit to 10Tbit, default 0bit (Linux 6.12 sch_htb, tc-htb(8)).
+            value of rate. Rate from 0bit to 10Tbit, default 0bit (Linux 6.12 sch_htb,
+            tc-htb(8)).
         burst: Bytes at its rate that may leave at once after idle time; 0: one frame, as in tc
             with a high-resolution clock. Bytes from 0B to 1GB, default 0B (Linux 6.12 sch_htb,
             tc-htb(8)).
@@ -432,8 +435,8 @@ class HtbClass(Part):
             default 0B (Linux 6.12 sch_htb, tc-htb(8)).
         prio: Priority for borrowed capacity: 0 comes before 1. From 0 to 7, default 0 (Linux
             6.12 sch_htb, tc-htb(8)).
-        quantum: Bytes that the class may send in its turn while it borrows; 0: rate / r2q. Bytes
-            from 0B to 1GB, default 0B (Linux 6.12 sch_htb, tc-htb(8)).
+        quantum: Bytes that the class may send in its turn while it borrows; 0: rate / r2q.
+            Bytes from 0B to 1GB, default 0B (Linux 6.12 sch_htb, tc-htb(8)).
         queue: Queue discipline of the class, if it is a leaf. Default fifo (Linux 6.12 sch_htb,
             tc-htb(8)).
         limit: Largest backlog in packets; 0p: the path's buffer, otherwise the default of the
@@ -599,8 +602,8 @@ class Sfb(Choice):
             Probability from 0.0 to 1.0, default 5e-05 (tc-sfb(8)).
         penalty_rate: Rate limit, in packets per second, of all flows with probability 1
             together; 0: none pass. From 0 to 1000000000, default 10 (tc-sfb(8)).
-        penalty_burst: Burst of the flows with probability 1, in packets; 0p: none. Packets from 0p
-            to 4294967295p, default 20p (tc-sfb(8)).
+        penalty_burst: Burst of the flows with probability 1, in packets; 0p: none. Packets from
+            0p to 4294967295p, default 20p (tc-sfb(8)).
         rehash: Time after which flows are assigned to other bins; 0: never. Time from 0s to
             1000000s, default 600s (tc-sfb(8)).
         db: Time before the rehash at which the other bins begin to count (double buffering).

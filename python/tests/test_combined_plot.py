@@ -19,7 +19,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("two")
     found = []
     for name, rate in (("a", "10Mbit"), ("b", "20Mbit")):
-        path = nw.Path(rate=rate, rtt="20ms", buffer="1bdp")
+        path = nw.Path(rate=rate, rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate=rate))
         file = folder / f"{name}.json"
         files.write(measure(path, Plan(load_s=2, idle_s=1), seed=1), file)
         found.append(file)

@@ -39,7 +39,7 @@ def test_every_command_has_a_page() -> None:
 def test_groff_has_no_warning() -> None:
     for name, text in manual.manual():
         done = subprocess.run(
-            ["groff", "-man", "-Tutf8", "-ww", "-z"],
+            ["groff", "-Kutf8", "-man", "-Tutf8", "-ww", "-z"],
             input=text, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stderr == "", name

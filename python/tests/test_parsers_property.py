@@ -145,6 +145,12 @@ def of_facts(text: str) -> None:
     collect.facts(file=str(written(text, "facts.txt")))
 
 
+KINDS = (
+    "iperf2", "iperf3", "iperf3 stream", "flent", "latency", "forecasts", "path model", "sweep",
+    "plan", "facts", "facts of a router",
+)  # fmt: skip
+
+
 @functools.cache
 def valid() -> dict[str, tuple[str, Callable[[str], None]]]:
     """A valid text of each kind, and its reader."""
@@ -196,13 +202,17 @@ def valid() -> dict[str, tuple[str, Callable[[str], None]]]:
     }
 
 
-@pytest.mark.parametrize("kind", valid())
+def test_every_kind_is_tested() -> None:
+    assert tuple(valid()) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_valid_text_is_read(kind: str) -> None:
     text, read = valid()[kind]
     read(text)
 
 
-@pytest.mark.parametrize("kind", valid())
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_text_that_nests_too_deeply_is_refused_or_read(kind: str) -> None:
     _, read = valid()[kind]
     for nested in ("[" * 100_000, '{"a":' * 100_000, '{"changes": ' + "[" * 100_000):
@@ -210,7 +220,7 @@ def test_a_text_that_nests_too_deeply_is_refused_or_read(kind: str) -> None:
             read(nested)
 
 
-@pytest.mark.parametrize("kind", valid())
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=150)
 @given(data=st.data())
 def test_a_damaged_text_is_read_or_refused(kind: str, data: st.DataObject) -> None:

@@ -19,8 +19,10 @@ from narrows.bundle.recipe import Command, safe_name
 from narrows.errors import NarrowsError, reason
 from narrows.storage import untrusted_input
 
-if sys.platform != "win32":
+try:
     import resource
+except ModuleNotFoundError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 MOST_FILE_BYTES = 1 << 30
 """Maximum size of a file that a command writes."""
@@ -152,7 +154,7 @@ def execute(command: Command, folder: Path, timeout_s: float) -> str:
 
 
 def _limit() -> None:
-    if sys.platform != "win32":
+    if resource is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

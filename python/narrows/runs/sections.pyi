@@ -219,8 +219,8 @@ class Flow(Part):
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
             Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
             data).
-        host: Number of the far host; flows with the same number share one address. Count; 1 to 63;
-            needs a path (default: one host for all flows and probes without this key).
+        host: Number of the far host; flows with the same number share one address. Count; 1 to
+            63; needs a path (default: one host for all flows and probes without this key).
         station: Station of the flow; with a group of stations, each one has such a flow. Text;
             the name of a station, or of a group with a count (default: the only station).
     """
@@ -246,8 +246,8 @@ class Ping(Part):
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     Attributes:
-        host: Number of the far host that responds. Count; 1 to 63; needs a path (default: one host
-            for all flows and probes without this key).
+        host: Number of the far host that responds. Count; 1 to 63; needs a path (default: one
+            host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
             Text; the name of a station, or of a group with a count (default: the only station).
         interval: Time between two probe packets. Time; 100us to 1h (default: 20ms).
