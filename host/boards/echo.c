@@ -1,4 +1,4 @@
-/* The far end of `narrows latency` for a small board: cc -O2 -static -Wall -Wextra -Werror -o echo echo.c; echo [PORT [PRIORITY]]
+/* The server of `narrows latency` for a small board: cc -O2 -static -Wall -Wextra -Werror -o echo echo.c; echo [PORT [PRIORITY]]
    PORT: 5207 without. PRIORITY 1 to 99: real-time class (SCHED_RR) and locked memory. Any datagram comes back as it went. A timed
    question (N A R P, version 1, t; 88 bytes or more, docs/reference/latency.md) comes back with what this end saw, ns of its even
    clock: when the kernel had it (zero: it does not say), since when this program was free for it, when it read and answered it. */

@@ -79,7 +79,7 @@ def test_pings_are_handshakes_where_udp_is_blocked(tmp_path: Path) -> None:
         command=[*measure.split(), "--out", str(made)],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "because UDP to the far end's port is blocked" in done.stdout
+    assert "because UDP to the server's port is blocked" in done.stdout
     measured = files.read(made)
     assert [train.protocol for train in measured.pings] == ["tcp"]
     assert measured.latency("idle").mean == pytest.approx(40, abs=4)

@@ -289,7 +289,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
         (
             Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"),
-            "leave --sqm and --dev out",
+            "omit --sqm and --dev",
         ),
     ],
 )
