@@ -7,9 +7,9 @@
 table in Markdown, and writes it with commits and machine to `--out`:
 
 - throughput (one TCP stream each way), processor time of the server per gigabyte, and latency
-  (timed questions) of one client alone: the median of the rounds, and the median ratio of the two
-  versions within a round with its 95 % interval (from the order of the rounds, without an
-  assumption about their distribution);
+  (timed questions) of one client alone. The values are the median of the rounds, and the median
+  ratio of the two versions within a round with its 95 % interval. The interval follows from the
+  order of the rounds, without an assumption about their distribution;
 - 500 connections that send nothing, 500 that send one byte: time until a client of another address
   is served;
 - 20,000 connections from one address, as fast as one process makes them: the same, every 20 ms;

@@ -151,8 +151,10 @@ def record(
 
 
 def queues_of(tree: Json) -> dict[str, str]:
-    """The option for the queue disciplines of narrows, if those of the kernel cannot be used: they
-    receive single packets, and the packets of a path with offload are super-packets.
+    """The option for the queue disciplines of narrows, if those of the kernel cannot be used.
+
+    Those of the kernel receive single packets, and the packets of a path with offload are
+    super-packets.
 
     >>> queues_of({"path": {"offload": True}}), queues_of({"path": {}})
     ({'queues': 'narrows'}, {})
