@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -48,6 +48,61 @@ SETUPS = ("lab", "losses", "maps", "shares", "wifi")
 """Modules that define the configuration of the experiments."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A result of an experiment, as it is stored.
+
+    Attributes:
+        ours: The figures, by check.
+        failed: The reason for each figure that could not be determined.
+        lacks: The reason for each figure without a required package.
+        runs: Number of runs.
+        seconds: Wall-clock time, in s.
+        made: The build that computed it.
+        intervals: The 95 % confidence interval of each figure; None without replications.
+    """
+
+    ours: dict[str, float]
+    failed: dict[str, str]
+    lacks: dict[str, str]
+    runs: int
+    seconds: float
+    made: str
+    intervals: dict[str, Interval] | None = None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Kept:
+        """Reads a stored result.
+
+        Raises:
+            KeyError: If a part is missing.
+        """
+        intervals = stored.get("intervals")
+        return cls(
+            ours=stored["ours"],
+            failed=stored.get("failed", {}),
+            lacks=stored.get("lacks", {}),
+            runs=stored["runs"],
+            seconds=stored["seconds"],
+            made=stored["made"],
+            intervals=intervals and {name: Interval(**one) for name, one in intervals.items()},
+        )
+
+    def text(self) -> str:
+        """The content of the file."""
+        intervals = {name: asdict(one) for name, one in (self.intervals or {}).items()}
+        parts = {
+            "ours": self.ours,
+            **({} if self.intervals is None else {"intervals": intervals}),
+            "failed": self.failed,
+            "lacks": self.lacks,
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "made": self.made,
+        }
+        return json.dumps(parts, indent=1) + "\n"
+
+
 def build() -> str:
     """Version and build of narrows, and a digest of the configuration of the experiments."""
     sources = resources.files("narrows").joinpath("reproduce")
@@ -78,28 +133,25 @@ def reproduce(
     made = build()
     kept = None if anew else _kept(file, made)
     # A result that lacks figures because of a missing package is computed again.
-    if kept is None or not _wanted(experiment, quick=quick) <= {
-        *kept["ours"],
-        *kept.get("failed", {}),
-    }:
+    if kept is None or not _wanted(experiment, quick=quick) <= {*kept.ours, *kept.failed}:
         kept = (
-            _run(experiment, quick=quick, told=told)
+            _run(experiment, quick=quick, told=told, made=made)
             if replications is None
-            else _replicate(experiment, replications, quick=quick, told=told)
-        ) | {"made": made}
-        output.write(file, json.dumps(kept, indent=1) + "\n")
+            else _replicate(experiment, replications, quick=quick, told=told, made=made)
+        )
+        output.write(file, kept.text())
     return Outcome(
         experiment=experiment,
-        ours=kept["ours"],
+        ours=kept.ours,
         quick=quick,
-        runs=kept["runs"],
-        seconds=kept["seconds"],
+        runs=kept.runs,
+        seconds=kept.seconds,
         made=__version__,
         misses=misses(name),
-        failed=kept.get("failed", {}),
-        lacks=kept.get("lacks", {}),
+        failed=kept.failed,
+        lacks=kept.lacks,
         replications=replications,
-        intervals={name: Interval(**one) for name, one in kept.get("intervals", {}).items()},
+        intervals=kept.intervals or {},
     )
 
 
@@ -108,55 +160,69 @@ def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
 
 
 def _replicate(
-    experiment: Experiment, replications: int, *, quick: bool, told: Callable[[int], object]
-) -> dict[str, Any]:
+    experiment: Experiment,
+    replications: int,
+    *,
+    quick: bool,
+    told: Callable[[int], object],
+    made: str,
+) -> Kept:
     """The means over several replications, with their intervals; a figure that one of them could
     not determine has failed.
     """
-    each: list[dict[str, Any]] = []
+    each: list[Kept] = []
 
     def tell(runs: int) -> None:
-        told(sum(one["runs"] for one in each) + runs)
+        told(sum(one.runs for one in each) + runs)
 
     for number in range(replications):
-        each.append(_run(experiment, quick=quick, told=tell, nth=number))
-    failed = {name: why for one in each for name, why in one["failed"].items()}
-    ours = [name for name in each[0]["ours"] if all(name in one["ours"] for one in each)]
-    values = {name: [float(one["ours"][name]) for one in each] for name in ours}
+        each.append(_run(experiment, quick=quick, told=tell, made=made, nth=number))
+    ours = [name for name in each[0].ours if all(name in one.ours for one in each)]
+    values = {name: [float(one.ours[name]) for one in each] for name in ours}
     # A threshold that was never reached is infinite, and so is its mean.
     finite = {name: of for name, of in values.items() if all(map(math.isfinite, of))}
     found = {name: of_mean(of, least=-math.inf) for name, of in finite.items()}
-    return {
-        "ours": {name: found[name].mean if name in found else math.inf for name in ours},
-        "intervals": {name: asdict(one) for name, one in found.items()},
-        "failed": failed,
-        "lacks": each[0]["lacks"],
-        "runs": sum(one["runs"] for one in each),
-        "seconds": math.fsum(one["seconds"] for one in each),
-    }
+    return Kept(
+        ours={name: found[name].mean if name in found else math.inf for name in ours},
+        intervals=found,
+        failed={name: why for one in each for name, why in one.failed.items()},
+        lacks=each[0].lacks,
+        runs=sum(one.runs for one in each),
+        seconds=math.fsum(one.seconds for one in each),
+        made=made,
+    )
 
 
 def _run(
-    experiment: Experiment, *, quick: bool, told: Callable[[int], object], nth: int = 0
-) -> dict[str, Any]:
+    experiment: Experiment,
+    *,
+    quick: bool,
+    told: Callable[[int], object],
+    made: str,
+    nth: int = 0,
+) -> Kept:
     lab, begin = Lab(quick=quick, told=told, replication=nth), time.monotonic()
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=quick)
-    return {
-        "ours": {
-            id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed
-        },
-        "failed": lab.failed,
-        "lacks": lab.lacks,
-        "runs": lab.runs,
-        "seconds": time.monotonic() - begin,
-    }
+    return Kept(
+        ours={id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed},
+        failed=lab.failed,
+        lacks=lab.lacks,
+        runs=lab.runs,
+        seconds=time.monotonic() - begin,
+        made=made,
+    )
 
 
-def _kept(file: Path, made: str) -> dict[str, Any] | None:
+def _kept(file: Path, made: str) -> Kept | None:
     """The stored result, if it is of this build and readable."""
     try:
-        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        stored = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return kept if isinstance(kept, dict) and kept.get("made") == made else None
+    if not isinstance(stored, dict) or stored.get("made") != made:
+        return None
+    try:
+        return Kept.of(stored)
+    except (KeyError, TypeError):
+        return None

@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.models import loaded
 from narrows.runs.scenario import Flow, Path, Ping, Scenario, Station, Wifi
-from narrows.study.study import Answer, Grid, Part, Rows, Study, by, first, mean, share, table
+from narrows.study.study import (
+    Answer,
+    Axes,
+    Grid,
+    Part,
+    Rows,
+    Study,
+    by,
+    first,
+    mean,
+    share,
+    table,
+)
+from narrows.sweeps.design import Values
+from narrows.sweeps.rows import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +52,7 @@ def _gain_parts(quick: bool) -> dict[str, Part]:
         warmup="0s",
         start_jitter="0s",
     )
-    over: dict[str, Any] = {
+    over: dict[str, Values] = {
         "path.buffer": _BUFFERS[::2] if quick else _BUFFERS,
         "path.rate": _RATES[::3] if quick else _RATES,
         "path.rtt": _RTTS[::3] if quick else _RTTS,
@@ -261,7 +275,7 @@ def _cliff_parts(quick: bool) -> dict[str, Part]:
     )
     plain = {"kind": "bbr", "policer_detection": False}
     meek = plain | {"probe_gain": 1.1}
-    over: dict[str, Any] = {
+    over: dict[str, Values] = {
         "path.loss": [{"probability": f"{percent}%", "per": "packet"} for percent in loss],
         "flow[0].cc": ["cubic", "reno", "bbr", plain, meek, "bbr3"],
     }
@@ -269,7 +283,7 @@ def _cliff_parts(quick: bool) -> dict[str, Part]:
 
 
 def _cliff_answer(rows: dict[str, Rows]) -> Answer:
-    def named(row: dict[str, Any]) -> dict[str, Any]:
+    def named(row: Row) -> Row:
         cc, loss = row["flow[0].cc"], json.loads(row["path.loss"])["probability"]
         if cc.startswith("{"):
             cc = "bbr, gain 1.1, no policer" if "probe_gain" in cc else "bbr, no policer"
@@ -362,7 +376,7 @@ def _number_parts(quick: bool) -> dict[str, Part]:
         probes=[Ping(interval="50ms")],
         duration="20s" if quick else "40s",
     )
-    over: dict[str, Any] = {
+    over: dict[str, Values] = {
         "flow[0].count": [1, 2, 4, 16, 64] if quick else [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64],
         "flow[0].cc": ["bbr", "bbr3", "cubic"],
         "path.buffer": ["1bdp", "8bdp"],
@@ -374,7 +388,7 @@ def _number_answer(rows: dict[str, Rows]) -> Answer:
     grids = []
     for (buffer,), some in by(rows[""], "path.buffer").items():
         keys = ("flow[0].count", "flow[0].cc")
-        about: dict[str, Any] = {"row": "flows", "column": "cc"}
+        about: Axes = {"row": "flows", "column": "cc"}
         kept, fair, again = (
             first("queue_delay_mean_ms"),
             first("jain"),
@@ -475,7 +489,7 @@ def _tournament_parts(quick: bool) -> dict[str, Part]:
     }
 
 
-def _place(row: dict[str, Any]) -> str:
+def _place(row: Row) -> str:
     return next(
         name
         for name, keys in _PLACES.items()
@@ -492,7 +506,7 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
         limit = _LIMITS_MBIT.get(of[0]["place"], of[0]["rate_mbit"])
         return float(100 * of[0]["goodput_mbit"] / limit)
 
-    about: dict[str, Any] = {"row": "cc", "column": "path"}
+    about: Axes = {"row": "cc", "column": "path"}
     keys = ("flow[0].cc", "place")
     goodput = table(
         rated,

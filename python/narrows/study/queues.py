@@ -7,13 +7,27 @@ from typing import Any
 
 from narrows.models import loaded
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
-from narrows.study.study import Answer, Grid, Part, Rows, Study, first, mean, share, table, total
+from narrows.study.study import (
+    Answer,
+    Axes,
+    Grid,
+    Part,
+    Rows,
+    Study,
+    first,
+    mean,
+    share,
+    table,
+    total,
+)
+from narrows.sweeps.design import Values
+from narrows.sweeps.rows import Row
 
 _CCS = ("cubic", "reno", "bbr", "bbr3", "vegas", "copa", "ledbat")
 _QUEUES = ("codel", "fq_codel", "pie", "fq_pie", "sfq")
 
 
-def _named(row: dict[str, Any], key: str) -> dict[str, Any]:
+def _named(row: Row, key: str) -> Row:
     """Replaces a choice with parameters by its kind."""
     value = row[key]
     return row | {
@@ -49,12 +63,12 @@ def _latency_parts(quick: bool) -> dict[str, Part]:
 
 
 def _latency_answer(rows: dict[str, Rows]) -> Answer:
-    def queue(row: dict[str, Any]) -> dict[str, Any]:
+    def queue(row: Row) -> Row:
         deep = f", {row['path.buffer']}" if row["path.queue"] == "fifo" else ""
         return row | {"queue": f"{row['path.queue']}{deep}"}
 
     named = [queue(row) for row in rows[""]]
-    about: dict[str, Any] = {"row": "queue", "column": "cc"}
+    about: Axes = {"row": "queue", "column": "cc"}
     keys = ("queue", "flow[0].cc")
     whole = total("goodput_mbit")
     delay = table(
@@ -121,7 +135,7 @@ def _codel_answer(rows: dict[str, Rows]) -> Answer:
     def own(of: Rows) -> float | None:
         return share(of[0]["cc"])(of)
 
-    about: dict[str, Any] = {"row": "queue", "column": "cc"}
+    about: Axes = {"row": "queue", "column": "cc"}
     fair = table(
         rows[""], "path.queue", "flow[0].cc", own, title="Share of two BBR flows beside two CUBIC "
                                                          "flows",
@@ -197,7 +211,7 @@ def _police_parts(quick: bool) -> dict[str, Part]:
                 scenario=scenario, over={"path.rtt": ["50ms"]}, seeds=2 if quick else 5
             )
     one = Scenario(Path(rtt="50ms", **_PLACES["policer"]), flows=[Flow("cubic")], duration=whole)
-    over: dict[str, Any] = {
+    over: dict[str, Values] = {
         "path.policer.burst": [f"{milliseconds * 250}B" for milliseconds in _BURSTS_MS],
         "flow[0].cc": ["bbr", "bbr3", "cubic", "reno"],
     }
@@ -218,7 +232,7 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
     def others(of: Rows) -> float | None:
         return share("bbr")(of) if any(row["cc"] != "bbr" for row in of) else None
 
-    about: dict[str, Any] = {"row": "flows", "column": "place"}
+    about: Axes = {"row": "flows", "column": "place"}
     whole = table(
         mixed,
         "mix",
@@ -297,7 +311,7 @@ def _line_parts(quick: bool) -> dict[str, Part]:
         probes=[Ping(interval="20ms")],
         duration="20s" if quick else "40s",
     )
-    over: dict[str, Any] = {
+    over: dict[str, Values] = {
         "path.reverse.queue": [
             "fifo",
             "codel",
@@ -311,7 +325,7 @@ def _line_parts(quick: bool) -> dict[str, Part]:
 
 def _line_answer(rows: dict[str, Rows]) -> Answer:
     named = [_named(row, "path.reverse.queue") for row in rows[""]]
-    about: dict[str, Any] = {"row": "queue up", "column": "cc"}
+    about: Axes = {"row": "queue up", "column": "cc"}
     keys = ("path.reverse.queue", "flow.cc")
     down = table(
         named,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from narrows.inference import Interval, of_mean
 from narrows.render.html import fragment
@@ -21,6 +21,7 @@ from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from typing_extensions import Unpack
 
     from narrows.sweeps.rows import Row
 
@@ -60,6 +61,24 @@ class Grid:
         value = self.cells[self.rows.index(str(row))][self.columns.index(str(column))]
         assert value is not None
         return value
+
+
+class About(TypedDict, total=False):
+    """Attributes of a `Grid` that `table` does not compute; it names the keys by default."""
+
+    title: str
+    unit: str
+    row: str
+    column: str
+    digits: int
+    middle: float | None
+
+
+class Axes(TypedDict):
+    """The names of the two keys of a `Grid`."""
+
+    row: str
+    column: str
 
 
 @dataclass(frozen=True)
@@ -319,7 +338,7 @@ def table(
     down: str,
     across: str,
     of: Callable[[Rows], float | None],
-    **about: Any,  # noqa: ANN401 - a grid's own
+    **about: Unpack[About],
 ) -> Grid:
     """A grid by two keys of a figure `of` the rows of a run, as the median over the seeds."""
     cells = by(rows, down, across)
@@ -329,9 +348,8 @@ def table(
     )
     values = [[_median(of, cells.get((r, c), [])) for c in names[1]] for r in names[0]]
     labels = [[str(name) for name in found] for found in names]
-    return Grid(
-        rows=labels[0], columns=labels[1], cells=values, **{"row": down, "column": across} | about
-    )
+    named: About = {"row": down, "column": across, **about}
+    return Grid(rows=labels[0], columns=labels[1], cells=values, **named)
 
 
 def _median(of: Callable[[Rows], float | None], rows: Rows) -> float | None:

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from narrows.runs.scenario import Flow, Path, Scenario
-from narrows.study.study import Answer, Grid, Part, Rows, Study, first, table
+from narrows.study.study import Answer, Axes, Grid, Part, Rows, Study, first, table
+from narrows.sweeps.design import Values
+from narrows.sweeps.rows import Row
 
 _RATE_MBIT = 20.0
 _SENDERS: dict[str, dict[str, Any]] = {
@@ -22,7 +24,7 @@ _BUFFERS = ("10p", "50p", "200p", "1000p")
 _RATES = ("2Mbit", "5Mbit", "10Mbit", "15Mbit", "18Mbit")
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
+def _named(row: Row) -> Row:
     workload = json.loads(row["flow[0].workload"])
     rate = workload.pop("rate")
     sender = next(name for name, of in _SENDERS.items() if of == workload)
@@ -36,11 +38,11 @@ def _parts(quick: bool) -> dict[str, Part]:
         duration="20s" if quick else "60s",
     )
     senders = list(_SENDERS.values())
-    buffers: dict[str, Any] = {
+    buffers: dict[str, Values] = {
         "path.buffer": _BUFFERS,
         "flow[0].workload": [of | {"rate": "10Mbit"} for of in senders],
     }
-    rates: dict[str, Any] = {
+    rates: dict[str, Values] = {
         "path.buffer": ["50p"],
         "flow[0].workload": [
             of | {"rate": rate} for rate in (_RATES[1::2] if quick else _RATES) for of in senders
@@ -55,7 +57,7 @@ def _parts(quick: bool) -> dict[str, Part]:
 
 def _answer(rows: dict[str, Rows]) -> Answer:
     by_buffer, by_rate = ([_named(row) for row in rows[name]] for name in ("buffer", "rate"))
-    about: dict[str, Any] = {"row": "sender", "column": "buffer"}
+    about: Axes = {"row": "sender", "column": "buffer"}
     keys = ("sender", "path.buffer")
 
     def lost(of: Rows) -> float | None:
