@@ -253,7 +253,7 @@ def test_a_bundle_of_a_stranger_is_checked_before_anything_is_written(
 def test_bombs_and_devices_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
     (tmp_path / "a.zip").write_bytes(archived(("a", b"\0" * (1 << 22))))
-    with pytest.raises(NarrowsError, match="a: exceeds the most that is unpacked: .* 1 MiB or"):
+    with pytest.raises(NarrowsError, match=r"a: exceeds the most that is unpacked: .* 1 MiB or"):
         unpacked(tmp_path / "a.zip")
     monkeypatch.undo()
     # 70 KB of archive for 70 MB, and a manifest of 17 MB.
