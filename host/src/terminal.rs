@@ -124,10 +124,7 @@ mod tests {
         r#"writeln!(lines,"progress {:.3} {:.3}",at.now.as_s(),at.end.as_s())"#,
         r#"writeln!(out, "progress {part:.3} 1")"#,
         r#"writeln!(out, "progress {now:.3} {end:.3}")"#,
-        concat!(
-            r#"writeln!(out,"progress {:.4} 1\n"#,
-            r#"live {answered} {lost} {median:.1} {most:.1}",at.share)"#
-        ),
+        r#"writeln!(out,"progress{:.4}1\nlive{answered}{lost}{median:.1}{most:.1}",at.share)"#,
         r#"writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}")"#,
         // The unit with the path of this program, and the sockets of `serve`.
         r#"write!(out, "{unit}")"#,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -158,8 +159,10 @@ def valid() -> dict[str, tuple[str, Callable[[str], None]]]:
     measured = measure(
         path, Plan(load_s=2.0, idle_s=1.0, directions=("up",), streams=1, ping_ms=200)
     )
-    flent = folder() / "a.flent"
-    files.write(measured, flent)
+    # This runs before the first test, which has a folder of pytest.
+    with tempfile.TemporaryDirectory() as place:
+        files.write(measured, Path(place) / "a.flent")
+        flent = (Path(place) / "a.flent").read_text(encoding="utf-8")
     stream = [
         {"event": "start", "data": IPERF3_J["start"]},
         *({"event": "interval", "data": one} for one in IPERF3_J["intervals"]),
@@ -188,7 +191,7 @@ def valid() -> dict[str, tuple[str, Callable[[str], None]]]:
         "iperf2": (IPERF2, of_measurement),
         "iperf3": (json.dumps(IPERF3_J), of_measurement),
         "iperf3 stream": ("\n".join(map(json.dumps, stream)), of_measurement),
-        "flent": (flent.read_text(encoding="utf-8"), of_measurement),
+        "flent": (flent, of_measurement),
         "latency": (answers, of_latency),
         "forecasts": (json.dumps(forecast), of_forecasts),
         "path model": (json.dumps(model), of_path_model),

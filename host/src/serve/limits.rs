@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 /// Streams of one session at once, and datagram streams of one iperf3 test.
 pub const STREAMS: usize = 256;
+/// Rows of samples that this host takes and sends for one session per second.
+pub const ROWS: u64 = 2560;
 /// Connections for objects of pages of one session at once.
 pub const OBJECTS: u64 = 32;
 /// Connections that do not belong to a session yet.
@@ -279,6 +281,14 @@ impl Limits {
                 "session",
                 &STREAMS,
                 "maximum number of concurrent streams of a session",
+            ),
+            row(
+                "",
+                "",
+                "session",
+                &ROWS,
+                "maximum number of samples of the streams of a session per second; more streams \
+                 are sampled less often",
             ),
             row(
                 "",

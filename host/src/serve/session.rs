@@ -23,7 +23,7 @@
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
-use super::limits::{IDLE, STREAMS};
+use super::limits::{IDLE, ROWS, STREAMS};
 use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
@@ -436,8 +436,9 @@ impl Session {
     }
     /// Records a row of every stream that sends. The sender of the other direction records its own
     /// rows; rows of it would delay the answers to pings on an otherwise idle path.
-    fn note(&mut self, out: &[u8], now: u64) {
-        let full = out.len() > WAITING;
+    /// Returns the number of rows.
+    fn note(&mut self, out: &[u8], now: u64) -> u64 {
+        let (full, mut sampled) = (out.len() > WAITING, 0);
         for flow in self.flows.values_mut() {
             let Flow::Here(carried, rows) = flow else {
                 continue;
@@ -450,7 +451,9 @@ impl Session {
                 continue;
             }
             rows.extend(sys::tcp_info(carried.stream.socket()).map(|info| Row::of(now, &info)));
+            sampled += 1;
         }
+        sampled
     }
     fn tell(&mut self, out: &mut Vec<u8>, all: bool, now: u64, shared: &Shared) {
         let many = |flow: &Flow| matches!(flow, Flow::Here(_, rows) if rows.len() >= TOGETHER.1);
@@ -582,9 +585,11 @@ impl Speaker for Session {
             return Err(End::Limit);
         }
         if now >= self.sample {
+            let sampled = self.note(out, now);
+            // Rows of many streams would keep this thread from other clients.
+            let interval = self.interval.max(sampled * (1_000_000_000 / ROWS));
             // Rows that were missed are not repeated.
-            self.sample = (self.sample + self.interval).max(now);
-            self.note(out, now);
+            self.sample = (self.sample + interval).max(now);
         }
         self.tell(out, false, now, shared);
         if self.answering.as_mut().is_some_and(Answering::works) {
@@ -653,123 +658,5 @@ impl Speaker for Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::fed;
-    use super::super::limits::GONE;
-    use super::super::metered::Accepted;
-    use super::*;
-    use std::net::TcpStream;
-    use std::os::fd::OwnedFd;
-
-    fn accepted(listener: &OwnedFd, shared: &Shared) -> (TcpStream, Connection) {
-        let near = TcpStream::connect(socket::local(listener).unwrap()).unwrap();
-        loop {
-            let now = sys::monotonic();
-            if let Accepted::Connection(link) =
-                Connection::accept(listener, &shared.accounts, false, now).unwrap()
-            {
-                return (near, link);
-            }
-        }
-    }
-
-    #[test]
-    fn a_download_that_nobody_reads_ends_and_gives_its_seat_back() {
-        let shared = fed::shared();
-        let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (_near, mut control) = accepted(&listener, &shared);
-        let (mut out, now) = (Vec::new(), sys::monotonic());
-        let mut session = Session::new(&control, [1; 16], now, &mut out, &shared).unwrap();
-        let ask = |session: &mut Session, value: &Value, now| {
-            session
-                .heard(&wire::to_frame(value), &mut Vec::new(), now, &shared)
-                .map(drop)
-        };
-        ask(&mut session, &json!({ "proof": null }), now).unwrap();
-        control.admit(session.allowance().unwrap());
-        assert_eq!(shared.accounts.clients(), 1);
-        ask(
-            &mut session,
-            &json!({ "do": "open", "stream": 1, "direction": "down" }),
-            now,
-        )
-        .unwrap();
-        let (_load, link) = accepted(&listener, &shared);
-        session.joined(1, link, &mut out, now, &shared).unwrap();
-        ask(
-            &mut session,
-            &json!({ "do": "start", "streams": [1], "sample_ms": 10 }),
-            now,
-        )
-        .unwrap();
-        // It fills what the two kernels have room for, and then nothing moves any more.
-        let moved = |session: &Session| match session.flows.get(&1) {
-            Some(Flow::Here(carried, _)) => {
-                sys::tcp_info(carried.stream.socket()).unwrap().bytes_acked
-            }
-            _ => panic!("no stream"),
-        };
-        let mut last = (0, 0);
-        while last.0 == 0 || last.1 < 20 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            let now = moved(&session);
-            last = if now == last.0 {
-                (now, last.1 + 1)
-            } else {
-                (now, 0)
-            };
-        }
-        let now = sys::monotonic();
-        session.look(now);
-        // Its own samples are no sign of life.
-        for at in 1..=10 {
-            assert_eq!(
-                session.tick(&mut Vec::new(), now + at * GONE / 10, &shared),
-                Ok(())
-            );
-            session.look(now + at * GONE / 10);
-        }
-        assert_eq!(
-            session.tick(&mut Vec::new(), now + GONE + 1, &shared),
-            Err(End::Timeout)
-        );
-        session.gone(&shared);
-        assert_eq!(shared.accounts.clients(), 0);
-    }
-
-    #[test]
-    fn nothing_is_sent_without_a_sign_of_life() {
-        let shared = fed::shared();
-        let allowance = shared.admit("192.0.2.1".parse().unwrap(), 1).unwrap();
-        use super::super::budget::Datagrams;
-        use super::super::limits::SILENCE;
-        assert_eq!(
-            allowance.datagrams(1, 1200, 1 + SILENCE),
-            Datagrams::Send(1)
-        );
-        assert!(matches!(
-            allowance.datagrams(1, 1200, 2 + SILENCE),
-            Datagrams::Wait(_)
-        ));
-        allowance.alive(SILENCE);
-        assert_eq!(
-            allowance.datagrams(1, 1200, 2 + SILENCE),
-            Datagrams::Send(1)
-        );
-        // A gigabit per second without --udp-rate, and no more than 5 ms of it at once.
-        let now = 3 + SILENCE;
-        let burst: usize = std::iter::repeat_with(|| match allowance.datagrams(32, 1200, now) {
-            Datagrams::Send(n) => n,
-            _ => 0,
-        })
-        .take_while(|n| *n > 0)
-        .sum();
-        assert!((500..=530).contains(&burst), "{burst}");
-        allowance.end();
-        assert_eq!(
-            allowance.datagrams(1, 1200, now + 1_000_000_000),
-            Datagrams::Stop
-        );
-        assert_eq!(allowance.answer(64, now), None);
-    }
-}
+#[path = "session_tests.rs"]
+mod tests;

@@ -22,10 +22,12 @@
 //! after forwarding. Therefore no packet causes more than 255 answers.
 //!
 //! The program does not answer ports below 1024, and ports at which this host answers. It does not
-//! answer packets whose time to live ends here, packets with options, fragments, multicast, and
-//! frames with a VLAN tag. It does not answer at addresses that the device did not have at the
-//! start. No token is required: an answer is as long as its question, but it goes to the address
-//! that the question names as its sender.
+//! answer packets whose time to live ends here, packets with options, fragments, packets whose
+//! lengths do not agree, multicast, and frames with a VLAN tag. It does not answer at addresses
+//! that the device did not have at the start. It does not answer a source address that no other
+//! host can have: that of a group, of loopback, a reserved one, or one of its own. No token is
+//! required: an answer is as long as its question, but it goes to the address that the question
+//! names as its sender.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
@@ -53,8 +55,12 @@ const IP: i16 = 14;
 /// checksum, source, destination, end.
 const V4: (i16, i16, i16, i16, i16, i16, i16) =
     (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
+/// Offset of the total length in IPv4, and the length of its header, which it includes.
+const V4_LENGTH: (i16, i32) = (IP + 2, 20);
 /// Offsets in IPv6: next header, hop limit, source, destination, end.
 const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
+/// As [`V4_LENGTH`], for the payload length of IPv6.
+const V6_LENGTH: (i16, i32) = (IP + 4, 0);
 /// Length of the UDP header.
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
@@ -145,6 +151,38 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     }
     a.jump(pass);
     a.here(known);
+}
+
+/// Jumps to `pass` if the source at `at` is one of `addresses`: no other host sends as this one.
+fn none_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
+    for address in addresses {
+        let next = a.label();
+        for (i, word) in address.chunks_exact(4).enumerate() {
+            a.load(Size::Four, R2, R6, at + 4 * i as i16);
+            a.four(R3, [word[0], word[1], word[2], word[3]]);
+            a.jump_if(R2, If::Unequal, R3, next);
+        }
+        a.jump(pass);
+        a.here(next);
+    }
+}
+
+/// Continues if the datagram at R9 ends where its packet ends, and within the frame. `length` is
+/// the offset of the length of the packet, and the part of it before the datagram.
+fn whole(a: &mut Assembler, end: i16, length: (i16, i32), pass: Label) {
+    a.load(Size::Two, R2, R9, 4);
+    a.big_endian(R2, 16);
+    a.alu(Alu::And, R2, 0xffff);
+    a.jump_if(R2, If::Less, i32::from(UDP), pass);
+    a.load(Size::Two, R3, R6, length.0);
+    a.big_endian(R3, 16);
+    a.mov(R4, R2);
+    a.alu(Alu::Add, R4, length.1);
+    a.jump_if(R4, If::Unequal, R3, pass);
+    a.mov(R4, R6);
+    a.alu(Alu::Add, R4, i32::from(end));
+    a.alu(Alu::Add, R4, R2);
+    a.jump_if(R4, If::Greater, R7, pass);
 }
 
 /// Continues if the datagram at R9 is a question of narrows, or comes from a port above `port`; an
@@ -309,8 +347,16 @@ fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     a.load(Size::Byte, R2, R6, lives + 1);
     a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
     one_of(a, destination, addresses, pass);
+    none_of(a, source, addresses, pass);
+    // Of this network, of this host, of groups, and reserved (RFC 6890).
+    a.load(Size::Byte, R2, R6, source);
+    for first in [0, 127] {
+        a.jump_if(R2, If::Equal, first, pass);
+    }
+    a.jump_if(R2, If::Greater, 223, pass);
     a.mov(R9, R6);
     a.alu(Alu::Add, R9, i32::from(end));
+    whole(a, end, V4_LENGTH, pass);
     between(a, own, pass);
     a.load(Size::Byte, R2, R6, class);
     a.store(Size::Byte, STACK, CLASS, R2);
@@ -341,8 +387,15 @@ fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     a.load(Size::Byte, R2, R6, next);
     a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
     one_of(a, destination, addresses, pass);
+    none_of(a, source, addresses, pass);
+    // Groups; unspecified, of this host, and mapped (RFC 6890).
+    a.load(Size::Byte, R2, R6, source);
+    a.jump_if(R2, If::Equal, 0xff, pass);
+    a.load(Size::Two, R2, R6, source);
+    a.jump_if(R2, If::Equal, 0, pass);
     a.mov(R9, R6);
     a.alu(Alu::Add, R9, i32::from(end));
+    whole(a, end, V6_LENGTH, pass);
     between(a, own, pass);
     // The traffic class lies across two bytes, behind the version.
     a.load(Size::Two, R2, R6, IP);

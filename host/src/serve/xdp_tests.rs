@@ -285,6 +285,39 @@ fn whatever_is_not_asked_of_us_goes_on_untouched() {
         ("TCP", but(&fine, 23, 6)),
         ("TCP, IPv6", but(&fine6, 20, 6)),
         ("ARP", but(&fine, 13, 6)),
+        (
+            "its own address",
+            datagram(HERE.0, HERE.0, (40_000, PORT), b"q"),
+        ),
+        (
+            "its own address, IPv6",
+            datagram(HERE.1, HERE.1, (40_000, PORT), b"q"),
+        ),
+        ("from a group, IPv4", but(&fine, 26, 239)),
+        ("from all hosts", but(&fine, 26, 255)),
+        ("from loopback", but(&fine, 26, 127)),
+        ("from this network", but(&fine, 26, 0)),
+        ("from a group, IPv6", but(&fine6, 22, 0xff)),
+        ("from nobody, IPv6", {
+            let nobody = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+            datagram(nobody, HERE.1, (40_000, PORT), &question())
+        }),
+        ("longer than its frame", {
+            let mut longer = fine.clone();
+            (longer[17], longer[39]) = (longer[17] + 1, longer[39] + 1);
+            longer
+        }),
+        ("longer than its packet", but(&fine, 39, fine[39] + 1)),
+        ("shorter than its packet", but(&fine, 39, fine[39] - 1)),
+        ("no room for a header", {
+            let mut none = fine.clone();
+            (none[17], none[39]) = (27, 7);
+            none
+        }),
+        (
+            "longer than its packet, IPv6",
+            but(&fine6, 59, fine6[59] + 1),
+        ),
         ("cut short", fine[..40].to_vec()),
         ("cut short, IPv6", fine6[..60].to_vec()),
     ];
@@ -292,6 +325,10 @@ fn whatever_is_not_asked_of_us_goes_on_untouched() {
         let (verdict, got) = bpf::try_once(&program, &asked).expect("a try");
         assert_eq!((verdict, got), (bpf::PASS, asked), "{why}");
     }
+    // A short frame ends with zeros that belong to no packet.
+    let padded = [fine.as_slice(), &[0; 18]].concat();
+    let (verdict, got) = bpf::try_once(&program, &padded).expect("a try");
+    assert_eq!((verdict, got.len()), (bpf::BACK, padded.len()));
     // A question that is too short for its kind is not made an answer.
     let short = &timed()[..TIMED_BYTES - 1];
     let (_, got) =
