@@ -3,6 +3,8 @@
     python -m validation.comparison             200 pairs per path, about ten minutes
     python -m validation.comparison --pairs 20  fewer pairs; the result is only printed
     python -m validation.comparison --resume    continue an interrupted run
+    python -m validation.comparison --live DIR  count false verdicts of the results of `narrows
+                                                latency` in DIR; write evidence/comparison-live.json
 
 The first command writes evidence/comparison.md. Pairs of measurements of the same path differ only
 in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
@@ -29,12 +31,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
+from statistics import median
 from typing import Any
 
 from narrows.compare import latency
 from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
 from narrows.latency.result import PERCENTILES, needed
+from narrows.latency.result import read as read_latency
 from narrows.measure.result import Measurement, Phase, Pings
 from narrows.measure.simulated import Plan, watch
 from narrows.runs.run import run
@@ -45,6 +49,9 @@ from validation.stored import Json
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
+LIVE = EVIDENCE.with_name("comparison-live.json")
+"""False verdicts of pairs of real runs."""
+
 KEPT = FilePath(__file__).parent.parent / "target/comparison.jsonl"
 """Finished rows of an interrupted run."""
 
@@ -492,6 +499,48 @@ def _rows(pairs: int, *, resume: bool) -> list[Row]:
     return [known[at] for at in range(len(CASES))]
 
 
+def live(folder: FilePath) -> Json:
+    """False verdicts of results of one host, of which each two consecutive ones are a pair."""
+    files = sorted(folder.glob("*.json"))
+    results = [read_latency(file) for file in files]
+    pairs = list(zip(results[::2], results[1::2], strict=False))
+    wrong = [{d.clock for d in latency.differences(*pair) if d.sure} for pair in pairs]
+    loads = [
+        float(found["says"].split("load is ")[1].split()[0])
+        for one in results
+        for found in one["findings"]
+        if found["what"] == "load"
+    ]
+    return {
+        "pairs": len(pairs),
+        "false": {
+            "response time": sum("response_us" in clocks for clocks in wrong),
+            "its round trip": sum("rtt_us" in clocks for clocks in wrong),
+            "any": sum(bool(clocks) for clocks in wrong),
+        },
+        "lasted_s": round(median(one["lasted_s"] for one in results), 1),
+        "load": [min(loads, default=None), max(loads, default=None)],
+        "began": results[0]["began"],
+        "kernel": results[0]["kernel"],
+    }
+
+
+def _live_row() -> Iterator[str]:
+    """The stored result of `live`, in words."""
+    if not LIVE.exists():
+        return
+    told = json.loads(LIVE.read_text(encoding="utf-8"))
+    yield ""
+    yield (
+        f"{told['pairs']} pairs of real runs of `narrows latency` over loopback "
+        f"({told['lasted_s']:g} s each, started on {told['began'][:10]}, Linux {told['kernel']}, "
+        f"load of the machine {told['load'][0]:g} to {told['load'][1]:g} on two processors): "
+        f"{told['false']['response time']} pairs with a false verdict on the response time, "
+        f"{told['false']['its round trip']} on the round trip. Interruptions delayed most "
+        "responses, so that these pairs show errors but no power."
+    )
+
+
 def lines(rows: list[Row], pairs: int) -> Iterator[str]:
     """The page."""
     yield "# False verdicts and power of `narrows compare`"
@@ -521,6 +570,7 @@ def lines(rows: list[Row], pairs: int) -> Iterator[str]:
         f"{100 * sum(false[f] for _, false, _ in rows) / every:.2f} %" for f in families
     )
     yield f"| **share of all {every}** | {total} | |"
+    yield from _live_row()
 
 
 def _most(pairs: int) -> int:
@@ -538,7 +588,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    parser.add_argument(
+        "--live", metavar="DIR", type=FilePath, help="results of narrows latency, in pairs"
+    )
     args = parser.parse_args()
+    if args.live is not None:
+        output.write(LIVE, json.dumps(live(args.live), indent=1) + "\n")
+        return 0
     pairs = args.pairs
     rows = _rows(pairs, resume=args.resume)
     text = "\n".join(lines(rows, pairs)) + "\n"
