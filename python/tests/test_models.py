@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -372,12 +372,16 @@ def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: P
         assert name in done.stderr
 
 
-def test_live_runs_refuse_models_in_python_by_name(loaded: Path) -> None:
-    with pytest.raises(EngineError, match=r"aimd\.py: the congestion control of a live run"):
-        nw.run(loaded.with_name("mine.toml"), engine="live")
+@pytest.mark.parametrize("engine", ["live", "linux"])
+def test_engines_of_real_packets_refuse_models_in_python_by_name(
+    loaded: Path, engine: Literal["live", "linux"]
+) -> None:
+    why = rf"aimd\.py: the congestion control of --engine {engine} is the kernel's; write --engine"
+    with pytest.raises(EngineError, match=why):
+        nw.run(loaded.with_name("mine.toml"), engine=engine)
     flows = [nw.Flow("cubic")]
     queued = nw.Scenario(
         nw.Path(rate="20Mbit", rtt="40ms", queue="plain"), flows=flows, duration="1s"
     )
-    with pytest.raises(NarrowsError, match=r"plain: .* no Python"):
-        nw.run(queued, engine="live")
+    with pytest.raises(NarrowsError, match=rf"plain: .* --engine {engine} runs no Python; write"):
+        nw.run(queued, engine=engine)
