@@ -268,13 +268,16 @@ def test_an_installed_package_is_found_by_the_name_of_its_model(
 def test_a_package_that_fails_is_named(plugin: Path, tmp_path: Path) -> None:
     (tmp_path / "packages").mkdir()
     installed(tmp_path / "packages", "own_models:Aimd", "1 / 0\n")
+    (points,) = (tmp_path / "packages").glob("*/entry_points.txt")
+    with points.open("a", encoding="utf-8") as more:
+        more.write("other = own_models:Other\n")
     done = by_package(tmp_path, "run", "mine.toml")
     assert done.returncode == 2
     assert "package own-models: ZeroDivisionError: division by zero" in done.stderr
     assert "Traceback" not in done.stderr
     listed = by_package(tmp_path, "list", "cc")
     assert listed.returncode == 0
-    assert "package own-models" in listed.stderr
+    assert listed.stderr.count("package own-models") == 1
 
 
 def test_the_version_does_not_search_for_packages(tmp_path: Path) -> None:
@@ -349,6 +352,9 @@ def test_plugins_on_another_machine_come_with_their_content(loaded: Path) -> Non
         (AIMD.replace('"aimd"', '"cubic"'), "narrows has a model of this name"),
         (AIMD.replace('"aimd"', '"My CC"'), "lower-case letters"),
         (AIMD.replace("def on_ack", "def on_nothing"), "neither on_ack nor on_interval"),
+        (AIMD.replace("def on_ack", "async def on_ack"), "write def on_ack(self, window, ack)"),
+        (AIMD.replace("def on_ack(self, window, ack)", "def on_ack(self, window)"), "arguments"),
+        (AIMD + "    on_loss = 5\n", "on_loss is not a function; write def on_loss(self, "),
         (AIMD.replace("0.5, 0.1, 0.95", '"5ms", "1xs"'), "1xs"),
         (AIMD + "    def __init__(self):\n        self.x = missing\n", "NameError"),
     ],

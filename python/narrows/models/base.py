@@ -5,6 +5,7 @@ The core calls the functions that a class defines, and no others.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -225,6 +226,31 @@ _EVENTS = (
     "on_start", "on_sent", "on_sample", "on_ack", "on_interval", "on_loss", "on_packet_lost",
     "on_rto", "on_reduced", "on_state", "on_spurious_loss", "in_slow_start", "describe",
 )  # fmt: skip
+_DUTIES = ("enqueue", "dequeue", "next_wakeup", "on_wakeup")
+
+
+def _check_functions(of: type[_Model], base: type[_Model], names: tuple[str, ...]) -> None:
+    """Checks that the core can call the functions that a class defines.
+
+    Raises:
+        ValueError: If one is no function, is asynchronous, or takes other arguments.
+    """
+    for name in names:
+        if not _defines(of, base, name):
+            continue
+        function = inspect.getattr_static(of, name)
+        if isinstance(function, (staticmethod, classmethod)):
+            continue
+        expected = ", ".join(inspect.signature(getattr(base, name)).parameters)
+        write = f"write def {name}({expected})"
+        if not callable(function):
+            raise ValueError(f"{name} is not a function; {write}")
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise ValueError(f"{name} is asynchronous or a generator, so it never runs; {write}")
+        try:
+            inspect.signature(function).bind(*expected.split(", "))
+        except TypeError as error:
+            raise ValueError(f"{name} has other arguments ({error}); {write}") from error
 
 
 def _defines(of: type, base: type, function: str) -> bool:
@@ -265,6 +291,7 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
         "params": parameters(of),
     }
     if issubclass(of, CongestionControl):
+        _check_functions(of, CongestionControl, _EVENTS)
         events = [name for name in _EVENTS if _defines(of, CongestionControl, name)]
         if not {"on_ack", "on_interval"} & set(events):
             raise ValueError(f"{of.__name__} defines neither on_ack nor on_interval")
@@ -283,6 +310,7 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
         if "on_interval" in events:
             _numpy()
     else:
+        _check_functions(of, QueueDiscipline, _DUTIES)
         spec["wakes"] = _defines(of, QueueDiscipline, "next_wakeup")
     return spec
 
