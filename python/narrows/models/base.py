@@ -6,6 +6,7 @@ The core calls the functions that a class defines, and no others.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -257,12 +258,32 @@ def _defines(of: type, base: type, function: str) -> bool:
     return getattr(of, function) is not getattr(base, function)
 
 
+def _check_parameter(name: str, of: Parameter) -> None:
+    """Checks what the core would report as an error of the scenario.
+
+    Raises:
+        ValueError: If the name is reserved, or a number is not in its range.
+    """
+    if name == "kind":
+        raise ValueError("kind is the key of the model's name; rename the parameter")
+    if isinstance(of.default, str) or of.words:
+        return
+    if not math.isfinite(of.default):
+        raise ValueError(f"{name}: the default {of.default} is not a finite number")
+    low, high = of.minimum, of.maximum
+    if (isinstance(low, int | float) and of.default < low) or (
+        isinstance(high, int | float) and of.default > high
+    ):
+        raise ValueError(f"{name}: the default {of.default} is not between {low} and {high}")
+
+
 def parameters(of: type[_Model]) -> list[tuple[Any, ...]]:
     """The rows of a class's table of parameters."""
     found: dict[str, Parameter] = {}
     for base in reversed(of.__mro__):
         for name, value in vars(base).items():
             if isinstance(value, Parameter):
+                _check_parameter(name, value)
                 found[name] = value
     return [
         (name, p.kind(), p.default, p.minimum, p.maximum, list(p.words), p.help, p.source)
@@ -297,6 +318,8 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
             raise ValueError(f"{of.__name__} defines neither on_ack nor on_interval")
         if of.family not in FAMILIES:
             raise ValueError(f'family = "{of.family}": write one of {", ".join(FAMILIES)}')
+        if not (math.isfinite(of.interval) and of.interval >= 0):
+            raise ValueError(f"interval = {of.interval}: write a number of seconds, at least 0")
         spec |= {
             "events": events,
             "interval_s": float(of.interval),
