@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -268,13 +268,16 @@ def test_an_installed_package_is_found_by_the_name_of_its_model(
 def test_a_package_that_fails_is_named(plugin: Path, tmp_path: Path) -> None:
     (tmp_path / "packages").mkdir()
     installed(tmp_path / "packages", "own_models:Aimd", "1 / 0\n")
+    (points,) = (tmp_path / "packages").glob("*/entry_points.txt")
+    with points.open("a", encoding="utf-8") as more:
+        more.write("other = own_models:Other\n")
     done = by_package(tmp_path, "run", "mine.toml")
     assert done.returncode == 2
     assert "package own-models: ZeroDivisionError: division by zero" in done.stderr
     assert "Traceback" not in done.stderr
     listed = by_package(tmp_path, "list", "cc")
     assert listed.returncode == 0
-    assert "package own-models" in listed.stderr
+    assert listed.stderr.count("package own-models") == 1
 
 
 def test_the_version_does_not_search_for_packages(tmp_path: Path) -> None:
@@ -349,6 +352,12 @@ def test_plugins_on_another_machine_come_with_their_content(loaded: Path) -> Non
         (AIMD.replace('"aimd"', '"cubic"'), "narrows has a model of this name"),
         (AIMD.replace('"aimd"', '"My CC"'), "lower-case letters"),
         (AIMD.replace("def on_ack", "def on_nothing"), "neither on_ack nor on_interval"),
+        (AIMD.replace("def on_ack", "async def on_ack"), "write def on_ack(self, window, ack)"),
+        (AIMD.replace("def on_ack(self, window, ack)", "def on_ack(self, window)"), "arguments"),
+        (AIMD + "    enqueue = 5\n", "write def enqueue(self, now_s, packet)"),
+        (AIMD.replace("0.5, 0.1, 0.95", "5.0, 0.1, 0.95"), "default 5.0 is not between"),
+        (AIMD.replace("0.5, 0.1, 0.95", "float('nan'), 0.1, 0.95"), "not a finite number"),
+        (AIMD.replace('    name = "aimd"', '    name = "aimd"\n    interval = -1.0'), "at least 0"),
         (AIMD.replace("0.5, 0.1, 0.95", '"5ms", "1xs"'), "1xs"),
         (AIMD + "    def __init__(self):\n        self.x = missing\n", "NameError"),
     ],
@@ -372,12 +381,16 @@ def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: P
         assert name in done.stderr
 
 
-def test_live_runs_refuse_models_in_python_by_name(loaded: Path) -> None:
-    with pytest.raises(EngineError, match=r"aimd\.py: the congestion control of a live run"):
-        nw.run(loaded.with_name("mine.toml"), engine="live")
+@pytest.mark.parametrize("engine", ["live", "linux"])
+def test_engines_of_real_packets_refuse_models_in_python_by_name(
+    loaded: Path, engine: Literal["live", "linux"]
+) -> None:
+    why = rf"aimd\.py: the congestion control of --engine {engine} is the kernel's; write --engine"
+    with pytest.raises(EngineError, match=why):
+        nw.run(loaded.with_name("mine.toml"), engine=engine)
     flows = [nw.Flow("cubic")]
     queued = nw.Scenario(
         nw.Path(rate="20Mbit", rtt="40ms", queue="plain"), flows=flows, duration="1s"
     )
-    with pytest.raises(NarrowsError, match=r"plain: .* no Python"):
-        nw.run(queued, engine="live")
+    with pytest.raises(NarrowsError, match=rf"plain: .* --engine {engine} runs no Python; write"):
+        nw.run(queued, engine=engine)

@@ -5,6 +5,8 @@ The core calls the functions that a class defines, and no others.
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -225,10 +227,54 @@ _EVENTS = (
     "on_start", "on_sent", "on_sample", "on_ack", "on_interval", "on_loss", "on_packet_lost",
     "on_rto", "on_reduced", "on_state", "on_spurious_loss", "in_slow_start", "describe",
 )  # fmt: skip
+_DUTIES = ("enqueue", "dequeue", "next_wakeup", "on_wakeup")
+
+
+def _check_functions(of: type[_Model], base: type[_Model], names: tuple[str, ...]) -> None:
+    """Checks that the core can call the functions that a class defines.
+
+    Raises:
+        ValueError: If one is no function, is asynchronous, or takes other arguments.
+    """
+    for name in names:
+        if not _defines(of, base, name):
+            continue
+        function = inspect.getattr_static(of, name)
+        if isinstance(function, (staticmethod, classmethod)):
+            continue
+        expected = ", ".join(inspect.signature(getattr(base, name)).parameters)
+        write = f"write def {name}({expected})"
+        if not callable(function):
+            raise ValueError(f"{name} is not a function; {write}")
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise ValueError(f"{name} is asynchronous or a generator, so it never runs; {write}")
+        try:
+            inspect.signature(function).bind(*expected.split(", "))
+        except TypeError as error:
+            raise ValueError(f"{name} has other arguments ({error}); {write}") from error
 
 
 def _defines(of: type, base: type, function: str) -> bool:
     return getattr(of, function) is not getattr(base, function)
+
+
+def _check_parameter(name: str, of: Parameter) -> None:
+    """Checks what the core would report as an error of the scenario.
+
+    Raises:
+        ValueError: If the name is reserved, or a number is not in its range.
+    """
+    if name == "kind":
+        raise ValueError("kind is the key of the model's name; rename the parameter")
+    if isinstance(of.default, str) or of.words:
+        return
+    if not math.isfinite(of.default):
+        raise ValueError(f"{name}: the default {of.default} is not a finite number")
+    low, high = of.minimum, of.maximum
+    if (isinstance(low, int | float) and of.default < low) or (
+        isinstance(high, int | float) and of.default > high
+    ):
+        raise ValueError(f"{name}: the default {of.default} is not between {low} and {high}")
 
 
 def parameters(of: type[_Model]) -> list[tuple[Any, ...]]:
@@ -237,6 +283,7 @@ def parameters(of: type[_Model]) -> list[tuple[Any, ...]]:
     for base in reversed(of.__mro__):
         for name, value in vars(base).items():
             if isinstance(value, Parameter):
+                _check_parameter(name, value)
                 found[name] = value
     return [
         (name, p.kind(), p.default, p.minimum, p.maximum, list(p.words), p.help, p.source)
@@ -265,11 +312,14 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
         "params": parameters(of),
     }
     if issubclass(of, CongestionControl):
+        _check_functions(of, CongestionControl, _EVENTS)
         events = [name for name in _EVENTS if _defines(of, CongestionControl, name)]
         if not {"on_ack", "on_interval"} & set(events):
             raise ValueError(f"{of.__name__} defines neither on_ack nor on_interval")
         if of.family not in FAMILIES:
             raise ValueError(f'family = "{of.family}": write one of {", ".join(FAMILIES)}')
+        if not (math.isfinite(of.interval) and of.interval >= 0):
+            raise ValueError(f"interval = {of.interval}: write a number of seconds, at least 0")
         spec |= {
             "events": events,
             "interval_s": float(of.interval),
@@ -283,6 +333,7 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
         if "on_interval" in events:
             _numpy()
     else:
+        _check_functions(of, QueueDiscipline, _DUTIES)
         spec["wakes"] = _defines(of, QueueDiscipline, "next_wakeup")
     return spec
 

@@ -95,8 +95,12 @@ def used(scenario: Mapping[str, Any]) -> dict[str, Json]:
     }
 
 
-def check_live(scenario: Mapping[str, Any]) -> list[str]:
-    """The shared libraries that a live run of a scenario needs.
+def check_live(scenario: Mapping[str, Any], engine: str) -> list[str]:
+    """The shared libraries that a run of a scenario over real packets needs.
+
+    Args:
+        scenario: Its tables.
+        engine: `live` or `linux`, for the error.
 
     Raises:
         EngineError: If it names a model in Python, which only the simulator runs.
@@ -110,11 +114,12 @@ def check_live(scenario: Mapping[str, Any]) -> list[str]:
         if not plugin.native():
             of, name = models[0]
             why = (
-                "the congestion control of a live run is the kernel's"
+                f"the congestion control of --engine {engine} is the kernel's; write --engine sim"
                 if of == "cc"
-                else "the live engine has no Python; write the discipline in Rust"
+                else f"--engine {engine} runs no Python; write the queue discipline in Rust, "
+                "or write --engine sim"
             )
-            raise EngineError(f"{name}: comes from {plugin.name}: {why}; or write --engine sim")
+            raise EngineError(f"{name}: comes from {plugin.name}: {why}")
         assert plugin.path is not None
         libraries.append(plugin.path)
     return libraries

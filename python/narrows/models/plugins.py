@@ -265,14 +265,14 @@ def installed(of: str, name: str) -> bool:
 
 
 def load_installed() -> list[str]:
-    """Loads the models of all installed packages; returns the errors."""
+    """Loads the models of all installed packages; returns the errors, each once."""
     wrong = []
     for point in _entry_points():
         try:
             _enter(point)
         except NarrowsError as error:
             wrong.append(str(error))
-    return wrong
+    return list(dict.fromkeys(wrong))
 
 
 def _enter(point: metadata.EntryPoint) -> Names:

@@ -517,7 +517,7 @@ def _run(
             else (scenario.toml(), "scenario")
         )
         files = _core.scenario_files(toml, name, built=built)
-        how["plugins"] = loaded.check_live(_core.toml_tables(toml, name))
+        how["plugins"] = loaded.check_live(_core.toml_tables(toml, name), engine)
         if engine == "live":
             from narrows.host import live  # noqa: PLC0415 - most runs need no other process
 
