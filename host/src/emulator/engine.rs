@@ -15,7 +15,7 @@ use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::{
     Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
 };
-use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter};
+use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter, StateSamples};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
@@ -206,6 +206,7 @@ pub fn run(
         spaces: &spaces,
         stop: &stop,
         interval: options.sample_interval,
+        states: options.states,
     };
     let end = Time::ZERO + scenario.duration;
     let seen = thread::scope(|scope| {
@@ -256,6 +257,7 @@ struct Parts<'a> {
     spaces: &'a [Space],
     stop: &'a AtomicBool,
     interval: Option<Span>,
+    states: bool,
 }
 
 /// The results of the threads.
@@ -320,6 +322,7 @@ impl<'p> Parts<'p> {
             warmup: Time::ZERO + scenario.warmup,
             end: Time::ZERO + scenario.duration,
             interval: self.interval,
+            states: self.states,
         };
         let mut hosts = Vec::new();
         // Receivers first, so that senders find them.
@@ -467,13 +470,15 @@ impl<'p> Parts<'p> {
             writes.late += host.writes.late;
         }
         let mut meters: Vec<(u32, FlowMeter)> = Vec::new();
-        let mut tables = Vec::new();
+        let (mut tables, mut states) = (Vec::new(), Vec::new());
         for host in hosts {
             meters.extend(host.meters);
             tables.push(host.samples);
+            states.push(host.states);
         }
         meters.sort_by_key(|(number, _)| *number);
         samples.flows = in_order(&tables);
+        samples.states = StateSamples::in_order(&states);
         let flows: Vec<_> = meters
             .into_iter()
             .zip(&scenario.flows)

@@ -31,6 +31,7 @@
 //! | [`shell`], [`shell_command`] | arbitrary programs over the path; the command and its options |
 
 pub mod capture;
+pub mod cc_state;
 pub mod doctor;
 pub mod engine;
 pub mod frame;

@@ -150,7 +150,7 @@ def record(
     return found
 
 
-def queues_of(tree: Json) -> dict[str, str]:
+def queues_of(tree: Json) -> Json:
     """The option for the queue disciplines of narrows, if those of the kernel cannot be used: they
     receive single packets, and the packets of a path with offload are super-packets.
 
