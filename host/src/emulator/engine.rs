@@ -207,6 +207,7 @@ pub fn run(
         stop: &stop,
         interval: options.sample_interval,
         states: options.states,
+        machine,
     };
     let end = Time::ZERO + scenario.duration;
     let seen = thread::scope(|scope| {
@@ -258,6 +259,7 @@ struct Parts<'a> {
     stop: &'a AtomicBool,
     interval: Option<Span>,
     states: bool,
+    machine: Machine,
 }
 
 /// The results of the threads.
@@ -323,6 +325,7 @@ impl<'p> Parts<'p> {
             end: Time::ZERO + scenario.duration,
             interval: self.interval,
             states: self.states,
+            timeless: self.machine != Machine::Host,
         };
         let mut hosts = Vec::new();
         // Receivers first, so that senders find them.

@@ -83,6 +83,8 @@ pub struct Watching {
     pub interval: Option<Span>,
     /// Whether samples include the state of congestion controls.
     pub states: bool,
+    /// Whether processing takes no time, so that the clock is read once in a turn.
+    pub timeless: bool,
 }
 
 /// Observations of one host.
@@ -239,7 +241,12 @@ impl Traffic {
                 .min(next_rows)
                 .min(end)
                 .min(now + LONGEST);
-            let events = self.epoll.wait(until.since(clock.now()).as_ns());
+            let now = if self.watching.timeless {
+                now
+            } else {
+                clock.now()
+            };
+            let events = self.epoll.wait(until.since(now).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock, &chunk) {
                     // After the end the other host may have gone already.
