@@ -37,6 +37,7 @@ Options of run:
   --sample-interval SPAN  time between two samples, e.g. 100ms; off: no samples; pictures: 300 to
                           750 samples in the whole run
   --record FILE           write every packet to a capture (pcapng)
+  --states                sample the internal state of congestion controls that report it
   --verdicts N            list the first N packets that are dropped, marked or lost
                           [default: 0]
   --plugin FILE           load the queue disciplines of a shared library; may be repeated
@@ -64,6 +65,7 @@ struct Asked {
     seed: Option<u64>,
     interval: Interval,
     verdicts: usize,
+    states: bool,
     record: Option<PathBuf>,
     plugins: Vec<PathBuf>,
     stream: bool,
@@ -97,6 +99,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             "--built" => asked.built = true,
+            "--states" => asked.states = true,
             "--name" => asked.name = Some(args.value()?),
             "--queues" => asked.queues = Queues::named(&args.value()?)?,
             "--record" => asked.record = Some(args.value()?.into()),
@@ -174,6 +177,7 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
     };
     let options = Options {
         verdicts: asked.verdicts,
+        states: asked.states,
         ..usual
     };
     preflight::check_scenario(machine, &scenario, &registry, &options)?;

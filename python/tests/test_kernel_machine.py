@@ -24,6 +24,8 @@ from narrows.runs import engines
 from narrows.runs.run import Engine
 from narrows.sweeps.sweeping import sweep
 
+ENGINES: tuple[Engine, ...] = ("sim", "linux")
+
 NEAR_ENOUGH = 0.1
 """The simulator and the kernel may differ by this."""
 
@@ -115,6 +117,21 @@ def written(folder: Path, text: str) -> Path:
     file = folder / "scenario.toml"
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def test_states_are_those_that_the_kernel_reports(tmp_path: Path) -> None:
+    file = tmp_path / "bbr.toml"
+    text = TINY.replace('"cubic"', '"bbr"').replace("count = 2", "count = 1")
+    file.write_text(text, encoding="utf-8")
+    ran = {name: nw.run(file, engine=name, states=True) for name in ENGINES}
+    columns = {name: set(run.state("bbr0").column_names) for name, run in ran.items()}
+    assert columns["linux"] == columns["sim"] - {"extra_acked", "policed"}
+    modes = {name: set(run.state("bbr0")["mode"].to_pylist()) for name, run in ran.items()}
+    assert modes["linux"] == modes["sim"] >= {"startup", "drain", "probe_bw"}
+    last = {name: run.state("bbr0").to_pylist()[-1] for name, run in ran.items()}
+    for value in ("bw_packets_per_s", "min_rtt_ms"):
+        assert last["linux"][value] == pytest.approx(last["sim"][value], rel=NEAR_ENOUGH)
+    assert nw.run(file, engine="linux").states.num_rows == 0
 
 
 @pytest.mark.parametrize("queue", QUEUES)

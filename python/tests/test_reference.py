@@ -167,6 +167,11 @@ def test_a_recording_is_compared_and_continues(
     assert "was recorded with another kernel; write --out DIR" in done.stderr
 
 
+def test_super_packets_use_the_queue_disciplines_of_narrows() -> None:
+    trees = [(name, tree) for name, of in families().items() for tree in of.cases.values()]
+    assert {name for name, tree in trees if record.queues_of(tree)} == {"fast"}
+
+
 def test_the_table_has_the_rate_of_linux_itself(
     kernel: store.Kernel, simulated: list[tuple[str, int]], tmp_path: Path
 ) -> None:

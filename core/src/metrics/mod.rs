@@ -75,7 +75,7 @@ pub use samples::{
     QueueSample, QueueSamples, Samples,
 };
 
-pub use states::{MODE, MOST_CONNECTIONS, NO_CONNECTION, NO_WORD, StateSamples};
+pub use states::{MODE, MOST_CONNECTIONS, NO_CONNECTION, NO_WORD, REPORTED, StateSamples};
 pub use transfers::{Empty, TransferSamples};
 pub use workload::{Metric, Named, WorkloadMetrics};
 

@@ -1,9 +1,11 @@
 //! Samples as bytes, for an engine in another process. Each table has its number of rows as `u64`,
-//! then its columns in order; every value is little-endian. States and transfers are not included:
-//! an engine in another process does not know them.
+//! then its columns in order; every value is little-endian. Transfers are not included:
+//! an engine in another process does not know them. Of states, only those with names that a kernel
+//! reports are included.
 
 use super::{
     ClassSamples, DelaySamples, FlowSamples, PacketEvents, PingSamples, QueueSamples, Samples,
+    StateSamples,
 };
 use alloc::vec::Vec;
 
@@ -53,6 +55,7 @@ impl Samples {
         put(&self.delays.delay_ms, &mut bytes);
         put(&self.delays.share, &mut bytes);
         self.verdicts.put(&mut bytes);
+        self.states.put(&mut bytes);
         bytes
     }
     /// Reads the bytes of [`to_bytes`](Self::to_bytes); `None` for anything else.
@@ -72,6 +75,7 @@ impl Samples {
                 }
             },
             verdicts: PacketEvents::take(&mut bytes)?,
+            states: StateSamples::take(&mut bytes)?,
             ..Samples::default()
         };
         bytes.is_empty().then_some(samples)

@@ -15,7 +15,7 @@ use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
     Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
 };
-use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter};
+use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter, StateSamples};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
@@ -236,6 +236,8 @@ pub fn run(
         spaces: &spaces,
         stop: &stop,
         interval: options.sample_interval,
+        states: options.states,
+        machine,
     };
     let end = Time::ZERO + scenario.duration;
     let seen = thread::scope(|scope| {
@@ -286,6 +288,8 @@ struct Parts<'a> {
     spaces: &'a [Space],
     stop: &'a AtomicBool,
     interval: Option<Span>,
+    states: bool,
+    machine: Machine,
 }
 
 /// The results of the threads.
@@ -350,6 +354,8 @@ impl<'p> Parts<'p> {
             warmup: Time::ZERO + scenario.warmup,
             end: Time::ZERO + scenario.duration,
             interval: self.interval,
+            states: self.states,
+            timeless: self.machine != Machine::Host,
         };
         let mut hosts = Vec::new();
         // Receivers first, so that senders find them.
@@ -497,13 +503,15 @@ impl<'p> Parts<'p> {
             writes.late += host.writes.late;
         }
         let mut meters: Vec<(u32, FlowMeter)> = Vec::new();
-        let mut tables = Vec::new();
+        let (mut tables, mut states) = (Vec::new(), Vec::new());
         for host in hosts {
             meters.extend(host.meters);
             tables.push(host.samples);
+            states.push(host.states);
         }
         meters.sort_by_key(|(number, _)| *number);
         samples.flows = in_order(&tables);
+        samples.states = StateSamples::in_order(&states);
         let flows: Vec<_> = meters
             .into_iter()
             .zip(&scenario.flows)

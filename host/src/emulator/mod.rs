@@ -31,6 +31,7 @@
 //! | [`shell`], [`shell_command`] | arbitrary programs over the path; the command and its options |
 
 pub mod capture;
+pub mod cc_state;
 pub mod doctor;
 pub mod engine;
 pub mod frame;
@@ -152,6 +153,9 @@ pub struct Emulator {
     /// The queue disciplines of the kernel.
     signals: Vec<Arc<Signal>>,
     longest: Span,
+    /// Processing takes no time. The clock is therefore read once in a turn, and samples are taken
+    /// at the next event: nothing changes before it.
+    timeless: bool,
     end: Time,
     interval: Option<Span>,
     rate: Rate,
@@ -186,6 +190,12 @@ struct Passage<'a> {
     next_rows: Time,
     closed: Option<(Vec<QueueMetrics>, Vec<Usage>)>,
     lateness: Lateness,
+    /// Time at the beginning of the turn.
+    now: Time,
+    /// The time of the last wake-up, until it is recorded.
+    wakes: Option<Time>,
+    /// For each port, whether its device may have packets.
+    readable: Vec<bool>,
 }
 
 impl Emulator {
@@ -207,6 +217,7 @@ impl Emulator {
             ports: Ports::default(),
             signals: Vec::new(),
             longest: LONGEST,
+            timeless: false,
             manner: Manner {
                 tick: (!exact).then_some(TICK),
                 // All packets of an aggregate are due at the same time.
@@ -259,6 +270,7 @@ impl Emulator {
     /// Forwards every packet at its own time, as is possible in virtual time at any rate.
     pub fn exact(&mut self) {
         self.longest = LONGEST_VIRTUAL;
+        self.timeless = true;
         self.manner.tick = None;
         self.manner.join = matches!(self.network, Network::Wifi(_));
     }
@@ -297,6 +309,9 @@ impl Emulator {
             next_rows: self.interval.map_or(Time::MAX, |i| Time::ZERO + i),
             closed: None,
             lateness,
+            now: Time::ZERO,
+            wakes: None,
+            readable: vec![true; devices.len()],
             e: self,
         };
         let mut ended = None;
@@ -328,9 +343,21 @@ impl Passage<'_> {
             lateness: self.lateness,
         }
     }
+    /// The time; each request of it takes processor time.
+    fn time(&self) -> Time {
+        if self.e.timeless {
+            self.now
+        } else {
+            self.clock.now()
+        }
+    }
     /// Processes due events, reads packets, and sleeps.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.now();
+        self.now = now;
+        if let Some(until) = self.wakes.take() {
+            self.lateness.woke(until, now);
+        }
         self.advance(now);
         let more = self.take(now)?;
         self.write()?;
@@ -338,7 +365,7 @@ impl Passage<'_> {
             return Ok(());
         }
         let next = self.next();
-        let now = self.clock.now();
+        let now = self.time();
         if next <= now {
             return Ok(());
         }
@@ -347,21 +374,17 @@ impl Passage<'_> {
             Some(tick) if self.e.network.waits() => {
                 let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
                 self.clock.sleep_until(at);
-                self.lateness.woke(at, self.clock.now());
-            }
-            _ if self.e.signals.is_empty() => {
-                sys::wait_readable(&self.fds, until.since(now).as_ns())?;
-                self.lateness.woke(until, self.clock.now());
+                self.wakes = Some(at);
             }
             _ => {
-                self.wait_for_queues(until.since(now).as_ns())?;
-                self.lateness.woke(until, self.clock.now());
+                self.wait(until.since(now).as_ns())?;
+                self.wakes = Some(until);
             }
         }
         Ok(())
     }
     /// Waits for packets of the hosts and for those that leave a queue discipline of the kernel.
-    fn wait_for_queues(&mut self, timeout: u64) -> io::Result<()> {
+    fn wait(&mut self, timeout: u64) -> io::Result<()> {
         let (mut fds, mut awaited) = (self.fds.clone(), Vec::new());
         for signal in &self.e.signals {
             if let Some(fd) = signal.awaited() {
@@ -370,6 +393,9 @@ impl Passage<'_> {
             }
         }
         let readable = wait_which(&fds, timeout)?;
+        if self.e.timeless {
+            self.readable.copy_from_slice(&readable[..self.fds.len()]);
+        }
         let mut left = false;
         for (signal, readable) in awaited.iter().zip(&readable[self.fds.len()..]) {
             if *readable {
@@ -385,7 +411,11 @@ impl Passage<'_> {
     /// The time of the next event.
     fn next(&self) -> Time {
         let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
-        path.min(self.e.access.next()).min(self.next_look())
+        let look = match self.closed {
+            None if self.e.timeless => self.e.end,
+            _ => self.next_look(),
+        };
+        path.min(self.e.access.next()).min(look)
     }
     /// The time of the next sample.
     fn next_look(&self) -> Time {
@@ -454,6 +484,9 @@ impl Passage<'_> {
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
         for port in NEAR..=self.e.network.far_hosts() as Port {
+            if !self.readable[usize::from(port)] {
+                continue;
+            }
             for turn in 1..=TURN {
                 let Some(n) = sys::read(self.devices[usize::from(port)], &mut self.buffer)? else {
                     break;
@@ -496,7 +529,7 @@ impl Passage<'_> {
     fn write(&mut self) -> io::Result<()> {
         let mut head = [0; HEAD];
         while let Some((at, port, first)) = self.due.pop_front() {
-            let now = self.clock.now();
+            let now = self.time();
             let mut len = first.payload();
             self.lateness.left(now, at, port, &first);
             while self.e.manner.join {

@@ -41,8 +41,11 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// Interval between two reports of the time, in virtual time.
-const LOOK_VIRTUAL: Duration = Duration::from_secs(1);
+/// Shortest and longest interval between two reports of the time, in virtual time.
+/// The host ends a machine that uses a minute of processor time without a report.
+const LOOK_VIRTUAL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+/// Context switches since the last report from which the machine is not idle.
+const BUSY: u64 = 2_000;
 /// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
 
@@ -307,8 +310,13 @@ pub fn run(
 }
 
 /// The pauses between two checks for the end of the front program.
+///
+/// In virtual time the pauses become longer while the machine is idle. A report takes processor
+/// time, and an idle hour has no other events.
 struct Look<'a> {
+    machine: Machine,
     interval: Duration,
+    switches: u64,
     clock: Clock,
     progress: &'a mut dyn FnMut(Time),
 }
@@ -317,10 +325,12 @@ impl<'a> Look<'a> {
     fn new(machine: Machine, clock: Clock, progress: &'a mut dyn FnMut(Time)) -> Look<'a> {
         let interval = match machine {
             Machine::Host => LOOK,
-            Machine::Virtual(_) => LOOK_VIRTUAL,
+            Machine::Virtual(_) => LOOK_VIRTUAL[0],
         };
         Look {
+            machine,
             interval,
+            switches: 0,
             clock,
             progress,
         }
@@ -329,8 +339,27 @@ impl<'a> Look<'a> {
     fn wait(&mut self, ended: &mpsc::Receiver<()>) -> bool {
         let waits = ended.recv_timeout(self.interval) == Err(mpsc::RecvTimeoutError::Timeout);
         (self.progress)(self.clock.now());
+        if let Machine::Virtual(_) = self.machine {
+            let now = context_switches();
+            let busy = now.is_none_or(|n| n.saturating_sub(self.switches) >= BUSY);
+            self.interval = next_interval(self.interval, busy);
+            self.switches = now.unwrap_or_default();
+        }
         waits
     }
+}
+
+/// The interval after one in which the machine was busy or idle.
+fn next_interval(last: Duration, busy: bool) -> Duration {
+    let [least, most] = LOOK_VIRTUAL;
+    if busy { least } else { (2 * last).min(most) }
+}
+
+/// Number of context switches of this machine, if its kernel reports it.
+fn context_switches() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("ctxt "))?;
+    number.trim().parse().ok()
 }
 
 /// Runs all programs: exit code, and packets that the devices dropped.
@@ -512,6 +541,16 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_are_rare_while_the_machine_is_idle() {
+        let seconds = |last, busy| next_interval(Duration::from_secs(last), busy).as_secs();
+        assert_eq!(
+            [seconds(1, false), seconds(8, false), seconds(10, false)],
+            [2, 10, 10]
+        );
+        assert_eq!(seconds(10, true), 1);
+    }
 
     #[test]
     fn a_delay_above_zero_is_not_shown_as_zero() {

@@ -6,12 +6,13 @@
 //! point are socket options. A flow with ECN connects to the second address of its receiver,
 //! because the route to this address enables ECN.
 
+use crate::emulator::cc_state;
 use crate::emulator::preflight::metric_interval;
 use crate::error::HostError;
 use crate::netns;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll, TcpInfo};
-use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL};
+use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL, StateSamples};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
 use std::net::SocketAddrV4;
@@ -80,6 +81,10 @@ pub struct Watching {
     pub end: Time,
     /// Sample interval.
     pub interval: Option<Span>,
+    /// Whether samples include the state of congestion controls.
+    pub states: bool,
+    /// Whether processing takes no time, so that the clock is read once in a turn.
+    pub timeless: bool,
 }
 
 /// Observations of one host.
@@ -88,6 +93,8 @@ pub struct Told {
     pub meters: Vec<(u32, FlowMeter)>,
     /// Samples of its senders.
     pub samples: FlowSamples,
+    /// States of their congestion controls.
+    pub states: StateSamples,
     /// Packets dropped by its device.
     pub overflow: u64,
     /// Writes of its applications.
@@ -135,6 +142,7 @@ pub struct Traffic {
     receivers: Vec<Option<OwnedFd>>,
     watching: Watching,
     samples: FlowSamples,
+    states: StateSamples,
     writes: Writes,
 }
 
@@ -186,6 +194,7 @@ impl Traffic {
             receivers: Vec::new(),
             watching,
             samples: FlowSamples::default(),
+            states: StateSamples::keep(watching.states),
             writes: Writes::default(),
         })
     }
@@ -232,7 +241,12 @@ impl Traffic {
                 .min(next_rows)
                 .min(end)
                 .min(now + LONGEST);
-            let events = self.epoll.wait(until.since(clock.now()).as_ns());
+            let now = if self.watching.timeless {
+                now
+            } else {
+                clock.now()
+            };
+            let events = self.epoll.wait(until.since(now).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock, &chunk) {
                     // After the end the other host may have gone already.
@@ -251,6 +265,7 @@ impl Traffic {
                 .map(|s| (s.flow.number, s.meter))
                 .collect(),
             samples: self.samples,
+            states: self.states,
             overflow: netns::overflow(),
             writes: self.writes,
         })
@@ -316,6 +331,11 @@ impl Traffic {
             // There is no RTT before the end of the handshake.
             if rows && info.srtt > Span::ZERO {
                 self.samples.push(row(now, sender.flow.number, &info));
+                if self.states.kept {
+                    let cc_state::CcState { mode, values } = sender.ask_cc();
+                    let number = sender.flow.number;
+                    self.states.push_reported(now, number, mode, &values);
+                }
             }
         }
     }
@@ -377,6 +397,12 @@ impl Sender {
             self.info = now;
         }
         info(&self.info)
+    }
+    /// Reads `TCP_CC_INFO`.
+    fn ask_cc(&self) -> cc_state::CcState {
+        let socket = self.socket.as_ref();
+        let words = socket.and_then(|s| sys::tcp_cc_info(s).ok());
+        cc_state::state(&self.flow.cc, &words.unwrap_or_default(), self.info.snd_mss)
     }
     /// The time of its next action.
     fn due(&self, now: Time) -> Time {

@@ -50,7 +50,7 @@ pub use schedule::{prefer, prefer_exact_timers, real_time};
 pub use signals::{remember_end, remember_signals, stopped, stopped_code, take_stop};
 pub use tcp::{
     ECN, TcpInfo, accept, choose_cc, connect, discard, error_of, listen, send_some, set_dscp,
-    set_notsent_lowat, set_reset, tcp, tcp_info, unacknowledged, unsent,
+    set_notsent_lowat, set_reset, tcp, tcp_cc_info, tcp_info, unacknowledged, unsent,
 };
 #[cfg(test)]
 pub use time::AHEAD;

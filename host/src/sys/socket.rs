@@ -33,7 +33,11 @@ pub(crate) fn set<T: ?Sized>(
 }
 
 /// An option of a socket, and how many of its bytes the kernel has stored; the others are zero.
-fn get_sized<T: Plain>(fd: &OwnedFd, level: c_int, name: c_int) -> io::Result<(T, usize)> {
+pub(crate) fn get_sized<T: Plain>(
+    fd: &OwnedFd,
+    level: c_int,
+    name: c_int,
+) -> io::Result<(T, usize)> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: all zeros is a valid value, as every bit pattern is.
     let mut value: T = unsafe { zeroed() };

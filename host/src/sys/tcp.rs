@@ -1,7 +1,7 @@
 //! TCP sockets of a live run: options, connections, and `TCP_INFO`.
 
 use super::control::Plain;
-use super::socket::{bind, get, set, socket, start_connect};
+use super::socket::{bind, get, get_sized, set, socket, start_connect};
 use super::{check, length, owned, send, unless_empty};
 use std::ffi::c_int;
 use std::io;
@@ -174,6 +174,16 @@ impl TcpInfo {
     pub fn options(&self) -> u8 {
         self.small[3]
     }
+}
+
+/// Largest number of words of `TCP_CC_INFO`.
+const CC_WORDS: usize = 5;
+
+/// The `TCP_CC_INFO` of a socket in words of 32 bits; none from a congestion control that reports
+/// nothing.
+pub fn tcp_cc_info(fd: &OwnedFd) -> io::Result<Vec<u32>> {
+    let found = get_sized::<[u32; CC_WORDS]>(fd, libc::IPPROTO_TCP, libc::TCP_CC_INFO);
+    found.map(|(words, size)| words[..(size / size_of::<u32>()).min(CC_WORDS)].to_vec())
 }
 
 /// The `TCP_INFO` of a socket; fields that an older kernel does not know are zero.

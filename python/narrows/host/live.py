@@ -56,6 +56,7 @@ def run(
     seed: int | None,
     sample_interval: str | None,
     verdicts: int,
+    states: bool = False,
     record: str | None,
     progress: Callable[[float, float], object] | None,
     plugins: Sequence[str] = (),
@@ -80,6 +81,8 @@ def run(
         command += ["--plugin", plugin]
     if built:
         command.append("--built")
+    if states:
+        command.append("--states")
     if seed is not None:
         command += ["--seed", str(seed)]
     if sample_interval is not None:

@@ -70,6 +70,7 @@ def run(
     seed: int | None,
     sample_interval: str | None,
     verdicts: int,
+    states: bool = False,
     record: str | None,
     progress: Progress | None,
     plugins: Sequence[str] = (),
@@ -92,6 +93,8 @@ def run(
         words += ["--plugin", plugin]
     if built:
         words.append("--built")
+    if states:
+        words.append("--states")
     if seed is not None:
         words += ["--seed", str(seed)]
     if sample_interval is not None:
@@ -366,14 +369,15 @@ class Watchdog(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Compares processor times."""
-        last = 0.0
+        """Compares processor times; while virtual time advances, none is read."""
+        last: float | None = 0.0
         while not self._ended.wait(_LOOK_S):
-            now = processor_time(self._session)
             if self._advanced.is_set():
                 self._advanced.clear()
-                last = now
-            elif now - last > STALLED_S:
+                last = None
+            elif last is None:
+                last = processor_time(self._session)
+            elif processor_time(self._session) - last > STALLED_S:
                 self._stalled.set()
                 with suppress(ProcessLookupError):
                     os.killpg(self._session, signal.SIGKILL)

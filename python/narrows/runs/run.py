@@ -411,8 +411,8 @@ def run(
             takes none, `"pictures"` some hundred for a run of any length.
         verdicts: Maximum number of dropped, marked or lost packets that are recorded individually,
             from the first one; none by default.
-        states: Whether the table `states` has the internal state of congestion controls; with real
-            packets it is empty.
+        states: Whether the table `states` has the internal state of congestion controls. With the
+            engines `live` and `linux` it has what the kernel reports in `TCP_CC_INFO`.
         record: A file for all packets, as pcapng, which Wireshark opens. It exists only after the
             end of the run.
         progress: Called repeatedly; an exception that it raises stops the run.
@@ -509,7 +509,6 @@ def _run(
     how |= {"seed": seed, "verdicts": verdicts}
     more: dict[str, Any] = {}
     if engine != "sim":
-        how.pop("states")
         built = not isinstance(scenario, str | PathLike)
         toml, name = (
             (read(scenario), name_of(scenario))
