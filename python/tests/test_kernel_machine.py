@@ -336,6 +336,7 @@ def test_an_idle_hour_is_short() -> None:
 
 def test_a_program_that_does_not_sleep_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "STALLED_S", 3.0)
+    monkeypatch.setattr(sys, "stdin", None)
     words = ["--name", "busy", "--at", "near", "--", "sh", "-c", "while :; do :; done"]
     text = nw.Scenario(nw.Path(rate="20Mbit", rtt="40ms"), probes=[nw.Ping()], duration="1s").toml()
     with pytest.raises(EngineError, match=r"because sh -c while :; do :; done does not sleep"):
