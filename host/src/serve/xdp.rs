@@ -25,9 +25,9 @@
 //! answer packets whose time to live ends here, packets with options, fragments, packets whose
 //! lengths do not agree, multicast, and frames with a VLAN tag. It does not answer at addresses
 //! that the device did not have at the start. It does not answer a source address that no other
-//! host can have: that of a group, of loopback, a reserved one, or one of its own. No token is
-//! required: an answer is as long as its question, but it goes to the address that the question
-//! names as its sender.
+//! host can have: a group, loopback, a reserved address, or one of its own. No token is required:
+//! an answer is as long as its question, but it goes to the address that the question names as its
+//! sender.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
