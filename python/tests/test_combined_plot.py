@@ -21,7 +21,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, rate in (("a", "10Mbit"), ("b", "20Mbit")):
         path = nw.Path(rate=rate, rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate=rate))
         file = folder / f"{name}.json"
-        files.write(measure(path, Plan(load_s=2, idle_s=1), seed=1), file)
+        files.write(measure(path, Plan(load_s=2, idle_s=1, directions=("down",)), seed=1), file)
         found.append(file)
     return found
 
