@@ -106,7 +106,13 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        web = {"kind": "web", "fetch": fetch, "keepalive": True, "pages": 1000, "think": "100ms"}
+        web: Json = {
+            "kind": "web",
+            "fetch": fetch,
+            "keepalive": True,
+            "pages": 1000,
+            "think": "100ms",
+        }
         web |= {"objects": 31, "total": "1.8MB"}
         begin = plan.idle_s + random.Random(seed).random()
         page = Flow(id="page", workload=web, start=f"{begin}s", stop=f"{begin + plan.load_s}s")
@@ -126,7 +132,7 @@ def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        times = {
+        times: Json = {
             "start": f"{idle_s + random.Random(seed).random()}s",
             "stop": f"{idle_s + load_s}s",
         }
