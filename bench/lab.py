@@ -60,7 +60,7 @@ def main() -> None:
     with lab.server() as server, sync_playwright() as playwright:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = browser.new_page(bypass_csp=True, viewport={"width": 1280, "height": 900})
         page.goto(f"http://localhost:{server.server_address[1]}/{lab.fragment(SCENARIO)}")
         page.wait_for_function("window.lab?.json", timeout=120_000)
         page.wait_for_selector("canvas[data-packets]", timeout=120_000)

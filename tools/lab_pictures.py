@@ -48,7 +48,7 @@ FRAME_MS = 125
 
 def opened(browser: Browser, address: str, **context: Any) -> Page:  # noqa: ANN401
     """Opens the lab, and waits until the run and the packets are there."""
-    page = browser.new_context(**context).new_page()
+    page = browser.new_context(bypass_csp=True, **context).new_page()
     page.goto(f"{address}/{lab.fragment(SCENARIO)}")
     page.wait_for_function("window.lab?.json", timeout=120_000)
     page.wait_for_selector("canvas[data-packets]", timeout=120_000)

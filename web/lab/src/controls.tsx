@@ -99,7 +99,7 @@ function Row(p: RowProps): JSX.Element {
       <label for={id}>{p.label}</label>
       {p.slider && (
         <input type="range" min="0" max="1000" step="1" aria-label={`${p.label}, slider`} aria-valuetext={text || p.fallback}
-          value={draft?.of === text ? draft.at : number === null ? 0 : Math.round(toPosition(number))}
+          value={draft?.of === text ? draft.at : number === null || Number.isNaN(number) ? 0 : Math.round(toPosition(number))}
           data-key={p.name}
           onInput={(e) => {
             setDraft({ of: text, at: Number(e.currentTarget.value) });
