@@ -84,11 +84,12 @@ def main() -> None:
         address = f"http://localhost:{server.server_address[1]}"
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         desktop = {"width": 1280, "height": 800}
-        for name, context in {
+        contexts: dict[str, dict[str, Any]] = {
             "light": {"viewport": desktop},
             "dark": {"viewport": desktop, "color_scheme": "dark"},
             "phone": {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
-        }.items():
+        }
+        for name, context in contexts.items():
             page = opened(browser, address, **context)
             page.screenshot(path=PICTURES / f"lab-{name}.png")
             page.context.close()
