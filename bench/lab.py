@@ -1,7 +1,7 @@
 """Measures the lab in Chromium: `python bench/lab.py`. The machine must be quiet.
 
-It prints the time from a change to the first pictures and to the complete run (60 s at 50 Mbit/s),
-and the 95th percentile of script and paint per frame while packets move, from a trace.
+It prints the time from a change to the first pictures and to the complete run (60 s at 50 Mbit/s).
+It also prints the 95th percentile of the time for script and paint per frame while packets move.
 """
 
 from __future__ import annotations

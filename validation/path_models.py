@@ -483,10 +483,10 @@ def markdown(rows: Sequence[Json]) -> str:
         "on the path model.",
         "They are compared with a simulation of the true path. The intervals are those that "
         "`narrows model`",
-        "prints as 90 % intervals. If one contains the true value in almost all cases, the "
-        "interval is wider",
-        "than 90 % require: the true value is usually closer to the estimate than the ends of "
-        "the interval.", "",
+        "prints as 90 % intervals. If an interval contains the true value in almost all cases, it "
+        "is wider",
+        "than 90 % require. The true value is then usually closer to the estimate than to the "
+        "ends.", "",
         "## Identified family of queue disciplines", "",
     ]  # fmt: skip
     kinds = list(SHARES)
