@@ -24,10 +24,10 @@
 //! The program does not answer ports below 1024, and ports at which this host answers. It does not
 //! answer packets whose time to live ends here, packets with options, or fragments. It does not
 //! answer packets whose lengths do not agree, multicast, or frames with a VLAN tag. It does not
-//! answer at addresses that the device did not have at the start. It does not answer a source address that no other
-//! host can have: a group, loopback, a reserved address, or one of its own. No token is required:
-//! an answer is as long as its question, but it goes to the address that the question names as its
-//! sender.
+//! answer at addresses that the device did not have at the start. It does not answer a source
+//! address that no other host can have: a group, loopback, a reserved address, or one of its own.
+//! No token is required: an answer is as long as its question, but it goes to the address that the
+//! question names as its sender.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
