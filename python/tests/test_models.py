@@ -374,6 +374,16 @@ def test_a_plugin_with_an_error_names_its_file(
     assert "Traceback" not in done.stderr
 
 
+def test_two_plugins_with_a_model_of_one_name_are_refused(
+    plugin: Path, cli: Cli, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(AIMD, encoding="utf-8")
+    code, _, told = cli("run", plugin.with_name("mine.toml"), "--plugin", plugin, "--plugin", other)
+    assert code == 2
+    assert f"{plugin} and {other} both contain the model aimd" in told
+
+
 def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: Path) -> None:
     for name in ("missing.py", "missing.so", "no_such_module_here", "a/b.txt"):
         done = cli("list", "--plugin", name)

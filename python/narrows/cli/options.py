@@ -298,8 +298,15 @@ def _load_plugins(_context: click.Context, _param: click.Parameter, names: tuple
     if names:
         from narrows.models import plugins  # noqa: PLC0415 - most commands have no plugin
 
+        owners: dict[tuple[str, str], str] = {}
         for name in names:
-            plugins.load(name)
+            for model in plugins.load(name):
+                owner = owners.setdefault(model, name)
+                if owner != name:
+                    raise NarrowsError(
+                        f"--plugin: {owner} and {name} both contain the model {model[1]}; "
+                        "load one of them, or rename a model"
+                    )
 
 
 plugin_option = option(
