@@ -379,9 +379,9 @@ def test_two_plugins_with_a_model_of_one_name_are_refused(
 ) -> None:
     other = tmp_path / "other.py"
     other.write_text(AIMD, encoding="utf-8")
-    code, _, told = cli("run", plugin.with_name("mine.toml"), "--plugin", plugin, "--plugin", other)
-    assert code == 2
-    assert f"{plugin} and {other} both contain the model aimd" in told
+    done = cli("run", plugin.with_name("mine.toml"), "--plugin", plugin, "--plugin", other)
+    assert done.returncode == 2
+    assert f"{plugin} and {other} both contain the model aimd" in done.stderr
 
 
 def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: Path) -> None:
