@@ -114,8 +114,12 @@ pub fn fail(event: &str, problem: &str) {
 
 /// Reports a fault in the present event of the model that is being called on this thread.
 pub fn fail_now(problem: &str) {
-    let event = with(|monitor| lock(&monitor.present).as_ref().map(|at| at.event));
-    fail(event.unwrap_or("make"), problem);
+    fail(present_event(), problem);
+}
+
+/// Returns the event of the model that is being called on this thread.
+pub fn present_event() -> &'static str {
+    with(|monitor| lock(&monitor.present).as_ref().map(|at| at.event)).unwrap_or("make")
 }
 
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

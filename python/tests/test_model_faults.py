@@ -91,6 +91,22 @@ def test_a_state_that_is_no_number_is_a_fault(tmp_path: Path, cli: Cli) -> None:
     assert "x is NaN" in done.stderr
 
 
+@pytest.mark.parametrize("method", ["describe", "__init__"])
+def test_the_method_of_a_fault_is_that_of_the_class(tmp_path: Path, cli: Cli, method: str) -> None:
+    plugin(tmp_path)
+    file = tmp_path / "bad.py"
+    code = file.read_text(encoding="utf-8").replace("def describe(self):", "def other(self):")
+    code = code.replace(
+        '    name = "bad"\n',
+        f'    name = "bad"\n\n    def {method}(self, **_):\n        1 / 0\n',
+        1,
+    )
+    file.write_text(code, encoding="utf-8")
+    done = cli("run", "bad.toml", "--plugin", "bad.py", "--states", "--plot", "a.svg")
+    assert done.returncode == 2
+    assert f"bad.py: bad: {method} at 0.0" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("queued", "problem"),
     [

@@ -445,7 +445,9 @@ pub fn set_params(instance: &Bound<'_, PyAny>, params: &Params) -> PyResult<()> 
     Ok(())
 }
 
-/// Reports an exception of a class as the fault of its present event.
+/// Reports an exception of a class as the fault of the method that raised it.
+///
+/// `describe` also returns the mode, and the constructor is the method of the event `make`.
 pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
     let described = py
         .import("narrows.models.faults")
@@ -454,7 +456,12 @@ pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
         })
         .and_then(|text| text.extract::<String>());
     let text = described.unwrap_or_else(|_| error.to_string());
-    monitor::fail_now(&text);
+    let method = match monitor::present_event() {
+        "mode" => "describe",
+        "make" => "__init__",
+        event => event,
+    };
+    monitor::fail(method, &text);
 }
 
 /// Interval at which a supervised run is checked.
