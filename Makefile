@@ -154,6 +154,9 @@ lab: web/node_modules/.installed ## Build the lab in the browser into the wheel;
 	cd web && npx tsc --noEmit --project lab && npx vite build --config lab/vite.config.ts --logLevel warn
 	@ls -l $(LAB)
 
+test-lab: lab setup $(VENV)/.browser ## Build the lab and run its tests in Chromium
+	cd python && ../$(BIN)/pytest -rs tests/test_lab.py
+
 # .ci/skips reads results in the format of JUnit.
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
@@ -309,4 +312,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

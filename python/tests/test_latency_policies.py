@@ -20,7 +20,7 @@ from test_latency import answering
 from wires import FAR, Wire, wire
 
 from narrows.host.live import HOST
-from narrows.latency import policies, result
+from narrows.latency import policies, render
 
 FEWER = 10
 
@@ -194,5 +194,5 @@ def test_findings_are_said_with_their_cure() -> None:
             {"what": "b", "says": "So.", "cure": None},
         ]
     }
-    assert result.findings(told) == ["It is slow. Remedy: a faster one.", "So."]
-    assert result.findings({}) == []
+    assert render.findings(told) == ["It is slow. Remedy: a faster one.", "So."]
+    assert render.findings({}) == []
