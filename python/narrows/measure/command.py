@@ -355,8 +355,9 @@ def _show(
 def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
     """Fit a path model to a measurement.
 
-    The path model has rate, base RTT, buffer, queue discipline and random loss of each direction.
-    It is printed as a [path] section for scenarios unless --path writes it to a file.
+    The path model has the base RTT, and for each direction the rate, buffer, queue discipline and
+    random loss. narrows prints it as a [path] section for scenarios unless --path writes it to a
+    file.
     """
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
