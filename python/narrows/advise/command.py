@@ -96,7 +96,7 @@ _SEED = click.IntRange(0, 2**63)
     "--data-center",
     group="Path",
     is_flag=True,
-    help="The path is in a data centre: DCTCP, Scalable and HighSpeed are candidates, too",
+    help="The path is in a data centre: DCTCP, Scalable TCP and HighSpeed TCP are also candidates",
 )
 @option(
     "--as",
@@ -104,8 +104,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     type=click.Choice(_ROLES),
     show_default="sender",
-    help="Role of this host: sender, forwarder (router before the bottleneck), receiver, or "
-    "operator (sets the shaper or policer at the bottleneck)",
+    help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
+    "router behind the bottleneck), or operator (sets the shaper or policer at the bottleneck)",
 )
 @option(
     "--for",
@@ -119,7 +119,7 @@ _SEED = click.IntRange(0, 2**63)
     "--now",
     group="Host",
     metavar="CC",
-    show_default="the kernel's default, or cubic",
+    show_default="that of --kernel if known, otherwise cubic",
     help="Present congestion control",
 )
 @option(

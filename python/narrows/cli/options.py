@@ -330,7 +330,7 @@ queues_option = option(
     group="Simulation",
     type=click.Choice(["kernel", "narrows"]),
     show_default="kernel",
-    help="Source of the queue disciplines with --engine linux: its kernel, or narrows",
+    help="Queue disciplines with --engine linux: those of that kernel, or the models of narrows",
 )
 
 

@@ -49,9 +49,9 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Policies of the client, in alternating rounds: default, nice (higher priority), "
-     "rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no idle states). "
-     "A + joins several, as in fifo+lock"),
+     "Policies of the client, in alternating rounds: default, nice (nice value -20: higher "
+     "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no idle "
+     "states). A + joins several, as in fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",
@@ -59,8 +59,8 @@ _passed = passed_options(
     ("--lead", "Scheduling", "TIME", "60us",
      "Wake up this long before each request and poll the clock, to send on time"),
     ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
-     "Suspend the client for LENGTH in each INTERVAL, to check that the delay is attributed to "
-     "the client"),
+     "Self-test: suspend the client for LENGTH in each INTERVAL, to check that the delay is "
+     "attributed to the client"),
 )  # fmt: skip
 """The options that go to `narrows-host` as they are."""
 

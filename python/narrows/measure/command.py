@@ -87,14 +87,14 @@ _passed = passed_options(
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
     ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
-     "Congestion controls, compared in alternating phases"),
+     "Congestion controls; each has load phases of its own, in alternation"),
     ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
     ("--pacing", "Load", "RATE", "none",
      "Maximum rate of each TCP flow, which may start with a burst of 1 MiB; with udp_flood, "
      "rate of the datagrams"),
     ("--max-data", "Load", "SIZE", "2GB",
      "End the measurement after this much payload of all loads, pages and pings; a load of 1 "
-     "Gbit/s transfers 2GB in 16 s"),
+     "Gbit/s transfers 2GB in 16 s. With --test both, the download may use at most half of it"),
     ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
     ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
@@ -193,8 +193,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """Measure goodput and latency under load to a host.
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
-    HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
-    options under Load, only --streams and --cc then apply.
+    HOST is a scenario file, the measurement is simulated on the path of the scenario. With a
+    scenario, only --streams and --cc of the options under Load are accepted, and a path without
+    [path.reverse] has no upload.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of
@@ -355,8 +356,9 @@ def _show(
 def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
     """Fit a path model to a measurement.
 
-    The path model has rate, base RTT, buffer, queue discipline and random loss of each direction.
-    It is printed as a [path] section for scenarios unless --path writes it to a file.
+    The path model has the base RTT, and for each direction the rate, buffer, queue discipline and
+    random loss. narrows prints it as a [path] section for scenarios unless --path writes it to a
+    file.
     """
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:

@@ -23,7 +23,8 @@ def _passed(command: F) -> F:
             group="Output",
             metavar="PATH",
             type=click.Path(file_okay=False, exists=True, path_type=Path),
-            show_default="the folder of this checkout, or the crate of this version",
+            show_default="the folder of this checkout; without a checkout, the crate of "
+            "the same version",
             help="Folder `core` of a source checkout of narrows, for a model in Rust",
         ),
         option(

@@ -19,7 +19,7 @@ _TOPICS = {
     "fairness": "shares of BBR and CUBIC by buffer size",
     "policer": "rate limits without a queue",
     "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
-    "ladder": "the queue in the sending host, shortened step by step from Linux 3.2 to 4.13",
+    "ladder": "how Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, pacing)",
 }
 """Topics of the lessons."""
 

@@ -32,7 +32,7 @@ def exercise() -> None:
 
     Ten exercises lead from slow start to the fairness of BBR. Answer each
     exercise with numbers, or with a scenario that you change. `narrows exercise show NAME` prints
-    the exercise and the names of its numbers, such as `fct`.
+    the exercise and the names of the values to answer, such as `fct`.
     """
 
 

@@ -231,7 +231,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 @tune.command(examples=("narrows tune confirm",))
 @_places
 def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Keep changes that were applied with --confirm-within.
+    """Keep changes that --confirm-within would revert.
 
     After the confirmation the changes also last after a reboot.
     """
@@ -377,9 +377,9 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure a path without and with a change and compare.
+    """Apply a change temporarily, and measure a path without and with it.
 
-    The load has the direction in which the change acts. Afterwards the change is reverted, unless
+    The load is in the direction that the change affects. Afterwards the change is reverted, unless
     the results are better and you confirm the change, or --keep is present. A round that could
     exceed --max-data is not started; complete rounds are reported. The command requires root.
     """

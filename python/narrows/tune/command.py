@@ -53,7 +53,10 @@ _ssh = option(
     help="Read the settings of HOST over SSH; nothing is installed there",
 )
 _netns = option(
-    "--netns", group="Host", metavar="NAMESPACE", help="Act on this network namespace of this host"
+    "--netns",
+    group="Host",
+    metavar="NAMESPACE",
+    help="Read the settings of this network namespace of this host",
 )
 _facts = option(
     "--facts",
@@ -73,6 +76,9 @@ _root = option(
 )
 _rate = path_option(
     "rate", "Size TCP buffers so that one connection can fill a path of this rate and --rtt"
+)
+_checked_rate = path_option(
+    "rate", "Check that TCP buffers let one connection fill a path of this rate and --rtt"
 )
 _rtt = path_option("rtt", "RTT of this path")
 
@@ -117,7 +123,7 @@ def _one_source(**sources: str | None) -> None:
 @_netns
 @_facts
 @_root
-@_rate
+@_checked_rate
 @_rtt
 @option(
     "--all", "every", group="Output", is_flag=True, help="Report settings without a finding, too"
