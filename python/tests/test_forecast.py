@@ -11,6 +11,7 @@ import narrows as nw
 from narrows import forecasts
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
+from narrows.tune import plan as tune_plan
 from narrows.tune.prove import Proof, scored
 
 
@@ -104,6 +105,6 @@ def test_what_cannot_be_judged_says_why(
 def test_prove_scores_what_it_has_switched_on(simulated: dict[str, Any]) -> None:
     name = forecast(choice={"key": "fq", "cc": None, "queue": "fq", "shaper_share": None})
     proof = Proof("up", [], [], [measured(simulated)])
-    plan = {"changes": [{"kind": "sysctl", "target": "net.core.default_qdisc", "to": "fq"}]}
-    (one,) = scored(proof, plan)
+    change = {"kind": "sysctl", "target": "net.core.default_qdisc", "from": "", "to": "fq"}
+    (one,) = scored(proof, tune_plan.Plan.of({"changes": [change]}))
     assert (one.forecast, one.why, len(one.judged)) == (name, "", 2)

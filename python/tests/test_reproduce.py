@@ -163,8 +163,8 @@ def test_a_quick_run_does_not_ask_for_explanations() -> None:
     text = page.markdown([bad], "x")
     assert "| not explained |" not in text
     assert (
-        "| BBR, N = 5 | not explained; a full run is decisive: narrows reproduce queue-model | – |"
-        in text
+        "| BBR, 5 flows: mean queue | not explained; a full run is decisive: narrows reproduce "
+        "queue-model | – |" in text
     )
 
 
@@ -219,9 +219,10 @@ def test_pages_tell_what_is_outside_and_why() -> None:
     assert "5 of 7 published values (71.4 %)" in text
     assert "An experiment explains 1 of the 2 values outside." in " ".join(text.split())
     assert (
-        "| BBR, N = 2 | It rained. | [reading.md](../../validation/evidence/reading.md) |" in text
+        "| BBR, 2 flows: mean queue | It rained. | "
+        "[reading.md](../../validation/evidence/reading.md) |" in text
     )
-    assert "| BBR, N = 5 | not explained | – |" in text
+    assert "| BBR, 5 flows: mean queue | not explained | – |" in text
     shown = page.page([bad], "narrows reproduce queue-model")
     assert shown.count("OUTSIDE") == 2
     assert "It rained." in shown

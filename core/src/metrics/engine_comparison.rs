@@ -12,9 +12,10 @@
 //! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
 //! | `srtt_ms`, `ping_p50_ms`; `ping_p95_ms` | 2 % of the RTT, or 1 ms; or 1.5 ms |
 //!
-//! A metric is **undecided** if the spread of the runs of the reference exceeds both 15 % of their
-//! median and the tolerated difference. Otherwise the two engines have **parted**. This is stricter
-//! than [`compare`](super::compare), whose tolerance grows with the spread, because there the
+//! A metric that does not agree is **undecided** if the reference varies too much. The spread of
+//! its runs then exceeds both 15 % of their median and the tolerated difference. In a metric that
+//! neither agrees nor is undecided, the two engines have **parted**. This is stricter than
+//! [`compare`](super::compare), whose tolerance grows with the spread, because there the
 //! reference was recorded once and cannot be repeated.
 
 use super::agreement::{Conditions, least, median, spread};

@@ -7,9 +7,9 @@
 //! `increment`. The minimum count and the minimum probability p of its eight bins decide:
 //! - if the minimum count is `max` or more, the packet is dropped;
 //! - if p = 1, the flow is unresponsive; all unresponsive flows together are limited to
-//!   `penalty_rate`. Otherwise, the packet is marked with probability p, or dropped if it cannot be
-//!   marked. If p is above one half, the packet is dropped with probability 2 (p − ½) even if it
-//!   can be marked.
+//!   `penalty_rate`;
+//! - otherwise, the packet is marked with probability p, or dropped if it cannot be marked. If p is
+//!   above one half, the packet is dropped with probability 2 (p − ½) even if it can be marked.
 //!
 //! After every `rehash`, the flows use the bins of a second set. During the time `db` before this
 //! change, flows with p = 1 are also counted in the second set.

@@ -224,12 +224,14 @@ pub fn cut(
     }
     let has_ports =
         (protocol == TCP || protocol == UDP) && !fragment && packet.len() >= ip_head + 8;
-    let tcp = protocol == TCP && has_ports && packet.len() >= ip_head + 20;
-    let head = if tcp {
-        ip_head + usize::from(packet[ip_head + 12] >> 4) * 4
+    let tcp_head = if protocol == TCP && has_ports && packet.len() >= ip_head + 20 {
+        usize::from(packet[ip_head + 12] >> 4) * 4
     } else {
-        ip_head
+        0
     };
+    // A data offset below 5 is not valid (RFC 9293, 3.1); the receiver drops the packet.
+    let tcp = tcp_head >= 20;
+    let head = if tcp { ip_head + tcp_head } else { ip_head };
     if head > packet.len() || head > HEAD - VNET || ip_head < IPV4 {
         return false;
     }

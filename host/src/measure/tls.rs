@@ -199,7 +199,7 @@ impl Connection {
         }
         Ok(Connection::Tls(Box::new(tls)))
     }
-    /// Sets the deadline of the next object.
+    /// Sets the time by which the transfer of the next HTTP object must end.
     pub fn until(&mut self, deadline: Deadline) {
         match self {
             Connection::Plain(socket) => socket.deadline = deadline,

@@ -240,16 +240,16 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "maximum number of concurrent sessions; of these, half for an IPv4 /24 or IPv6 \
-                 /48, three quarters for an IPv4 /16 or IPv6 /32",
+                "maximum number of concurrent sessions; one IPv4 /24 or IPv6 /48 may hold half of \
+                 them, one IPv4 /16 or IPv6 /32 three quarters",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions of one address, also if that of its network \
-                 is lower",
+                "maximum number of concurrent sessions of one address; if larger than the limit \
+                 of its network, it replaces that limit",
             ),
             row(
                 "--packets",

@@ -59,7 +59,7 @@ const V4: (i16, i16, i16, i16, i16, i16, i16) =
 const V4_LENGTH: (i16, i32) = (IP + 2, 20);
 /// Offsets in IPv6: next header, hop limit, source, destination, end.
 const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
-/// As [`V4_LENGTH`], for the payload length of IPv6.
+/// Offset of the payload length in IPv6, and the bytes of the header that it includes: none.
 const V6_LENGTH: (i16, i32) = (IP + 4, 0);
 /// Length of the UDP header.
 const UDP: i16 = 8;

@@ -105,7 +105,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
-    "router behind the bottleneck), or operator (sets the shaper or policer at the bottleneck)",
+    "router behind it), or operator (sets the limit at the bottleneck)",
 )
 @option(
     "--for",

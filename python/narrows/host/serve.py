@@ -55,8 +55,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Address at which clients reach this host through a NAT. Clients with a token need it: "
-    "the proof of the token contains this address. May be repeated",
+    help="Address at which clients reach this host if a NAT changes it. Required with --token: "
+    "without it, clients behind the NAT are refused. May be repeated",
 )
 @option(
     "--token",
@@ -109,8 +109,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--xdp",
     group="Services",
     metavar="DEVICE",
-    help="Answer datagrams that arrive on DEVICE at --xdp-port in the kernel (XDP), without token "
-    "and limits; requires root",
+    help="Answer datagrams in the kernel (XDP) if they arrive on DEVICE at --xdp-port, without "
+    "token and limits; requires root",
 )
 @option(
     "--xdp-port", group="Services", metavar="PORT", show_default="5207", help="UDP port of --xdp"

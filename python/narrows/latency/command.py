@@ -49,9 +49,9 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Policies of the client, in alternating rounds: default, nice (nice value -20: higher "
-     "priority), rr, fifo (real time), lock (locked memory), spin (busy waiting), awake (no idle "
-     "states). A + joins several, as in fifo+lock"),
+     "Policies of the client in alternating rounds: default, nice (niceness -20), rr, fifo "
+     "(real time), lock (locked memory), spin (busy waiting), awake (no idle states). A + joins "
+     "several, as in fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",

@@ -96,7 +96,7 @@ impl Stack {
     pub fn name(self) -> &'static str {
         STACKS[self as usize].0
     }
-    /// The names of its levels.
+    /// Returns the names of the queues through which a packet passes in this stack, in this order.
     pub fn levels(self) -> [&'static str; LEVELS] {
         let stack = if self == Stack::Before {
             "qdisc"
