@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,17 @@ import maturin
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-CRATES = ("core", "plugin", "sim", "host", "bench", "python/bindings")
-"""Every member of the workspace, because cargo reads their manifests."""
+
+
+def _members() -> list[str]:
+    """Returns every member of the workspace, because cargo reads their manifests."""
+    manifest = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    # Python 3.10 has no module for TOML.
+    listed = re.search(r"^members = \[(.*?)\]", manifest, re.MULTILINE | re.DOTALL)
+    if listed is None:
+        raise RuntimeError("Cargo.toml: the list `members` is missing")
+    return re.findall(r'"(.*?)"', listed[1])
+
 
 _PATHS = {
     'backend-path = ["."]': 'backend-path = ["python"]',
@@ -35,7 +45,9 @@ _PATHS = {
 }
 """Lines of `pyproject.toml`, and their form in a source distribution."""
 
-_LEFT_OUT = {"target", "__pycache__", "bin", "node_modules"}
+_LEFT_OUT = {"target", "__pycache__", "bin", "lab", "node_modules"}
+"""Folders with files that are built. `lab` is the built lab; the crate `lab` is included."""
+
 _EPOCH = 315_532_800
 """1980-01-01, the time of every file, so that equal sources give equal archives."""
 
@@ -107,7 +119,7 @@ def _sources() -> list[Path]:
     found = [ROOT / "Cargo.toml", ROOT / "Cargo.lock"]
     found += [HERE / name for name in ("build_backend.py", "README.md")]
     found += HERE.glob("LICENSE-*")
-    for folder in (*CRATES, "python/narrows", "python/narrows.data"):
+    for folder in (*_members(), "python/narrows", "python/narrows.data"):
         for file in (ROOT / folder).rglob("*"):
             inside = file.relative_to(ROOT / folder).parts
             if file.is_file() and not _LEFT_OUT.intersection(inside[:-1]):
@@ -119,7 +131,7 @@ def _sources() -> list[Path]:
 
 def _is_test_data(file: Path) -> bool:
     """Whether only tests read a file. A manifest names the files directly in `tests`."""
-    tests = {ROOT / crate / "tests" for crate in CRATES}
+    tests = {ROOT / crate / "tests" for crate in _members()}
     return bool(tests.intersection(file.parents)) and file.parent not in tests
 
 

@@ -183,6 +183,8 @@ def test_the_source_distribution_has_all_sources_and_fitting_paths(tmp_path: Pat
         "python/bindings/src/lib.rs",
         "python/narrows/cli/entry.py",
     } <= names
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    assert {f"{member}/Cargo.toml" for member in workspace["members"]} <= names
     assert not any("narrows/bin" in name or "__pycache__" in name for name in names)
     assert project["project"]["readme"] in names
     assert project["tool"]["maturin"]["manifest-path"] in names
