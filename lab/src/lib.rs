@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `command` | the commands of the page: list, check, start, advance, finish, trace |
+//! | `command` | the commands of the page: list, check, start, advance, finish, window, trace |
 //! | `session` | a run in slices, and the rows that the page has not read yet |
 //! | `columns` | columns of numbers behind the JSON of an answer |
 //!

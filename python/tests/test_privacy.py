@@ -125,6 +125,42 @@ def test_payload_and_macs_of_a_foreign_capture_are_removed() -> None:
     assert ONE.address("192.0.2.1").packed in found
 
 
+def in_capture(packet: bytes) -> bytes:
+    """A capture with one packet of IP."""
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    interface = struct.pack("<IIHHII", 1, 20, 101, 0, 0, 20)
+    body = struct.pack("<IIIII", 0, 0, 7, len(packet), len(packet)) + packet
+    body += bytes(-len(packet) % 4)
+    size = 12 + len(body)
+    return section + interface + struct.pack("<II", 6, size) + body + struct.pack("<I", size)
+
+
+def test_options_that_contain_addresses_are_overwritten() -> None:
+    route = bytes([7, 7, 8, 203, 0, 113, 9, 0])
+    join = bytes([30, 8, 0x30, 1, 203, 0, 113, 9])
+    times = bytes([1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6])
+    tcp = bytearray(struct.pack(">HHIIBBHHH", 5201, 80, 1, 2, 10 << 4, 16, 9, 0, 0) + join + times)
+    ip = bytearray(struct.pack(">BBHHHBBH", 0x47, 0, 68, 1, 0, 64, 6, 0) + bytes(8) + route)
+    ip[12:20] = bytes([192, 0, 2, 1, 192, 0, 2, 2])
+    ip[10:12] = (0xFFFF - checksum(bytes(ip))).to_bytes(2, "big")
+    pseudo = bytes(ip[12:20]) + bytes([0, 6, 0, len(tcp)])
+    tcp[16:18] = (0xFFFF - checksum(pseudo + bytes(tcp))).to_bytes(2, "big")
+    found = capture.anonymize(in_capture(bytes(ip + tcp)), ONE)
+    assert bytes([203, 0, 113, 9]) not in found
+    assert times[2:] in found
+    new = found[found.index(b"\x47\0\0\x44") :][:68]
+    assert checksum(new[:28]) == 0xFFFF
+    assert checksum(new[12:20] + bytes([0, 6, 0, 40]) + new[28:]) == 0xFFFF
+
+
+def test_addresses_of_a_routing_header_are_overwritten() -> None:
+    via = ipaddress.ip_address("2001:db8::99").packed
+    ends = (ipaddress.ip_address(f"2001:db8::{n}").packed for n in (1, 2))
+    ip = struct.pack(">IHBB", 6 << 28, 32, 43, 64) + b"".join(ends)
+    packet = ip + bytes([17, 2, 0, 1, 0, 0, 0, 0]) + via + struct.pack(">HHHH", 1, 2, 8, 0)
+    assert via not in capture.anonymize(in_capture(packet), ONE)
+
+
 def measurement(id_: str, host: str, started: str) -> Measurement:
     return Measurement.of(
         {"measurement": 1, "id": id_, "started": started, "asked": {"host": host}, "flows": [],

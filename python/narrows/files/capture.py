@@ -1,8 +1,10 @@
 """Captures (pcapng) with pseudonyms in the place of addresses.
 
 Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off, and
-MAC addresses become zero. Packets of other protocols, names, comments, secrets and descriptions of
-the machine are left out. The checksums of the headers fit the pseudonyms.
+MAC addresses become zero. Options of IPv4, the addresses in routing headers of IPv6, and TCP
+options that may contain addresses (such as those of Multipath TCP) are overwritten. Packets of
+other protocols, names, comments, secrets and descriptions of the machine are left out. The
+checksums of the headers fit the pseudonyms.
 
 Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a checksum), RFC 8200,
 4.1 (extension headers).
@@ -29,6 +31,10 @@ _MOST_INTERFACES = 1 << 16
 _LEAST_BLOCK = 12
 _SECTION_KIND = 0x0A0D0D0A
 _V4, _V6 = 4, 6
+_ROUTING = 43
+_END, _NO_OPERATION = 0, 1
+_TCP_OPTIONS = frozenset({2, 3, 4, 5, 8})
+"""TCP options without addresses: segment size, window scale, SACK, and timestamps."""
 
 
 def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
@@ -134,7 +140,7 @@ def _ipv4(data: bytearray, by: Anonymizer) -> bytes:
     for at in (12, 16):
         data[at : at + 4] = by.address(_address(data[at : at + 4])).packed
     change = _difference(before, bytes(data[12:20]))
-    _add(data, 10, change)
+    _add(data, 10, change + _overwrite(data, _IPV4, head))
     return _transport(data, head, data[9] if first else None, change)
 
 
@@ -144,7 +150,10 @@ def _ipv6(data: bytearray, by: Anonymizer) -> bytes:
         data[at : at + 16] = by.address(_address(data[at : at + 16])).packed
     head, protocol = _IPV6, data[6]
     while protocol in _EXTENSIONS and head + 8 <= len(data):
-        protocol, head = data[head], head + (data[head + 1] + 1) * 8
+        end = head + (data[head + 1] + 1) * 8
+        if protocol == _ROUTING:
+            data[head + 8 : end] = bytes(len(data[head + 8 : end]))
+        protocol, head = data[head], end
     return _transport(data, head, protocol, _difference(before, bytes(data[8:40])))
 
 
@@ -158,8 +167,8 @@ def _transport(data: bytearray, head: int, protocol: int | None, change: int) ->
     """The packet without payload; the checksum of its transport follows the addresses."""
     kept = head
     if protocol == _TCP and len(data) >= head + 20:
-        _add(data, head + 16, change)
         kept = head + (data[head + 12] >> 4) * 4
+        _add(data, head + 16, change + _overwrite(data, head + 20, kept, _TCP_OPTIONS))
     elif protocol == _UDP and len(data) >= head + 8:
         if data[head + 6] or data[head + 7]:
             _add(data, head + 6, change)
@@ -170,6 +179,23 @@ def _transport(data: bytearray, head: int, protocol: int | None, change: int) ->
         # Messages about neighbours contain addresses behind these eight bytes.
         kept = head + 8
     return bytes(data[:kept])
+
+
+def _overwrite(data: bytearray, start: int, end: int, kept: frozenset[int] = frozenset()) -> int:
+    """Overwrites the options that are not kept by no-operations; returns the change of the sum."""
+    end = min(end, len(data) & ~1)
+    before, at = bytes(data[start:end]), start
+    while at < end and data[at] != _END:
+        size = 1
+        if data[at] != _NO_OPERATION:
+            size = max(data[at + 1], 2) if at + 1 < end else end - at
+            if data[at] not in kept:
+                size = min(size, end - at)
+                data[at : at + size] = bytes([_NO_OPERATION]) * size
+        at += size
+    # Behind the end of the options there is only padding.
+    data[at:end] = bytes(max(end - at, 0))
+    return _difference(before, bytes(data[start:end]))
 
 
 def _sum(data: bytes) -> int:

@@ -443,7 +443,7 @@ def _capture(source: str, target: str, *, anonymize: bool) -> None:
     "--older-than",
     group="Selection",
     metavar="DAYS",
-    type=click.IntRange(0, 100_000),
+    type=click.IntRange(0, kept.MOST_DAYS),
     help="Forget only measurements that are older",
 )
 @option("--id", "name", group="Selection", metavar="ID", help="Forget only this measurement")

@@ -34,6 +34,9 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a row, besides `json`."""
 
+MOST_DAYS = 365_000
+"""The largest number of days after which measurements are deleted."""
+
 _TABLE = """
 CREATE TABLE IF NOT EXISTS measurements (
     id VARCHAR PRIMARY KEY, started VARCHAR, host VARCHAR, test VARCHAR, down_mbit DOUBLE,
@@ -99,8 +102,10 @@ def retention_days() -> int | None:
     told = os.environ.get("NARROWS_HISTORY_DAYS")
     if not told:
         return None
-    if not told.isdecimal():
-        raise NarrowsError(f"NARROWS_HISTORY_DAYS={told}: write a whole number of days")
+    if not told.isdecimal() or int(told) > MOST_DAYS:
+        raise NarrowsError(
+            f"NARROWS_HISTORY_DAYS={told}: write a whole number of days from 0 to {MOST_DAYS}"
+        )
     return int(told)
 
 

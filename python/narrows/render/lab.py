@@ -46,8 +46,8 @@ def folder() -> Path:
     missing = [name for name in ("index.html", "engine.wasm") if not (FOLDER / name).is_file()]
     if missing:
         raise NarrowsError(
-            f"this installation has no lab ({', '.join(missing)} is missing): build it with "
-            "make lab in a checkout"
+            f"this installation has no lab (missing: {', '.join(missing)})\n"
+            "    write: make lab, in a checkout"
         )
     return FOLDER
 
