@@ -142,7 +142,7 @@ LAB     := python/narrows/lab
 # The memory of a run is bounded; a larger run ends with an error on the page.
 LAB_BUILD := rustc --quiet --locked --release --package narrows-lab --lib --crate-type cdylib \
                --target $(WASM) --target-dir $(TARGET)/lab
-LAB_LINK  := -C link-arg=--max-memory=1073741824
+LAB_LINK  := -C link-arg=--max-memory=1073741824 -C strip=symbols
 lab: web/node_modules/.installed ## Build the lab in the browser into the wheel; needs Node and Rust with the target wasm32
 	mkdir -p $(LAB)
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM)" ]; then cargo $(LAB_BUILD) -- $(LAB_LINK); \

@@ -60,7 +60,7 @@ def test_without_the_lab_the_error_names_the_command_that_builds_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(lab, "FOLDER", tmp_path)
-    with pytest.raises(NarrowsError, match=r"engine.wasm is missing\): build it with make lab"):
+    with pytest.raises(NarrowsError, match=r"missing: .*engine.wasm\)\n    write: make lab"):
         lab.server()
 
 
