@@ -70,7 +70,7 @@ def test_a_family_that_the_host_lacks_is_an_error() -> None:
                 check=False,
             )
             assert done.returncode == 2
-            assert f"{host}: this name has no IPv{family} address" in done.stderr
+            assert f"{host}: it has no IPv{family} address; omit --ip {family}" in done.stderr
 
 
 def test_programs_use_ipv4_unless_they_request_ipv6(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ pub fn resolve(host: &str, port: u16, of: Option<Family>) -> Result<SocketAddr, 
         .map(|mut list| list.find(fits));
     let why = match (found, of) {
         (Ok(Some(address)), _) => return Ok(address),
-        (Ok(None), Some(Family::V4)) => "this name has no IPv4 address".to_string(),
-        (Ok(None), Some(Family::V6)) => "this name has no IPv6 address".to_string(),
+        (Ok(None), Some(Family::V4)) => "it has no IPv4 address; omit --ip 4".to_string(),
+        (Ok(None), Some(Family::V6)) => "it has no IPv6 address; omit --ip 6".to_string(),
         (Ok(None), None) => "this name has no address".to_string(),
         (Err(error), _) => error.to_string(),
     };
