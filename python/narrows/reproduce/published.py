@@ -416,7 +416,7 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
     return (before[1] + share * (after[1] - before[1])) * 8 / TEST_S / 1e6
 
 
-def sent_again(samples: Mapping[str, Sequence[Any]], rtt_ms: float) -> int:
+def retransmits_at_end(samples: Mapping[str, Sequence[Any]], rtt_ms: float) -> int:
     """Retransmissions until the end of the test, as reported by the sender of iperf3."""
     end_s = TEST_S + rtt_ms / 1000
     told = zip(samples["t_s"], samples["retransmits"], strict=True)
@@ -445,7 +445,7 @@ def reproduce(
         goodput = received_mbit(flow["series"], cell.rtt_ms)
         return (
             goodput,
-            sent_again(run_.columns("samples"), cell.rtt_ms),
+            retransmits_at_end(run_.columns("samples"), cell.rtt_ms),
             flow["sampled_rtt_ms"]["mean"],
         )
 
