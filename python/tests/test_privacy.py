@@ -220,4 +220,4 @@ def test_files_have_pseudonyms_on_request(cli: Cli, tmp_path: Path) -> None:
     done = cli("convert", plain, public, "--anonymize")
     assert done.returncode == 0, done.stderr
     assert "server.example" not in public.read_text(encoding="utf-8")
-    assert "with --anonymize only" in cli("convert", plain, tmp_path / "a.pcapng").stderr
+    assert "add --anonymize" in cli("convert", plain, tmp_path / "a.pcapng").stderr

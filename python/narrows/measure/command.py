@@ -417,7 +417,7 @@ def anonymous(measured: Measurement) -> Measurement:
 
 def _capture(source: str, target: str, *, anonymize: bool) -> None:
     if not anonymize:
-        raise NarrowsError(f"{target}: a capture can only be written with --anonymize; add --anonymize")
+        raise NarrowsError(f"{target}: only an anonymized capture can be written; add --anonymize")
     try:
         content = untrusted_input.read(source, untrusted_input.MOST_DATA_BYTES)
     except OSError as error:
