@@ -23,7 +23,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from narrows.reproduce.published import Cell, cells, received_mbit, sent_again
+from narrows.reproduce.published import Cell, cells, received_mbit, retransmits_at_end
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, run
 from narrows.runs.scenario import from_tree
@@ -117,7 +117,7 @@ def play(job: Job, keep_on: Progress) -> tuple[float, int]:
             for flow in tree["flow"]
         ]
     run_ = run(from_tree(tree), seed=job.seed, sample_interval="1s", progress=keep_on)
-    return received_mbit(run_.flows[0]["series"], rtt_ms), sent_again(run_.samples, rtt_ms)
+    return received_mbit(run_.flows[0]["series"], rtt_ms), retransmits_at_end(run_.samples, rtt_ms)
 
 
 def among(places: Places) -> list[Cell]:
