@@ -1,7 +1,7 @@
 //! A scenario: what holds for every file.
 
 use crate::common::*;
-use narrows_core::kernel::KERNELS;
+use narrows_core::kernel::{Rule, series};
 use narrows_core::net::loss;
 use narrows_core::param::Value;
 use narrows_core::scenario::keys;
@@ -72,7 +72,10 @@ prop_compose! {
         s.host.wmem_max = Bytes::new(host.1 / 2 + 4096 + host.2);
         s.host.notsent_lowat = Bytes::new(host.3);
         s.host.read_latency = Span::ns(host.3 % 100_001);
-        s.host.like = KERNELS[choices.1].0.into();
+        let known = series();
+        s.host.like = known[choices.3 as usize % known.len()].clone();
+        s.host.with_rules = [Rule::TsoDeferralCapped][..choices.1 % 2].into();
+        s.host.without_rules = [Rule::SackCompression][..choices.0 % 2].into();
         s.host.pacing = Pacing::ALL[choices.0];
         s.host.ecn = EcnMode::ALL[ecn];
         s.host.slow_start_after_idle = ecn == 0;

@@ -125,6 +125,8 @@ pub struct FlowSpec {
     pub size: Option<Bytes>,
     /// Number of its far host, from 1; 0: the common host of all flows without the key.
     pub host: u8,
+    /// The release of its sender's host, if it differs from that of [`HostSpec`].
+    pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
     /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one

@@ -132,6 +132,9 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
         put(&mut e, "dscp", dscp::node(flow.dscp));
     }
     write_some(&mut e, "host", &Some(flow.host).filter(|host| *host > 0));
+    if let Some(like) = &flow.like {
+        put(&mut e, "like", Node::string(like.clone()));
+    }
     // Without the key, both ends do what the congestion control needs.
     if flow.ecn != EcnNegotiation::Both {
         write(&mut e, "ecn", &(flow.ecn == EcnNegotiation::Requested));

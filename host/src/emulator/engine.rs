@@ -564,7 +564,9 @@ fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
         numbers.next().unwrap_or_default(),
         numbers.next().unwrap_or_default()
     );
-    if here.trim() != scenario.host.like {
+    let like = &scenario.host.like;
+    let rest = like.strip_prefix(here.trim());
+    if !rest.is_some_and(|patch| patch.is_empty() || patch.starts_with('.')) {
         list.push(("like", here.trim().into()));
     }
     list

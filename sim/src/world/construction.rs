@@ -113,9 +113,10 @@ fn flow(
 ) -> Flow {
     let (seed, host) = (scenario.seed, &scenario.host);
     let config = host.config();
+    let kernel = host.kernel_of(spec);
     let cc_host = cc::Host {
         hz: host.hz,
-        kernel: config.kernel,
+        kernel,
         gso: config.gso,
         seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
     };
@@ -123,6 +124,7 @@ fn flow(
         Direction::Down => config.clone(),
         Direction::Up => host.far_config(),
     };
+    let own = Config { kernel, ..own };
     let sender = Sender::new(
         shared(configs, own.under(kind.signals(), spec.ecn)),
         (kind.make)(&spec.cc.params, &cc_host),

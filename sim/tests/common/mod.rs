@@ -42,6 +42,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         host: 0,
         ecn: EcnNegotiation::Off,
         size: None,
+        like: None,
         station: None,
         workload: None,
         keys: Params::default(),

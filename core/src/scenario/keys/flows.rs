@@ -1,9 +1,12 @@
 //! The keys of `[[flow]]` and `[[probe]]`.
 
+use crate::kernel;
 use crate::param::Kind;
 use crate::scenario::dscp;
 use crate::scenario::parse::{DAY, MOST_FLOWS, MOST_NAME};
-use crate::scenario::schema::{Key, made, named, optional, plain, registered, required, text};
+use crate::scenario::schema::{
+    Key, custom, made, named, optional, plain, registered, required, text,
+};
 use crate::scenario::wifi::MOST_STATION;
 use crate::units::{Bytes, Span};
 use alloc::format;
@@ -95,6 +98,15 @@ pub(super) const KEYS: &[Key] = &[
         "differentiated-services code point (DSCP) of the packets, including ACKs",
     )
     .within(dscp::KNOWN),
+    custom(
+        "flow",
+        "like",
+        "choice",
+        "like of [host], with its rules",
+        "Linux release of the sender's host, if it differs from [host]; with_rules and \
+         without_rules do not apply to it",
+    )
+    .ranging(kernel::range),
     registered(
         "flow",
         "workload",

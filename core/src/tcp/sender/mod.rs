@@ -53,7 +53,6 @@ use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, Info, MSS, State};
 use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
-use crate::kernel::Rule;
 use crate::prefetch::{Prefetch, record};
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -196,18 +195,6 @@ pub struct Sender {
     retransmits: u64,
 }
 
-/// Changes of the sender since Linux 4.15.
-pub const RULES: &[Rule] = &[
-    timers::PROBES_WHILE_REDUCING,
-    timers::TIMEOUT_SPARES_RECENT,
-    pacing::EDT,
-    output::DEFERS_BY_DEPARTURE,
-    fragment::FRAGMENTS_NEED_MEMORY,
-    output::LIMITED_WITHOUT_SENDING,
-    output::BURSTS_BY_RTT,
-    output::LIMITED_FOR_A_WINDOW,
-];
-
 /// The default degree of reordering, in segments (`tcp_reordering`).
 const REORDERING: u32 = 3;
 
@@ -265,7 +252,7 @@ impl Sender {
             pacing: Rate::bit(u64::MAX),
             pacer,
             small_queue: (cfg.device.as_ref())
-                .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
+                .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift, cfg.kernel))),
             chrono: Chrono::default(),
             send_buffer: SendBuffer::new(size.map(Bytes::get), &cfg),
             delivered: Delivered::default(),
