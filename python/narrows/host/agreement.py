@@ -77,15 +77,9 @@ class Machine:
 
 
 def of_kernel(kernel: store.Kernel) -> Machine:
-    """The properties of a built kernel. The rules are those of the newest modelled release that is
-    not newer.
-    """
-    known = sorted(model.modelled(), key=model.number)
-    own = model.number(".".join(kernel.release.split(".")[:2]))
-    not_newer = [name for name in known if model.number(name) <= own] or known[:1]
-    return Machine(
-        hz=KERNEL_HZ, like=f"linux-{not_newer[-1]}", release=kernel.release, key=kernel.key
-    )
+    """The properties of a built kernel. The rules are those of its series."""
+    like = f"linux-{model.nearest(kernel.release)}"
+    return Machine(hz=KERNEL_HZ, like=like, release=kernel.release, key=kernel.key)
 
 
 def machines(engines: Sequence[str], kernel: str | None = None) -> dict[str, Machine]:

@@ -324,7 +324,7 @@ def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str
 
 
 def _list_rules(
-    rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool
+    rules: list[dict[str, Any]], of: str | None, *, verbose: bool, as_json: bool
 ) -> None:
     found = [rule for rule in rules if of in {None, rule["of"]}]
     if not found:

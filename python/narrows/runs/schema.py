@@ -58,6 +58,7 @@ _TAKES = _TYPES | {
     "bytes…bytes": "str",
     "bytes, packets or bdp": "str",
     "boolean": "bool",
+    "list of names": "Sequence[str]",
     "boolean or bytes": "bool | str",
     "on, off, packets or bytes": "str | bool",
     "probability": "str | float",
