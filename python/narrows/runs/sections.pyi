@@ -216,6 +216,9 @@ class Flow(Part):
             hop. Choice; down, up; up needs [path.reverse] (default: down).
         dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
             count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
+        like: Linux release of the sender's host, if it differs from [host]; with_rules and
+            without_rules do not apply to it. Choice; linux-4.4 to linux-7.3, also with a patch
+            level: linux-6.12.5 (default: like of [host], with its rules).
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
             Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
             data).
@@ -237,6 +240,7 @@ class Flow(Part):
     ecn: bool | None = None
     direction: str | None = None
     dscp: str | int | None = None
+    like: str | None = None
     workload: Chosen | None = None
     host: int | None = None
     station: str | None = None
@@ -265,8 +269,14 @@ class Host(Part):
     """Both ends of every flow; by default Linux 6.12 with its default sysctls.
 
     Attributes:
-        like: Linux release whose TCP rules the host follows; rules of later releases are off.
-            Choice; linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
+        like: Linux release whose TCP rules the host follows; rules of later releases are off; a
+            series without a patch level is its last stable release, and patch level 0 is the
+            release as published. Choice; linux-4.4 to linux-7.3, also with a patch level:
+            linux-6.12.5 (default: linux-6.12).
+        with_rules: Rules that the host follows although its release does not have them. List of
+            names; names of `narrows list rules` (default: none).
+        without_rules: Rules of the release that the host does not follow. List of names; names
+            of `narrows list rules` (default: none).
         iw: Initial congestion window in packets. Count; 1 to 1000 (default: 10).
         hz: Timer interrupts of the kernel per second (CONFIG_HZ). Count; 100 to 1000 (default:
             1000).
@@ -316,6 +326,8 @@ class Host(Part):
     """
 
     like: str | None = None
+    with_rules: Sequence[str] | None = None
+    without_rules: Sequence[str] | None = None
     iw: int | None = None
     hz: int | None = None
     clock: str | None = None
