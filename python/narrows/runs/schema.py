@@ -59,6 +59,7 @@ _TAKES = _TYPES | {
     "bytes, packets or bdp": "str",
     "boolean": "bool",
     "list of names": "Sequence[str]",
+    "release": "str",
     "boolean or bytes": "bool | str",
     "on, off, packets or bytes": "str | bool",
     "probability": "str | float",

@@ -217,7 +217,7 @@ class Flow(Part):
         dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
             count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
         like: Linux release of the sender's host, if it differs from [host]; with_rules and
-            without_rules do not apply to it. Choice; linux-4.4 to linux-7.3, also with a patch
+            without_rules do not apply to it. Release; linux-4.4 to linux-7.3, also with a patch
             level: linux-6.12.5 (default: like of [host], with its rules).
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
             Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
@@ -271,7 +271,7 @@ class Host(Part):
     Attributes:
         like: Linux release whose TCP rules the host follows; rules of later releases are off; a
             series without a patch level is its last stable release, and patch level 0 is the
-            release as published. Choice; linux-4.4 to linux-7.3, also with a patch level:
+            release as published. Release; linux-4.4 to linux-7.3, also with a patch level:
             linux-6.12.5 (default: linux-6.12).
         with_rules: Rules that the host follows although its release does not have them. List of
             names; names of `narrows list rules` (default: none).

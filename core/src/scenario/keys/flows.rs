@@ -101,7 +101,7 @@ pub(super) const KEYS: &[Key] = &[
     custom(
         "flow",
         "like",
-        "choice",
+        "release",
         "like of [host], with its rules",
         "Linux release of the sender's host, if it differs from [host]; with_rules and \
          without_rules do not apply to it",

@@ -12,7 +12,7 @@ pub(super) const KEYS: &[Key] = &[
     made(
         "host",
         "like",
-        "choice",
+        "release",
         || kernel::DEFAULT.into(),
         "Linux release whose TCP rules the host follows; rules of later releases are off; a \
          series without a patch level is its last stable release, and patch level 0 is the \
