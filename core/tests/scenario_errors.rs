@@ -240,6 +240,8 @@ fn corrections_by_line() {
         ("stop = \"3s\"\nrestart = \"3s\"", "restart = \"4s\""),
         ("stop = \"3s\"\nrestart = 5", "restart = \"5s\""),
         ("ecn = \"yes\"", "ecn = true"),
+        ("ecn = \"AccECN\"", "ecn = \"accecn\""),
+        ("ecn = \"accecn\"\n[host]\necn = \"off\"", "ecn = false"),
         ("dscp = \"ef\"", "dscp = \"EF\""),
         ("dscp = 64", "dscp = 63"),
         ("direction = \"upp\"", "direction = \"up\""),

@@ -89,7 +89,8 @@ prop_compose! {
             let stop = stops.then_some(start + Span::ns(1));
             let restart = stop.filter(|_| i % 2 == 1).map(|stop| stop + Span::ns(i as u64));
             let ecn = [EcnNegotiation::Off,
-                EcnNegotiation::Requested][usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
+                [EcnNegotiation::Requested, EcnNegotiation::Accurate][i / 2 % 2]]
+                [usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
             FlowSpec { id: format!("f{i}"), rtt, start, stop, restart, ecn,
             size: size.map(Bytes::new), ..flow.clone() }
         }).collect();

@@ -34,6 +34,7 @@
 
 mod application;
 mod dscp;
+mod ecn;
 pub mod error;
 mod hop;
 mod host;

@@ -2,6 +2,7 @@
 
 use super::application;
 use super::dscp;
+use super::ecn;
 use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
@@ -644,13 +645,13 @@ fn flow(
         EcnMode::Passive => EcnNegotiation::Off,
         EcnMode::On => EcnNegotiation::Requested,
     };
-    let ecn = match values.optional("ecn") {
-        None => unless_said,
-        Some(false) => EcnNegotiation::Off,
-        Some(true) => EcnNegotiation::Requested,
-    };
+    let ecn = optional(s.field("ecn"), unless_said, |f| ecn::read(out, &f));
     let (f, problem) = (s.field("ecn"), "contradicts ecn = \"off\" of [host]");
-    let off = ecn == EcnNegotiation::Requested && host_ecn == EcnMode::Off;
+    let on = matches!(
+        ecn,
+        Some(EcnNegotiation::Requested | EcnNegotiation::Accurate)
+    );
+    let off = on && host_ecn == EcnMode::Off;
     let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
         out.name(&f, MOST_NAME, "an id", "a").map(Some)
@@ -668,7 +669,7 @@ fn flow(
         direction,
         dscp: dscp?,
         host: host?,
-        ecn,
+        ecn: ecn?,
         size: values.optional("size"),
         like: like?,
         station: None,

@@ -2,6 +2,7 @@
 //! run carries its scenario in this form and can be repeated from it.
 
 use super::dscp;
+use super::ecn;
 use super::hop::path_node;
 use super::nested;
 use super::schema::OfKey;
@@ -10,7 +11,6 @@ use super::version;
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario};
 use crate::param::{self, Params};
-use crate::tcp::EcnNegotiation;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -136,8 +136,8 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
         put(&mut e, "like", Node::string(like.clone()));
     }
     // Without the key, both ends do what the congestion control needs.
-    if flow.ecn != EcnNegotiation::Both {
-        write(&mut e, "ecn", &(flow.ecn == EcnNegotiation::Requested));
+    if let Some(node) = ecn::node(flow.ecn) {
+        put(&mut e, "ecn", node);
     }
     write_some(&mut e, "size", &flow.size);
     e

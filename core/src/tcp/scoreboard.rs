@@ -11,8 +11,8 @@
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
-use super::MSS;
 use crate::prefetch::record;
+use crate::transport::TcpOptions;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -114,6 +114,8 @@ pub struct Scoreboard {
     lost: BinaryHeap<Reverse<u64>>,
     una: u64,
     nxt: u64,
+    /// The options of segments, which decide their usual length.
+    pub options: TcpOptions,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
@@ -143,6 +145,7 @@ impl Default for Scoreboard {
             lost: BinaryHeap::new(),
             una: 0,
             nxt: 0,
+            options: TcpOptions::default(),
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
@@ -408,7 +411,7 @@ impl Scoreboard {
     /// The number of the segment with byte `seq` if all segments are full. None is longer, so the
     /// number is never too high.
     fn guess(&self, seq: u64) -> u64 {
-        self.head + seq.saturating_sub(self.una) / u64::from(MSS)
+        self.head + self.options.full_segments(seq.saturating_sub(self.una))
     }
     /// The number of the segment in flight that starts at `seq`.
     #[inline]
@@ -676,7 +679,7 @@ mod tests {
     use crate::tcp::rtt::Rtt;
     use crate::tcp::wire::{MAX_SACKS, Range};
 
-    const MSS: u64 = super::MSS as u64;
+    const MSS: u64 = crate::tcp::MSS as u64;
 
     /// Of ten segments, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have
     /// not. Each segment is judged once, unless all are judged anew.

@@ -33,6 +33,8 @@ use std::time::Duration;
 
 /// First ports of receivers, senders, responders and pingers, with room for
 /// [`preflight::MOST_FLOWS`] between them.
+/// The value of `tcp_ecn` with which both ends request and accept accurate ECN.
+const ACCURATE_ECN: u32 = 3;
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;
@@ -89,6 +91,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     };
     let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
     let ecn = match host.ecn {
+        _ if preflight::accurate_ecn(scenario) => ACCURATE_ECN,
         EcnMode::Off => 0,
         EcnMode::Passive | EcnMode::On => 2,
     };

@@ -61,6 +61,7 @@ _TAKES = _TYPES | {
     "list of names": "Sequence[str]",
     "release": "str",
     "boolean or bytes": "bool | str",
+    "boolean or name": "bool | str",
     "on, off, packets or bytes": "str | bool",
     "probability": "str | float",
     "name or count": "str | int",

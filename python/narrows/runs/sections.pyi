@@ -210,8 +210,9 @@ class Flow(Part):
         id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
             letters, digits, _ - (default: <cc><n>).
         ecn: Negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another
-            feedback of marks; false: no ECN. Boolean; true, false (default: as the cc requires;
-            otherwise true if ecn of [host] is on).
+            feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of
+            Linux 7.3; false: no ECN. Boolean or name; true, false, accecn (default: as the cc
+            requires; otherwise true if ecn of [host] is on).
         direction: Direction of the data: down over the hops of the path, or up over the reverse
             hop. Choice; down, up; up needs [path.reverse] (default: down).
         dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
@@ -237,7 +238,7 @@ class Flow(Part):
     restart: str | None = None
     size: str | None = None
     id: str | None = None
-    ecn: bool | None = None
+    ecn: bool | str | None = None
     direction: str | None = None
     dscp: str | int | None = None
     like: str | None = None

@@ -3,7 +3,7 @@
 //! Each kind of content has a slab. A packet contains the index of its content, which is free again
 //! when the packet arrives or is dropped. In steady state, nothing is allocated.
 
-use super::{HEADER, Kind, Packet};
+use super::{HEADER, Kind, OPTION, Packet, option};
 use narrows_core::packet::{self, Congestion};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ impl Headers {
         } = segment;
         Packet {
             seq: header.cwnd().get() | header.rtt().as_us() << 32,
-            word: self.0.put(Displaced { seq, tsval, tsecr }),
+            word: self.0.put(Displaced { seq, tsval, tsecr }) | option(segment.options),
             tsecr: header.feedback.to_word(),
             flags: plain.flags | HEADER,
             ..plain
@@ -75,9 +75,9 @@ impl Headers {
     }
     /// A second packet with the same content.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let displaced = *self.0.look(packet.word);
+        let displaced = *self.0.look(packet.word & !OPTION);
         Packet {
-            word: self.0.put(displaced),
+            word: self.0.put(displaced) | packet.word & OPTION,
             ..*packet
         }
     }
@@ -87,7 +87,7 @@ impl Headers {
         if !packet.has_header() {
             return packet.segment();
         }
-        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word);
+        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word & !OPTION);
         Segment {
             seq,
             tsval,
@@ -108,7 +108,7 @@ impl Headers {
     #[cold]
     fn take_header(&mut self, packet: &Packet) -> Segment {
         let segment = self.segment(packet);
-        self.0.take(packet.word);
+        self.0.take(packet.word & !OPTION);
         segment
     }
 }
@@ -145,7 +145,7 @@ impl Acks {
         for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
             *to = block;
         }
-        ack.pure = true;
+        ack.pure = content.marks.counters() == 0;
     }
     /// The content of an ACK that has arrived or is dropped; its index becomes free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {

@@ -75,14 +75,16 @@ pub(super) const KEYS: &[Key] = &[
         "<cc><n>",
         "name of the flow; with a count, a number is appended: 0, 1, 2 …",
     ),
-    optional(
+    custom(
         "flow",
         "ecn",
-        Kind::Bool(true),
+        "boolean or name",
         "as the cc requires; otherwise true if ecn of [host] is on",
         "negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another \
-         feedback of marks; false: no ECN",
-    ),
+         feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of \
+         Linux 7.3; false: no ECN",
+    )
+    .within("true, false, accecn"),
     plain(
         "flow",
         "direction",

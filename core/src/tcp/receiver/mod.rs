@@ -206,7 +206,7 @@ impl Receiver {
             self.refuse(seg, wire);
             return;
         }
-        self.acks.now |= self.marks.on_packet(seg.ecn);
+        self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
         if seg.len > 0 {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
@@ -509,7 +509,8 @@ impl Receiver {
             tsval: super::sender::stamp(now),
             tsecr: self.ts_recent,
             ece: self.marks.on(),
-            marks: AckMarks::new(self.marks.answer(), self.marks.control()),
+            marks: AckMarks::new(self.marks.answer(), self.marks.handshake())
+                .with_counters(self.marks.option(0).0),
             ..AckSegment::default()
         });
     }
@@ -539,18 +540,20 @@ impl Receiver {
                 n += 1;
             }
         }
+        let (counters, bytes, n_sacks) = self.marks.option(n as u8);
         AckSegment {
             ack,
             window,
             tsval: super::sender::stamp(self.clock),
             tsecr: self.ts_recent,
-            n_sacks: n as u8,
+            n_sacks,
             sacks,
             syn: false,
             ece,
             marks: AckMarks::new(self.marks.ace(), self.marks.control()),
             feedback: core::mem::take(&mut self.feedback),
         }
+        .with_option(counters, bytes)
     }
 }
 

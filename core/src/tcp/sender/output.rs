@@ -60,6 +60,12 @@ impl Sender {
         self.write(now, Push::All, wire);
     }
 
+    /// Payload of a full segment. Linux's `mss_cache`, which does not include the AccECN option, is
+    /// [`MSS`]: rates and thresholds are multiples of it.
+    pub(super) fn full(&self) -> u64 {
+        u64::from(self.board.options.payload())
+    }
+
     pub(super) fn window_end(&self) -> u64 {
         self.board.una().saturating_add(self.peer_window)
     }
@@ -75,7 +81,7 @@ impl Sender {
         if shift < 32 && self.cfg.kernel.follows(Rule::TsoSizeByRtt) {
             bytes += gso.payload() >> shift;
         }
-        ((bytes.min(gso.payload()) / u64::from(MSS)) as u32)
+        (self.board.options.full_segments(bytes.min(gso.payload())) as u32)
             .max(self.w.min_burst)
             .min(gso.segments().min(self.w.max_burst))
     }
@@ -108,7 +114,7 @@ impl Sender {
                 }
                 quota = 1;
             }
-            let mss = u64::from(MSS);
+            let mss = self.full();
             let burst = *burst.get_or_insert_with(|| self.burst_segments());
             let quota = u64::from(quota.min(burst));
             self.send_buffer.gather(quota * mss);
@@ -193,7 +199,7 @@ impl Sender {
             return most;
         }
         let last = self.send_buffer.head_is_tail() || bytes < head;
-        let short = bytes % u64::from(MSS);
+        let short = self.board.options.short_segment(bytes);
         let waits = self.short_end > self.board.una();
         if short > 0 && last && waits && push == Push::All {
             bytes - short
@@ -272,7 +278,7 @@ impl Sender {
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {
-            let len = left.min(u64::from(MSS));
+            let len = left.min(self.full());
             left -= len;
             sent += 1;
             let flags = match (left > 0, ends_write) {
@@ -297,7 +303,7 @@ impl Sender {
         {
             self.rearm_rto(now);
         }
-        if bytes % u64::from(MSS) > 0 {
+        if self.board.options.short_segment(bytes) > 0 {
             self.short_end = self.board.nxt();
         }
         self.check_space(now);
@@ -315,7 +321,7 @@ impl Sender {
         let first = self.board.nxt();
         let mut from = 0;
         while from < bytes {
-            let len = (bytes - from).min(u64::from(MSS));
+            let len = (bytes - from).min(self.full());
             let last = from + len == bytes;
             // Linux sets PSH on the last segment of every super-packet of more than one, and at the
             // end of a write.
@@ -376,6 +382,7 @@ impl Sender {
             tsecr: self.ts_recent,
             psh,
             ecn: self.ecn.control,
+            options: self.board.options,
             ..Segment::default()
         };
         if self.needs.needs_feedback {

@@ -7,7 +7,6 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
-use crate::tcp::MSS;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 
@@ -200,7 +199,7 @@ impl Sender {
         self.timer = None;
         let room = self.window_end().saturating_sub(self.board.nxt());
         if let Some(head) = self.send_buffer.head().filter(|_| room > 0) {
-            if self.send_burst(now, head.min(room).min(u64::from(MSS)), wire) == 0 {
+            if self.send_burst(now, head.min(room).min(self.full()), wire) == 0 {
                 let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
                 return self.arm(now, TimerKind::Persist, ticks);
             }
