@@ -51,11 +51,11 @@ COMMANDS = {
         ),
         "new": (
             "narrows.models.command:new",
-            "Write the skeleton of a congestion control or queue discipline",
+            "Write a new scenario, congestion control or queue discipline",
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build and list Linux kernels for narrows run --engine linux",
+            "Build, list and compare Linux kernels",
         ),
     },
     "Measure": {

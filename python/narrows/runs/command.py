@@ -267,7 +267,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     "narrows list",
     "narrows list cc cubic --verbose",
     "narrows list queues --json",
-    "narrows list rules bbr",
+    "narrows list rules bbr --like linux-6.12.5",
     name="list",
 )
 @argument(
@@ -277,7 +277,18 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     required=False,
     help=f"{', '.join(_LISTS)} or rules (differences between Linux releases)",
 )
-@argument("name", metavar="[NAME]", required=False, help="Print only this entry")
+@argument(
+    "name",
+    metavar="[NAME]",
+    required=False,
+    help="Print only this entry; of rules, only those of this part of TCP",
+)
+@option(
+    "--like",
+    group="Input",
+    metavar="RELEASE",
+    help="Print which rules this release of Linux has: linux-6.12, linux-6.12.5; for rules only",
+)
 @plugin_option
 @option(
     "--verbose",
@@ -286,16 +297,20 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     help="Print parameters, defaults, ranges and sources",
 )
 @json_option("Print one JSON object instead of text")
-def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
+def list_(
+    what: str | None, name: str | None, like: str | None, verbose: bool, as_json: bool
+) -> None:
     """List congestion controls, queues and other scenario models."""
+    if like is not None and what != "rules":
+        raise click.BadParameter(f"write narrows list rules --like {like}", param_hint="--like")
     from narrows.models.plugins import load_installed  # noqa: PLC0415 - it searches for packages
 
     for wrong in load_installed():
         echo(wrong, err=True)
-    listed = json.loads(_core.list_json())
     if what == "rules":
-        _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
+        _list_rules(name, like, verbose=verbose, as_json=as_json)
         return
+    listed = json.loads(_core.list_json())
     kinds = {which: listed[key] for which, key in _LISTS.items() if what in {None, which}}
     if what is not None and name is not None:
         known = ", ".join(kind["name"] for kind in kinds[what])
@@ -323,20 +338,21 @@ def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str
     return f"{name:12} {f'{family:18}  {year}  ' if wide else ''}{about}"
 
 
-def _list_rules(
-    rules: list[dict[str, Any]], of: str | None, *, verbose: bool, as_json: bool
-) -> None:
-    found = [rule for rule in rules if of in {None, rule["of"]}]
+def _list_rules(of: str | None, like: str | None, *, verbose: bool, as_json: bool) -> None:
+    from narrows.kernel import render  # noqa: PLC0415 - other lists need no tables
+    from narrows.kernel.rules import all_rules, rules_of  # noqa: PLC0415
+    from narrows.render.styled import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    known = all_rules() if like is None else [rule.as_object() for rule in rules_of(like)]
+    found = [rule for rule in known if of in {None, rule["of"]}]
     if not found:
-        known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
-        raise NarrowsError(f"{of}: has no rules; write one of {known}")
+        parts = ", ".join(dict.fromkeys(rule["of"] for rule in known))
+        raise NarrowsError(f"{of}: has no rules; write one of {parts}")
     if as_json:
         echo(json.dumps({"rules": found}))
         return
-    for rule in found:
-        echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
-        if verbose or of is not None:
-            echo(f"{'':5} {rule['help']} ({rule['source']})")
+    table(console(), render.rules(found, sources=verbose or of is not None))
 
 
 def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
