@@ -37,16 +37,18 @@ fn single_rules_of_a_host_are_added_and_removed() {
     assert!(problem.contains("tso_deferral_capped"), "{problem}");
 }
 
+/// BBR itself does not require pacing; Copa does.
 #[test]
-fn bbr_needs_linux_4_9_and_before_4_13_the_discipline_fq() {
-    let bbr = "[[flow]]\ncc = \"bbr\"";
-    let problem = read("like = \"linux-4.8\"", bbr).unwrap_err();
+fn bbr_needs_linux_4_9_and_pacing_before_4_13_the_discipline_fq() {
+    let [bbr, copa] = ["bbr", "copa"].map(|cc| format!("[[flow]]\ncc = \"{cc}\""));
+    let problem = read("like = \"linux-4.8\"", &bbr).unwrap_err();
     assert!(
         problem.contains("not part of Linux before 4.9"),
         "{problem}"
     );
-    let problem = read("like = \"linux-4.12\"", bbr).unwrap_err();
+    assert!(read("like = \"linux-4.9\"", &bbr).is_ok());
+    let problem = read("like = \"linux-4.12\"", &copa).unwrap_err();
     assert!(problem.contains("pacing = \"fq\""), "{problem}");
-    assert!(read("like = \"linux-4.12\"\npacing = \"fq\"", bbr).is_ok());
-    assert!(read("like = \"linux-4.13\"", bbr).is_ok());
+    assert!(read("like = \"linux-4.12\"\npacing = \"fq\"", &copa).is_ok());
+    assert!(read("like = \"linux-4.13\"", &copa).is_ok());
 }
