@@ -304,18 +304,13 @@ def case(**more: object) -> dict[str, object]:
     [
         (None, "these results have not been compared with Linux"),
         ([], "these results have not been compared with Linux"),
-        (
-            [case()],
-            "has the same rate, RTT, buffer and queue: X (10 Mbit/s, 20 ms, 1 BDP of buffer)",
-        ),
-        ([case(distance=0.69, agreement=0.75)], "differs by a factor of 2 "),
+        ([], "with cubic over a path with the queue discipline fifo and a stated buffer"),
+        ([case()], "run of Linux 6.12, X, has the same rate, RTT, buffer and queue discipline."),
+        ([case(distance=0.69, rate_mbit=20.0)], ", X, has a rate of 20 instead of 10 Mbit/s."),
         ([case(distance=0.69, agreement=0.75)], "75 % of the compared metrics"),
         ([case(distance=2.3)], "rely on the direction of the results"),
-        ([case(policer="police", buffer_bdp=25.0)], ": X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
-        (
-            [case(buffer_bdp=None, loss=0.01)],
-            "20 ms, default buffer of the discipline, 1.0 % of loss)",
-        ),
+        ([case(distance=3.2, policer="police", buffer_bdp=25.0)], "a burst of 25 instead of 1 BDP"),
+        ([case(distance=6.9, loss=0.01)], "a random loss of 1 instead of 0 %"),
     ],
 )
 def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
 from narrows.render import tables
 from narrows.render.html import fragment
-from narrows.render.replications import NOTE, cell
-from narrows.render.words import with_half
+from narrows.render.replications import cell
+from narrows.render.words import HALF, with_half
 from narrows.runs.replications import Replications, whole_metrics
 from narrows.sweeps.rows import MOST
 
@@ -73,7 +73,7 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The table of `narrows compare --seeds`, for notebooks."""
-        return fragment([table(self, ("before", "after")), NOTE])
+        return fragment([table(self, ("before", "after")), HALF])
 
 
 def differences(first: Replications, other: Replications) -> Comparison:

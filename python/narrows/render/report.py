@@ -188,9 +188,14 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
                 else []
             ),
         ],
-        "notes": [f"Jain's fairness index of the goodputs: {jain} (1: all equal)"]
-        if (jain := words.fairness(figures))
-        else [],
+        "notes": [
+            tables.interval(figures).rstrip(":"),
+            *(
+                [f"Jain's fairness index of the goodputs: {jain} (1: all equal)"]
+                if (jain := words.fairness(figures))
+                else []
+            ),
+        ],
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],

@@ -77,6 +77,7 @@ def parts_of(figures: Figures) -> Iterator[Part]:
     for notice in figures.get("notices", []):
         yield f"Note: {notice}", "yellow"
     most = tables.MOST_ROWS
+    yield tables.interval(figures)
     if figures["flows"]:
         yield ""
         yield tables.flows(figures, most)

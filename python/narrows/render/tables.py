@@ -18,6 +18,12 @@ MOST_ROWS = 200
 
 _WAITS = ("mean", "p50", "p95", "p99")
 
+_EMPTY = "–"
+"""A cell without a value."""
+
+_WHOLE = "packets, whole run"
+"""Heading of the last column of queues and probes."""
+
 
 class Cell(NamedTuple):
     """A text and its place in the JSON, which is empty if the text is not a value."""
@@ -40,6 +46,22 @@ class Table:
         from narrows.render.html import table  # noqa: PLC0415
 
         return table(self)
+
+
+def interval(figures: Figures) -> str:
+    """The time that the tables of a run cover, in a sentence.
+
+    >>> interval({"scenario": {"warmup": "2s"}})
+    'Values after the warm-up (the first 2 s), except in the column "packets, whole run":'
+    >>> interval({"scenario": {"warmup": "0s"}})
+    'Values of the whole run:'
+    """
+    warmup = figures["scenario"]["warmup"]
+    length = warmup.rstrip("nums")
+    if not float(length):
+        return "Values of the whole run:"
+    first = f"{length} {warmup.removeprefix(length)}"
+    return f'Values after the warm-up (the first {first}), except in the column "{_WHOLE}":'
 
 
 def flows(figures: Figures, most: int | None = None) -> Table:
@@ -71,7 +93,7 @@ def flows(figures: Figures, most: int | None = None) -> Table:
         "goodput Mbit/s",
         "RTT mean ms",
         "RTT p95 ms",
-        "retransmits after warm-up",
+        "retransmits",
         "retransmission rate",
         "cwnd mean packets",
     ]
@@ -79,17 +101,15 @@ def flows(figures: Figures, most: int | None = None) -> Table:
 
 
 def waits(figures: Figures) -> Table:
-    """A row per queue and per class or band of one, and a row per probe; the last column is a
-    sentence.
+    """A row per queue and per class or band of one, and a row per probe; the last column has words,
+    and covers the whole run.
     """
     rows = []
     queues = figures["queues"]
     for i, queue in enumerate(queues):
         at = f"queues.{i}"
-        # Of the whole run, unlike the rest of the row: what slow start lost is lost.
         counts = Cell(
-            f"{queue['drops']} dropped, {queue['marks']} marked in the whole run",
-            f"{at}.drops {at}.marks",
+            f"{queue['drops']} dropped, {queue['marks']} marked", f"{at}.drops {at}.marks"
         )
         name = _queue_label(queue["name"], alone=len(queues) == 1, wifi=has_stations(figures))
         rows.append([Cell(name), *_waiting(queue, at), counts])
@@ -113,17 +133,17 @@ def waits(figures: Figures) -> Table:
             [
                 Cell(_probe_label(figures, i)),
                 *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"),
-                Cell(""),
+                Cell(_EMPTY),
                 answered,
             ]
         )
-    head = (*(f"{which} ms" for which in _WAITS), "mean backlog packets", "")
+    head = (*(f"{which} ms" for which in _WAITS), "mean backlog packets", _WHOLE)
     return Table("Queueing delay and RTT", ("",), head, rows)
 
 
 def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
-    """The label of a queue's row. In Wi-Fi, `air` has the aggregates in transmission, and `up` the
-    packets that wait at the stations.
+    """The label of a queue's row. In Wi-Fi, `air` has the packets between the first attempt to
+    transmit them and their delivery, and `up` the packets that wait at the stations.
 
     >>> _queue_label("path", alone=True, wifi=False), _queue_label("hop0", alone=False, wifi=False)
     ('queueing delay', 'queueing delay, hop0')
@@ -131,7 +151,7 @@ def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
     if alone:
         return "queueing delay"
     if wifi and name == "air":
-        return "transmission delay, air"
+        return "delay on the channel, with retries"
     return f"queueing delay, {'stations (upload)' if wifi and name == 'up' else name}"
 
 
@@ -146,7 +166,7 @@ def _probe_label(figures: Figures, index: int) -> str:
 def _counted(part: Figures, at: str) -> Cell:
     """The counters of a class, if it has any."""
     if "borrowed" not in part:
-        return Cell("")
+        return Cell(_EMPTY)
     words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
     return Cell(words, f"{at}.drops {at}.borrowed {at}.sent_packets")
 
@@ -229,7 +249,7 @@ def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
             share = name == "loss" or name.endswith("share")
             text = percent(value) if share else significant(value)
             rows.append(
-                [Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])]
+                [Cell(who), Cell(what, ""), Cell(text, path), *(Cell(_EMPTY) for _ in _WAITS[1:])]
             )
     return rows
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from narrows.storage.provenance import LIKE
+from narrows.storage.provenance import LIKE, numbers
 
 Figures = dict[str, Any]
 
@@ -17,6 +17,15 @@ _SAME, _NEAR = 0.05, 0.7
 """Distances of evidence: the same configuration except for rounding; a factor of two in one value.
 """
 
+
+HALF = (
+    "± is the half-width of the 95 % confidence interval of the mean; it is omitted if it rounds "
+    "to 0."
+)
+"""The sentence below tables of means."""
+
+_SHOWN = 0.01
+"""Relative difference of a quantity from which on it is named."""
 
 _MICROSECOND_MS = 1e-3
 _LEAST_SHOWN_MS = 0.05
@@ -120,15 +129,6 @@ def plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if "e" in short else short
 
 
-def factor_of(value: float) -> str:
-    """A factor: two significant digits, without an exponent.
-
-    >>> factor_of(1.234), factor_of(15.6), factor_of(203.0)
-    ('1.2', '16', '203')
-    """
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004
-
-
 def who(flows: list[Figures]) -> str:
     """The flows, counted by congestion control.
 
@@ -174,7 +174,7 @@ def sentence(figures: Figures) -> str:
         parts.append(
             f"{share} retransmitted"
             if len(flows) == 1
-            else f"up to {share} of a flow's bytes retransmitted"
+            else f"highest retransmission rate of a flow {share}"
         )
     elif rates:
         # A share is of bytes, and a SYN has none.
@@ -390,43 +390,83 @@ def _evidence(figures: Figures) -> str:
                 f"The hosts follow the rules of {like}, but all stored runs are of Linux 6.12: "
                 f"{word}."
             )
+        ccs = listed(sorted({flow["cc"] for flow in figures["flows"]}))
         return (
-            "No stored run of Linux 6.12 has these congestion controls and a path with the same "
-            f"elements (queue discipline, policer and others), so {word}."
+            f"There is no stored run of Linux 6.12 with {ccs or 'no flow'} over {_path(figures)}, "
+            f"so {word}."
         )
     near = cases[0]
-    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
-    if near["loss"]:
-        path += f", {percent(near['loss'])} of loss"
-    case = f"{near['case']} ({path})"
-    agreed = "The simulator agrees with that run" + (
-        ": every compared metric is within its tolerance"
+    agreed = "The simulator reproduces that run: " + (
+        "every compared metric is within its tolerance"
         if near["agreement"] == 1
-        else f" in {percent(near['agreement'])} of the compared metrics"
+        else f"{percent(near['agreement'])} of the compared metrics are within their tolerances"
     )
-    factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
         return (
-            "A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: "
-            f"{case}. {agreed}."
+            f"A stored run of Linux 6.12, {near['case']}, has the same rate, RTT, buffer and "
+            f"queue discipline. {agreed}."
         )
+    unlike = listed(differences(near, numbers(figures)))
+    text = f"The nearest stored run of Linux 6.12, {near['case']}, has {unlike}. {agreed}."
     if near["distance"] <= _NEAR:
-        return (
-            f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-            f"(the ratios of rate, RTT, buffer and loss, multiplied). {agreed}."
-        )
+        return text
     return (
-        f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-        f"(the ratios of rate, RTT and buffer, multiplied). {agreed}. On this path, rely on the "
-        "direction of the results rather than on the numbers."
+        f"{text} That path differs much from this one, so rely on the direction of the results "
+        "rather than on the exact numbers."
     )
 
 
-def room(case: Figures) -> str:
-    """The buffer of a reference case, or of a policed one its burst."""
-    if case["buffer_bdp"] is None:
-        return "default buffer of the discipline"
-    return f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
+def case_path(case: Figures) -> str:
+    """The path of a reference case.
+
+    >>> case_path({"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "loss": 0.01, "policer": None})
+    '50 Mbit/s, 80 ms, 1 BDP of buffer, 1 % random loss'
+    """
+    room = (
+        "default limit of the queue discipline"
+        if case["buffer_bdp"] is None
+        else f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
+    )
+    loss = f", {plain(100 * case['loss'])} % random loss" if case["loss"] else ""
+    return f"{case['rate_mbit']:g} Mbit/s, {case['rtt_ms']:g} ms, {room}{loss}"
+
+
+def _path(figures: Figures) -> str:
+    """The kind of a path, in words."""
+    if "wifi" in figures["scenario"]:
+        return "a Wi-Fi"
+    path = figures["scenario"]["path"]
+    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+        return "a path with a trace"
+    here = numbers(figures)
+    limit = "its default limit" if here["buffer_bdp"] is None else "a stated buffer"
+    policer = [f"the policer {here['policer']}"] if here["policer"] else []
+    parts = [f"the queue discipline {here['queue']}", limit, *policer, *here["besides"]]
+    return f"a path with {listed(parts)}"
+
+
+def differences(case: Figures, here: Figures) -> list[str]:
+    """The quantities in which the path of a reference case differs from this one, in words.
+
+    >>> case = {"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "headroom": 1, "loss": 0,
+    ...     "policer": None}
+    >>> differences(case, case | {"rtts_ms": [80.0], "rate_mbit": 100.0, "loss": 0.01})
+    ['a rate of 50 instead of 100 Mbit/s', 'a random loss of 0 instead of 1 %']
+    """
+    farthest = max(here["rtts_ms"], key=lambda rtt: abs(math.log(rtt / case["rtt_ms"])))
+    room = "burst" if case["policer"] else "buffer"
+    pairs = (
+        ("rate", case["rate_mbit"], here["rate_mbit"], "Mbit/s"),
+        ("base RTT", case["rtt_ms"], farthest, "ms"),
+        (room, case["buffer_bdp"] or 0.0, here["buffer_bdp"] or 0.0, "BDP"),
+        ("link rate", case["headroom"], here["headroom"], "times the rate of the policer"),
+        ("random loss", 100 * case["loss"], 100 * here["loss"], "%"),
+    )
+    return [
+        f"a {what} of {its:.3g} instead of {own:.3g} {unit}"
+        for what, its, own, unit in pairs
+        if abs(its - own) > _SHOWN * max(its, own)
+    ]
 
 
 def _limits(figures: Figures) -> list[str]:

@@ -17,6 +17,7 @@ from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
+from narrows.render.words import HALF
 from narrows.reproduce import page
 from narrows.reproduce.checks import experiments
 from narrows.reproduce.running import reproduce as run
@@ -165,7 +166,7 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
             )
         out.print(f"{page.sentence(outcome)}\n")
     if any(outcome.replications for outcome in outcomes):
-        out.print("± is half of the 95 % confidence interval of the mean over the replications.\n")
+        out.print(f"{HALF}\n")
     out.print(page.verdict(outcomes), style="bold")
 
 

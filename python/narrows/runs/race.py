@@ -28,7 +28,7 @@ from narrows.render import tables
 from narrows.render.html import fragment
 from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
 from narrows.render.style import Style
-from narrows.render.words import millis, with_half
+from narrows.render.words import HALF, millis, with_half
 from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import start_jitter
@@ -373,8 +373,8 @@ def sentence(found: Race) -> str:
     >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
     ...     share_pct=61, **lap)]
     >>> sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}))
-    'Lowest p95 queueing delay: a (3.0 ms); smallest share beside CUBIC: a (20 %); largest: b \
-(61 %).'
+    'Lowest p95 queueing delay: a (3.0 ms). Share of the goodput beside a CUBIC flow: smallest for \
+a (20 %), largest for b (61 %).'
     """
     if not found.laps:
         return "No congestion control could be simulated."
@@ -384,37 +384,32 @@ def sentence(found: Race) -> str:
     if delayed:
         quick, also = _ends(delayed, "delay_p95_ms", sign=1)
         parts.append(
-            f"Lowest p95 queueing delay: {quick.cc} ({told(quick, 'delay_p95_ms', 1)} ms{also})"
+            f"Lowest p95 queueing delay: {quick.cc} ({told(quick, 'delay_p95_ms', 1)} ms{also})."
         )
     if sharing:
-        meek, also = _ends(sharing, "share_pct", sign=1)
-        parts.append(
-            f"smallest share beside CUBIC: {meek.cc} ({told(meek, 'share_pct', 0)} %{also})"
-        )
+        meek, equal = _ends(sharing, "share_pct", sign=1)
         bold, also = _ends(sharing, "share_pct", sign=-1)
-        parts.append(f"largest: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
+        parts.append(
+            "Share of the goodput beside a CUBIC flow: smallest for "
+            f"{meek.cc} ({told(meek, 'share_pct', 0)} %{equal}), largest for "
+            f"{bold.cc} ({told(bold, 'share_pct', 0)} %{also})."
+        )
     if not parts:
         return (
             f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be "
             "compared; a longer "
             "--duration shows more."
         )
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return " ".join(parts)
 
 
 def notes(found: Race) -> list[str]:
     """The sentences below the table."""
-    means = (
-        [
-            f"Means over {found.seeds} seeds; ± is half the 95 % confidence interval of the mean, "
-            "omitted if it rounds to 0."
-        ]
-        if found.seeds > 1
-        else []
-    )
+    means = [f"Each value is the mean of {found.seeds} seeds. {HALF}"] if found.seeds > 1 else []
     return [
         *means,
+        "Family: the signal to which a congestion control responds. Fair share: "
+        f"{100 * FAIR:.0f} % of half the goodput of one flow alone.",
         *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
         *(f"Not run: {name} ({why})." for name, why in found.refused.items()),
     ]

@@ -24,7 +24,8 @@ from narrows.inference import LEVEL, Interval, of_mean
 from narrows.render.bands import bands
 from narrows.render.html import fragment
 from narrows.render.plot import draw_columns, kernels_of
-from narrows.render.replications import NOTE, flows, metrics
+from narrows.render.replications import flows, metrics
+from narrows.render.words import HALF
 from narrows.runs.engines import choose
 from narrows.runs.metric import Function, numbers
 from narrows.runs.parallel import everywhere
@@ -154,7 +155,7 @@ class Replications:
 
     def _repr_html_(self) -> str:
         """The sentences and tables of `narrows run --seeds`, for notebooks."""
-        return fragment([(self.title(), "bold"), *self.tables(), NOTE])
+        return fragment([(self.title(), "bold"), *self.tables(), HALF])
 
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""

@@ -131,6 +131,11 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
+def numbers(figures: dict[str, Any]) -> dict[str, Any]:
+    """The kinds and numbers of the path of a result that `evidence` compares."""
+    return dict(_core.path_numbers(figures["scenario"]))
+
+
 def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
     """The provenance of a result.
 
