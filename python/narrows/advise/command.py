@@ -105,7 +105,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
-    "router behind it), or operator (sets the limit at the bottleneck)",
+    "router behind it), or operator (ISP that configures the rate limit of an access line)",
 )
 @option(
     "--for",
@@ -113,14 +113,15 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     metavar="GOAL,...",
     show_default="depends on --as",
-    help="Goals: bulk, pages, calls, fairness, retransmissions",
+    help="Goals: bulk (bulk transfer), pages (short load times of web pages), calls (short delay "
+    "for voice and video), fairness (to other flows), retransmissions (few of them)",
 )
 @option(
     "--now",
     group="Host",
     metavar="CC",
     show_default="that of --kernel if known, otherwise cubic",
-    help="Present congestion control",
+    help="Congestion control in use",
 )
 @option(
     "--kernel",
@@ -158,8 +159,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Output",
     default=None,
     show_default="seal for a measured path",
-    help="Store the predicted values with a hash (sealed forecast), so that `narrows record` can "
-    "compare them with a later measurement",
+    help="Store the predicted values as a sealed forecast, with a hash that reveals later edits. "
+    "`narrows record` compares it with a later measurement",
 )
 @report_option
 @json_option("Print one JSON object instead of text")
@@ -188,9 +189,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Recommend a congestion control or queue for a path.
 
-    All candidates are simulated on the path. The recommendation can be to change nothing. Without
-    FILE, the options describe the path. Without these options, the command asks for them in a
-    terminal.
+    All candidates are simulated on the path. The recommendation can be to change nothing. Give
+    FILE, or describe the path with the options under Path. With neither, the command prompts for
+    the values if it runs in a terminal.
     """
     given = {
         "rate": rate,
@@ -280,8 +281,8 @@ def _outputs(
         show(advice, out)
         if kept:
             out.print(
-                f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports "
-                "how it turns out."
+                f"\nThe forecast is sealed with the hash {kept[:12]}. `narrows record` compares it "
+                "with a later measurement."
             )
 
 
@@ -390,7 +391,7 @@ def _ask(
 )
 @json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Report how accurate earlier recommendations were.
+    """Compare earlier forecasts of advise with later measurements.
 
     With each recommendation for a measured path, `narrows advise` stores a prediction of the next
     measurement (a sealed forecast). Later measurements to the same host are compared with the
@@ -592,7 +593,7 @@ def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
     out = console()
     for warning in found.warned:
         out.print(
-            f"line {warning.line}: {warning.says}",
+            f"line {warning.line}: warning: {warning.says}",
             style="bold yellow",
             markup=False,
             soft_wrap=True,

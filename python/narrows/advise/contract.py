@@ -1,5 +1,5 @@
-"""Recommendations for an operator that sells a rate: a policer or a shaper, its bursts, and its
-queue.
+"""Recommendations for an operator that limits the rate of a line: a policer or a shaper, its
+bursts, and its queue.
 
 Every offer allows the same long-term rate. It is simulated with two CUBIC flows, two BBR flows, and
 two of each.
@@ -143,7 +143,7 @@ def _offers(asked: Asked) -> list[Offer]:
     path = asked.place.variants[0].path
     if path.hop is not None or path.trace is not None:
         raise NarrowsError(
-            "--as operator: a product has one hop with a rate and an RTT; "
+            "--as operator: the path has several hops or a trace, but a rate limiter has one rate; "
             "write narrows advise --as operator --rate 20Mbit --rtt 30ms"
         )
     rate = asked.place.rate_mbit
@@ -186,7 +186,7 @@ def _offers(asked: Asked) -> list[Offer]:
         shaped = replace(bare, link=link, queue=queue, buffer=buffer)
         out.append(
             Offer(
-                says=f"shaper, {named}",
+                says=f"shaper with {named}",
                 policy=f"shape average {cir} {8 * bc}{packets}",
                 path=shaped,
             )
@@ -212,8 +212,8 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     seconds = affordable(asked, SECONDS, cost, PACKETS)
     if cost(seconds) > 2 * PACKETS:
         raise NarrowsError(
-            f"{asked.place.rate_mbit:g} Mbit/s: the products on this path exceed the budget of "
-            f"{PACKETS / 1e6:g} million packets; write a lower --rate"
+            f"{asked.place.rate_mbit:g} Mbit/s: the rate limiters on this path exceed the budget "
+            f"of {PACKETS / 1e6:g} million packets; write a lower --rate"
         )
 
     def one(item: tuple[int, str, int], keep_on: Progress) -> None:
@@ -283,22 +283,31 @@ def table(found: Offers) -> tables.Table:
     head = (
         "CUBIC alone %",
         "BBR alone %",
-        "CUBIC beside BBR %",
-        "p95 ms",
+        "CUBIC share beside BBR %",
+        "RTT p95 ms",
         "CUBIC retransmitted %",
         "BBR retransmitted %",
         "utility",
     )
-    return tables.Table("Products", ("",), head, rows)
+    return tables.Table("Rate limiters", ("rate limiter",), head, rows)
+
+
+LEGEND = (
+    "Alone: goodput of two flows, in % of the rate. Share: goodput of two CUBIC flows beside two "
+    "BBR flows, in % of the goodput of all four; 50 is fair. RTT: a ping beside these four flows. "
+    "Bc is the burst and Be the excess burst, in seconds of the rate."
+)
+"""The sentence below the table."""
 
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
     best = found.offers[0]
-    out.print(f"Recommended product: {best.says}.", style="bold", markup=False)
+    out.print(f"Recommended rate limiter: {best.says}.", style="bold", markup=False)
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)
     out.print()
     draw(out, table(found))
+    out.print(f"\n{LEGEND}", markup=False, soft_wrap=True)
     goals = listed([GOALS[care] for care in found.asked.cares])
     if found.seconds < SECONDS:
         out.print(
@@ -306,4 +315,9 @@ def show(found: Offers, out: Console) -> None:
             f"{SECONDS} s."
         )
     out.print(f"\nRole: operator. Goal: {goals}. Based on {found.runs} simulations.")
-    out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)
+    queue = best.path.queue
+    bits = "bits" if best.policy.startswith("shape") else "bytes"
+    also = f"; configure {queue} in addition" if queue not in {None, "fifo"} else ""
+    syntax = f"In the syntax of a Cisco IOS policy-map (rate in bit/s, Bc in {bits}){also}:"
+    for line in ("", syntax, f"  {best.policy}"):
+        out.print(line, markup=False, soft_wrap=True)

@@ -48,6 +48,16 @@ FRAME = 1514
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
 """The settings, by whether flows or queues are changed."""
 
+SETTINGS_SAID = {
+    "alone": "one flow alone",
+    "beside": "one flow beside a CUBIC flow",
+    "among": "one flow beside three CUBIC flows",
+    "mix": "four CUBIC flows",
+    "rivals": "CUBIC and BBR flows together",
+    "page": "page loads",
+}
+"""The settings in words."""
+
 OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
     "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",),
     "fairness": ("beside",),

@@ -46,7 +46,7 @@ metrics that must agree.
 
 FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
-    "p95_ms": ("latency under load, p95", "ms", False),
+    "p95_ms": ("p95 latency under load", "ms", False),
     "again_pct": ("retransmission rate", "%", False),
     "page_s": ("page load time", "s", False),
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
@@ -509,6 +509,18 @@ def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
     return max(better, key=surely, default=None)
 
 
+def worse(told: Sequence[Effect]) -> list[Effect]:
+    """The effects that are certainly worse by 5 % or more, of goodput and latency."""
+    return [
+        e
+        for e in told
+        if e.name in {"goodput_mbit", "p95_ms"}
+        and e.clear
+        and (e.change > 0) is not FIGURES[e.name][2]
+        and abs(e.change) >= WORTH * abs(e.before)
+    ]
+
+
 def _price(found: Found, key: str) -> Price:
     draws = found.draws(key).values()
     shares = [share for v in draws if (share := v.get("share_pct")) is not None]
@@ -586,4 +598,5 @@ __all__ = [
     "decide",
     "effects",
     "surely",
+    "worse",
 ]

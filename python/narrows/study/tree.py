@@ -81,9 +81,9 @@ FEATURES = (
 )
 
 OUTCOMES = {
-    "bbr": "BBR has at least 10 % more goodput than CUBIC",
-    "cubic": "CUBIC has at least 10 % more goodput than BBR",
-    "even": "the goodputs of BBR and CUBIC differ by less than 10 %",
+    "bbr": "BBR had at least 10 % more goodput than CUBIC",
+    "cubic": "CUBIC had at least 10 % more goodput than BBR",
+    "even": "the goodputs of BBR and CUBIC differed by less than 10 %",
 }
 """Predictions of a rule."""
 
@@ -251,9 +251,9 @@ class Rule:
         whole = len(self.leaf.there)
         condition = self.condition()
         return (
-            f"With {condition}, {OUTCOMES[self.leaf.says]} in {self.leaf.right} of {whole} "
-            f"simulated paths (gain of BBR: median {signed(median(gains))} %, p10 to p90 "
-            f"{signed(low)} to {signed(high)} %)."
+            f"With {condition}, {OUTCOMES[self.leaf.says]} on {self.leaf.right} of {whole} "
+            f"simulated paths. Median gain of BBR: {signed(median(gains))} % (p10 {signed(low)} %, "
+            f"p90 {signed(high)} %)."
         )
 
     def json(self) -> dict[str, Any]:

@@ -325,9 +325,9 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
         warned.append(
             Warned(
                 at.line,
-                f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} "
-                f"times {rate / 1e6:g}",
-                f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s is the intended rate",
+                f"`shape peak` sends at CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, "
+                f"{peak / rate:g} times the configured {rate / 1e6:g} Mbit/s",
+                f"shape average {rate:.0f} (if {rate / 1e6:g} Mbit/s is the intended rate)",
             )
         )
     link = {"kind": f"shape_{how}", "bc": size(max(1514.0, bc))} | ({"be": size(be)} if be else {})
