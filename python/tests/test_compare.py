@@ -538,7 +538,10 @@ def test_the_command_says_writes_draws_and_keeps(
     assert asked == [["server", "--test", "tcp_down", "--max-data", "1GB"]]
     assert "The goodput was 18." in done.output
     assert "bufferbloat grade C." in done.output
-    assert "Download queue: drop-tail buffer (certain)." in done.output
+    assert (
+        "Download queue: drop-tail buffer (no other family of queue disciplines fits)."
+        in done.output
+    )
     assert "Goodput: goodput (Mbit/s)" in done.output
     for file in files:
         assert Path(file).stat().st_size > 500
@@ -630,7 +633,10 @@ def test_a_scenario_is_measured_in_the_simulator(tmp_path: Path) -> None:
     done = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
     assert done.exit_code == 0, done.output
     assert "so it has no measurement error" in done.output
-    assert "Download queue: drop-tail buffer (certain)." in done.output
+    assert (
+        "Download queue: drop-tail buffer (no other family of queue disciplines fits)."
+        in done.output
+    )
     again = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
     assert again.output == done.output
     odd = runner.invoke(cli.main, ["measure", str(file), "--max-data", "1MB"])

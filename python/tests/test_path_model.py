@@ -266,7 +266,7 @@ def test_what_would_show_is_said_where_nobody_was_seen() -> None:
     others = found.directions["down"].others
     assert others.seen is False
     assert "20 % of the link" in others.why
-    assert f"Cross traffic: none seen; {others.why}." in model_lines(found)
+    assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
     # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]

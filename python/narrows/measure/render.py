@@ -119,14 +119,18 @@ def _rates(said: Answer) -> list[str]:
     return [f"The goodput was {listed(told)}."] if told else []
 
 
-def _increases(said: Answer) -> str:
-    """The increase of the mean RTT in each direction, if both were loaded in sequence."""
+def _increase(said: Answer) -> str:
+    """The mean RTTs idle and under load, in each direction if both were loaded in sequence, and the
+    increase.
+    """
     loaded = sorted(said.loaded.items())
     means = {way: spread.mean for way, spread in loaded if spread.mean is not None}
-    if len(means) < 2 or said.together or said.idle.mean is None:  # noqa: PLR2004
-        return ""
-    parts = [f"{_LOADS[way]} +{millis(mean - said.idle.mean)}" for way, mean in means.items()]
-    return f" (mean of {' and '.join(parts)})"
+    idle, more = millis(said.idle.mean), millis(said.increase_ms)
+    if len(means) < 2 or said.together:  # noqa: PLR2004
+        under = next(iter(means.values()), said.every.mean)
+        return f"from {idle} to {millis(under)} ms (+{more} ms)"
+    parts = [f"{millis(mean)} ms during the {_LOADS[way]}" for way, mean in means.items()]
+    return f"from {idle} ms to {listed(parts)} (+{more} ms on average)"
 
 
 def _latency(said: Answer) -> list[str]:
@@ -134,8 +138,7 @@ def _latency(said: Answer) -> list[str]:
     graded = said.increase_ms is not None and said.grade is not None
     if graded:
         out.append(
-            f"Load increased the mean RTT by {millis(said.increase_ms)} ms{_increases(said)}: "
-            f"bufferbloat grade {said.grade}."
+            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {said.grade}."
         )
     elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
@@ -372,7 +375,10 @@ _KINDS = {
     "aqm": "AQM with one queue for all flows",
     "fair": "fair queueing, one queue per flow",
 }
-_CERTAINTY = {"sure": "certain", "likely": "likely"}
+_CERTAINTY = {"sure": "no other family of queue disciplines fits", "likely": "likely"}
+
+
+_UNMEASURED = "unknown: the measurement did not determine it"
 
 
 def model_lines(model: PathModel) -> list[str]:
@@ -387,9 +393,9 @@ def model_lines(model: PathModel) -> list[str]:
     words = {"negotiated": "ECN negotiated", "dscp_survives": "DSCP preserved by the path"}
     for key, what in words.items():
         told = model.marks.get(key)
-        out.append(f"{what}: {'unknown' if told is None else 'yes' if told else 'no'}.")
+        out.append(f"{what}: {_UNMEASURED if told is None else 'yes' if told else 'no'}.")
     ce = model.marks.get("ce_rate")
-    out.append(f"CE marks: {'unknown' if ce is None else percent(ce) + ' of packets'}.")
+    out.append(f"CE marks: {_UNMEASURED if ce is None else percent(ce) + ' of packets'}.")
     return out
 
 
@@ -399,7 +405,7 @@ def _others(model: PathModel) -> str:
         return listed(
             list(
                 dict.fromkeys(
-                    f"seen: {one.others.why}"
+                    f"detected: {one.others.why}"
                     for one in model.directions.values()
                     if one.others.seen
                 )
@@ -410,7 +416,7 @@ def _others(model: PathModel) -> str:
     }
     if not unknown:
         limits = [one.others.why for one in model.directions.values() if one.others.why]
-        return f"none seen; {'; '.join(dict.fromkeys(limits))}" if limits else "none seen"
+        return f"none detected; {'; '.join(dict.fromkeys(limits))}" if limits else "none detected"
     directions = listed([_LOADS[name] for name in unknown])
     return f"unknown ({directions}): {'; '.join(dict.fromkeys(unknown.values()))}"
 
@@ -446,7 +452,7 @@ def _loss(model: DirectionModel) -> str:
             else f" ({percent(model.loss.low)} to {percent(model.loss.high)})"
         )
         return f"random loss: about {percent(model.loss.value)}{ends}."
-    return "random loss: none seen."
+    return "random loss: none detected."
 
 
 def pictures(measured: Measurement) -> list[Picture]:
