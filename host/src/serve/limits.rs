@@ -211,15 +211,16 @@ impl Limits {
                 "RATE",
                 "session",
                 &"1Gbit",
-                "maximum rate of the datagrams that this host sends in a session (iperf3 -u -R)",
+                "maximum rate of the UDP load that this host sends in a session (download, iperf3 \
+                 -u -R)",
             ),
             row(
                 "--udp-packets",
                 "N",
                 "session",
                 &limits.udp_packets,
-                "maximum number of datagrams per second that this host sends in a session (iperf3 \
-                 -u -R)",
+                "maximum number of packets per second of the UDP load that this host sends in a \
+                 session (download, iperf3 -u -R)",
             ),
             row(
                 "--duration",
@@ -240,24 +241,24 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "maximum number of concurrent sessions; one IPv4 /24 or IPv6 /48 may hold half of \
-                 them, one IPv4 /16 or IPv6 /32 three quarters",
+                "maximum number of concurrent sessions. At most half of them may come from one IPv4 \
+                 /24 or IPv6 /48, and at most three quarters from one IPv4 /16 or IPv6 /32",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions of one address; if larger than the limit \
-                 of its network, it replaces that limit",
+                "maximum number of concurrent sessions from one address; a larger value also raises \
+                 the limits of the networks of the address",
             ),
             row(
                 "--packets",
                 "N",
                 "session, source",
                 &limits.packets,
-                "maximum number of datagrams that are answered per second, for each session and \
-                 for each source address",
+                "maximum rate of replies to UDP packets such as latency probes, in packets per \
+                 second, for each session and for each source address",
             ),
             row(
                 "--memory",
@@ -272,8 +273,7 @@ impl Limits {
                 "N",
                 "address",
                 &new,
-                "maximum number of new TCP connections from one address per second; a burst may \
-                 have four times this number",
+                "maximum number of new TCP connections from one address per second; burst: 4 × N",
             ),
             row(
                 "",

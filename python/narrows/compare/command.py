@@ -76,7 +76,9 @@ from narrows.storage import output
 @report_option
 @latex_option
 @figure_options()
-@json_option("Print one JSON object instead of text, for measurements or with --seeds")
+@json_option(
+    "Print one JSON object instead of text; comparisons of scenarios support it only with --seeds"
+)
 def compare(  # noqa: PLR0917 - Click calls it by keyword
     files: tuple[str, ...],
     seed: int | None,
@@ -91,11 +93,13 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare measurements or scenarios.
 
-    Each measurement is compared with the first one. The command prints the differences, their
-    confidence intervals and verdicts. The formats are those of `narrows measure` and `narrows
-    latency`, .flent.gz, iperf3's JSON and iperf2's text. An ID of `narrows history` can replace a
-    file. Scenarios are run, and their metrics are printed side by side; with --seeds, each
-    scenario is compared with the first one.
+    Measurements: FILE is a result of `narrows measure` or `narrows latency`, .flent.gz, iperf3's
+    JSON, iperf2's text, or an ID of `narrows history`. Each is compared with the first one. The
+    command prints the difference of each metric, its confidence interval and a verdict: better (of
+    latencies: faster), worse (slower), or no difference seen.
+
+    Scenarios: the command runs each FILE and prints the metrics side by side. With --seeds, it
+    compares the means of each scenario with those of the first one.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:
@@ -238,6 +242,6 @@ def _replicated(
         show(out, table(each, (names[0], name_)))
         out.print()
     out.print(
-        "± is half of the 95 % confidence interval of the mean. The probability of any false "
-        "verdict in one table is at most 5 %."
+        f"{words.HALF} The probability of any false verdict in one table is at most 5 %.",
+        soft_wrap=True,
     )

@@ -27,9 +27,10 @@ from narrows.render.terminal import console, echo
     ),
 )
 def kernel() -> None:
-    """Build and list Linux kernels for narrows run --engine linux.
+    """Build Linux kernels that run scenarios instead of the simulator.
 
-    Each kernel is Linux as a program (user-mode Linux), which runs in virtual time.
+    Each kernel is Linux as a program (user-mode Linux), which runs in virtual time. The option
+    --engine linux of `narrows run` and other commands uses it.
     """
 
 

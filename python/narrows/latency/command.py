@@ -49,18 +49,18 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Policies of the client in alternating rounds: default, nice (niceness -20), rr, fifo "
-     "(real time), lock (locked memory), spin (busy waiting), awake (no idle states). A + joins "
-     "several, as in fifo+lock"),
+     "Scheduling settings of the client; several are measured in alternating rounds: default, nice "
+     "(niceness -20), rr and fifo (SCHED_RR, SCHED_FIFO), lock (mlockall), spin (busy polling), "
+     "awake (CPU idle states disabled). A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",
      "Number of rounds if several policies or loads are compared"),
     ("--lead", "Scheduling", "TIME", "60us",
-     "Wake up this long before each request and poll the clock, to send on time"),
+     "Wake up this long before each send time, then busy-wait until the send time"),
     ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
-     "Self-test: suspend the client for LENGTH in each INTERVAL, to check that the delay is "
-     "attributed to the client"),
+     "Self-test: suspend the client for LENGTH once per INTERVAL. The report must attribute this "
+     "delay to the client"),
 )  # fmt: skip
 """The options that go to `narrows-host` as they are."""
 
@@ -77,8 +77,8 @@ _passed = passed_options(
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve), board (as narrows, but without a TCP "
-    "session, for microcontrollers), echo, stamp (RFC 8762) or irtt",
+    help="Protocol of HOST: narrows (narrows serve), board (the narrows protocol over UDP only, "
+    "for microcontrollers), echo, stamp (RFC 8762) or irtt",
 )
 @option(
     "--pace",
@@ -104,7 +104,7 @@ _passed = passed_options(
     type=Picture(makes_folders=False),
     help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
-@figure_options(log=False, size="--plot-size")
+@figure_options(log=False, size=("--plot-size",))
 @page_option(makes_folders=False)
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
@@ -122,7 +122,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure UDP response times, divided between hosts and network.
+    """Measure UDP response times, and how much hosts and network add.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The

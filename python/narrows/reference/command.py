@@ -97,9 +97,10 @@ def record_reference(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Record reference cases of a kernel.
+    """Run validation scenarios on a real kernel, and store the results.
 
-    The kernel runs each case several times in virtual time. Then the simulator runs the same case.
+    The results are the reference with which simulations are compared. The kernel runs each scenario
+    (case) several times in virtual time. Then the simulator runs the same case.
     The command reports the number of cases in which simulator and kernel agree in every metric.
     For comparison, it also reports the number of cases in which the last run of the kernel agrees
     with the other runs of the kernel.

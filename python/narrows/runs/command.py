@@ -61,8 +61,9 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim: simulation; live: real packets with the TCP of this host; linux: a Linux kernel from "
-    "`narrows kernel build` in virtual time"
+    "sim: simulation with the models of narrows; live: TCP of this host, with real packets in real "
+    "time; linux: a kernel built by `narrows kernel build`, in virtual time, so that the load of "
+    "this host does not change the result"
 )
 @queues_option
 @seed_option
@@ -97,7 +98,7 @@ _VERDICTS = 20_000
     "--strict",
     is_flag=True,
     help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
-    "wrong rate, or were dropped unintentionally",
+    "wrong rate, or this host dropped packets outside the emulated queue",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
@@ -287,7 +288,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 )
 @json_option("Print one JSON object instead of text")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """List congestion controls, queues and other scenario models."""
+    """List congestion controls, queue disciplines and other models."""
     from narrows.models.plugins import load_installed  # noqa: PLC0415 - it searches for packages
 
     for wrong in load_installed():
@@ -380,7 +381,11 @@ def _describe(kind: dict[str, Any]) -> None:
     help="Write the rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Convert a congestion control trained by Remy for scenarios."""
+    """Convert a congestion control of the program Remy for scenarios.
+
+    Remy generates congestion controls by computer search. The result is a tree of rules, which a
+    scenario names with the key `tree` of the congestion control `remy`.
+    """
     try:
         dna = untrusted_input.read(file)
     except OSError as error:

@@ -71,7 +71,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 @path_option(
     "buffer",
     "Size of the bottleneck buffer",
-    show_default="1bdp for fifo, otherwise the limit of the queue discipline",
+    show_default="1bdp with --queue fifo, otherwise the default limit of the queue discipline",
 )
 @path_option("queue", "Queue discipline of the bottleneck", show_default="fifo")
 @path_option("loss", "Random loss before the queue")
@@ -125,6 +125,11 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
 
     Each congestion control is simulated in three ways: one flow alone, one flow beside a CUBIC
     flow, and two flows of which the second starts later.
+
+    Goodput, queueing delay and retransmission rate are those of the flow alone. The share beside
+    CUBIC is the flow's share of the goodput of both flows; 50 % is fair. Jain's index is that of
+    the two flows of the same congestion control; 1 is fair. The time to the fair share is the time
+    after the start of the second flow until its goodput is 40 % of that of one flow alone.
     """
     need_linux(engine, kernel=kernel)
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}

@@ -97,9 +97,10 @@ def study(  # noqa: PLR0917
     rules_file: str | None,
     as_json: bool,
 ) -> None:
-    """Run a predefined study and report its verdict.
+    """Run a predefined study: a sweep that answers one question.
 
-    A study is a sweep with a question. Its result is a verdict, tables and a plot.
+    Its result is a verdict, tables and a plot. Without a name, the command lists the studies and
+    their questions.
     """
     need_linux(engine, kernel=kernel)
     known = _studies()

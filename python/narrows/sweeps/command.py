@@ -106,7 +106,7 @@ def _table_format(file: str) -> None:
     group="Execution",
     metavar="EXECUTOR",
     default="local",
-    help="Machines that run the sweep: local (this host), ray (a Ray cluster, https://ray.io) or "
+    help="Where the runs are executed: local (this host), ray (a Ray cluster, https://ray.io) or "
     "ray://HOST:PORT",
 )
 @option(
@@ -129,7 +129,8 @@ def _table_format(file: str) -> None:
     "--table",
     "table_file",
     suffix=_table_format,
-    what="Write all rows as Parquet or CSV, selected by the suffix; CSV if FILE is a pipe",
+    what="Write one row per flow of each run, as Parquet or CSV, selected by the suffix; CSV if "
+    "FILE is a pipe",
 )
 @json_option("Print one JSON object instead of a table")
 @quiet_option()
@@ -146,6 +147,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Run all combinations of a sweep file.
 
+    A sweep file lists the values of scenario keys and the seeds; the command runs each combination.
     Results are stored as each run ends. After an interruption, the same command continues with the
     runs that have no result. The exit code is 1 if a run failed.
     """

@@ -23,7 +23,7 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
     examples=(
         "narrows exercise list",
         "narrows exercise show slow-start",
-        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
         "narrows exercise check aqm --file mine.toml",
     ),
 )
@@ -49,7 +49,7 @@ def list_(as_json: bool) -> None:
         console(),
         Table(
             "Exercises",
-            ("no.", "name", "topic", "requires"),
+            ("no.", "name", "topic", "answer"),
             (),
             [
                 [Cell(str(n)), Cell(e.name), Cell(e.title), Cell(_required(e))]
@@ -141,7 +141,7 @@ def _accepted(of: exercises.Exercise) -> str:
 
 @exercise.command(
     examples=(
-        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
         "narrows exercise check aqm --file mine.toml",
     )
 )

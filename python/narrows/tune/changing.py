@@ -202,7 +202,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Make the changes of a plan or of the options, and check each.
+    """Apply a saved plan or the changes of the options, and verify each.
 
     The previous settings are recorded first. Each change is read back, and narrows checks a new
     connection. If a step fails, all changes are reverted. With --confirm-within nothing is written
@@ -231,9 +231,10 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 @tune.command(examples=("narrows tune confirm",))
 @_places
 def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Keep changes that --confirm-within would revert.
+    """Keep the changes of an apply with --confirm-within.
 
-    After the confirmation the changes also last after a reboot.
+    Without the confirmation, they are reverted when the time of --confirm-within is over. After the
+    confirmation, the changes persist across reboots.
     """
     with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
@@ -377,7 +378,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Apply a change temporarily, and measure a path without and with it.
+    """Measure a path without and with a change, which is then reverted.
 
     The load is in the direction that the change affects. Afterwards the change is reverted, unless
     the results are better and you confirm the change, or --keep is present. A round that could
