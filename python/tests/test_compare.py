@@ -542,7 +542,7 @@ def test_the_command_says_writes_draws_and_keeps(
         "Download queue: drop-tail buffer (no other family of queue disciplines fits)."
         in done.output
     )
-    assert "Goodput: goodput (Mbit/s)" in done.output
+    assert "Goodput (Mbit/s)" in done.output
     for file in files:
         assert Path(file).stat().st_size > 500
     assert "[path.reverse]" in (tmp_path / "p.toml").read_text()

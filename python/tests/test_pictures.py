@@ -212,7 +212,7 @@ def test_the_command_plots(cli: Cli, tiny: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.svg").exists()
     here = cli("run", tiny, "--plot")
     assert here.stdout.startswith(plain.stdout)
-    assert "Goodput: goodput (Mbit/s)" in here.stdout
+    assert "Goodput (Mbit/s)" in here.stdout
     assert "\x1b" not in here.stdout
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from narrows import _core, registry
 from narrows.errors import NarrowsError
 from narrows.render import report, words
+from narrows.render.picture import Picture
 from narrows.render.pictures import pictures
 from narrows.render.sketch import draw
 from narrows.runs.run import Run, run
@@ -24,6 +25,29 @@ _ALSO = ("pacing",)
 """Plots that a lesson may show in addition to those of every run."""
 
 _VERDICTS = 20_000
+
+PEAKS = (
+    "The peaks above the rate of the path occur when a lost packet is repaired: one ACK then "
+    "covers all data that was received after it."
+)
+"""The sentence below such a plot of the goodput."""
+
+_PEAK = 1.1
+"""Ratio to the rate from which on a sample of the goodput is a peak."""
+
+
+def _peaks(picture: Picture, start: float, end: float | None) -> bool:
+    """Whether a flow exceeds the rate of the path in this time."""
+    rate = max(
+        (y for line in picture.lines if line.style == "dotted" for y in line.y if y), default=0.0
+    )
+    return rate > 0 and any(
+        y is not None and y > _PEAK * rate
+        for line in picture.lines
+        if line.style == "line"
+        for x, y in zip(line.x, line.y, strict=False)
+        if start <= x and (end is None or x <= end)
+    )
 
 
 def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], list[Block]]:
@@ -101,8 +125,12 @@ def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> No
         for part in block.show:
             picture = drawn[part.run].get(part.key)
             if picture is not None:
-                out.print(f"{names[part.run]}:", markup=False)
-                for line in draw(picture, width, part.start, part.end):
+                lines = draw(picture, width, part.start, part.end, name=names[part.run])
+                for line in lines[:-1]:
                     out.print(line, no_wrap=True, overflow="crop")
+                if part.key == "throughput" and _peaks(picture, part.start, part.end):
+                    for text in textwrap.wrap(PEAKS, width):
+                        out.print(text, markup=False)
+                out.print(lines[-1])
     hint = f"HTML report with the scenarios: narrows explain {topic} --report {topic}.html"
     out.print(hint, markup=False, soft_wrap=True)

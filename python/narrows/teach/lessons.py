@@ -217,7 +217,8 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
                 "previous size as W_max. The "
                 "window then follows a cubic function of the time since the loss (RFC 9438, "
                 "section 4.2). It grows "
-                "quickly at first, slowly near W_max, and more and more quickly beyond W_max.",
+                "quickly at first, slowly near W_max, and more and more quickly beyond W_max. The "
+                "plot begins at 10 s, after slow start.",
             ),
             (Show(0, "window", 10),),
         ),
@@ -238,9 +239,10 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
                 "The goodput is "
                 f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped "
                 f"{drops[0]} packets of "
-                f"CUBIC and {drops[1]} of Reno. Both fill the buffer before they reduce their "
-                "windows; neither keeps "
-                "the queue short.",
+                f"CUBIC and {drops[1]} of Reno. Reno loses most of these packets at the end of "
+                "slow start; CUBIC ends slow start earlier (HyStart). After slow start, both fill "
+                "the buffer before they reduce their windows; neither keeps the queue short. The "
+                "plots of the queue begin at 10 s, after slow start.",
             ),
             (
                 Show(0, "throughput"),
@@ -286,8 +288,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 f"If {len(many['flows'])} flows start together, one drop reaches only one of "
                 "them. CoDel therefore "
                 "drops more and more often while the sojourn time exceeds the target: after the "
-                "n-th drop of this dropping phase, the next one follows after interval/√n. The "
-                "time between two drops then becomes shorter. Once the sojourn time is below the "
+                "n-th drop of this dropping phase, the next one follows after interval/√n. "
+                "Once the sojourn time is below the "
                 "target, CoDel drops nothing. The throughput of TCP "
                 "is inversely proportional to the square root of its loss rate. The rising drop "
                 "rate therefore slows the flows down until the queue is short.",
@@ -630,7 +632,7 @@ LESSONS: dict[str, Lesson] = {
         needs="codel",
     ),
     "fairness": Lesson(
-        "Fairness: shares of BBR and CUBIC by buffer size",
+        "Fairness: how BBR and CUBIC share a bottleneck, for several buffer sizes",
         (
             "A BBR flow and a CUBIC flow share a bottleneck of 40 Mbit/s with a base RTT of 40 ms. "
             "The buffer size determines their shares.",
@@ -644,7 +646,7 @@ LESSONS: dict[str, Lesson] = {
         _fairness,
     ),
     "policer": Lesson(
-        "Policers: rate limits without a queue",
+        "Policers: rate limits that drop packets instead of queueing them",
         ("A shaper enforces a rate limit by queueing packets, a policer by dropping them.",),
         {
             "CUBIC, shaper": _scenario('cc = "cubic"', rate="10Mbit"),
