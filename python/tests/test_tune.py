@@ -101,7 +101,7 @@ def test_what_is_known_of_each_host() -> None:
 
 def test_bbr_without_pacing_is_an_error_before_4_13_only() -> None:
     assert "error: ens18 bbr is not paced: Linux 4.9" in told(read("debian-9", BBR), "pacing")
-    assert "Linux 4.13: tcp: internal implementation for pacing" in told(
+    assert 'Linux 4.13, commit "tcp: internal implementation for pacing"' in told(
         read("debian-9", BBR), "pacing"
     )
     fq = ("qdisc pfifo_fast 0: dev ens18", "qdisc fq 8001: dev ens18")
@@ -134,7 +134,7 @@ def test_leaves_under_mq_count() -> None:
 
 def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
     later = ("net/core/default_qdisc:pfifo_fast", "net/core/default_qdisc:fq")
-    assert "warning: ens18 it has pfifo_fast, but the default is fq" in told(
+    assert "warning: ens18 it uses pfifo_fast, but the default is fq" in told(
         read("debian-11", later), "qdisc"
     )
     assert "narrows tune plan --qdisc fq --dev ens18" in told(read("debian-11", later), "qdisc")
@@ -247,7 +247,7 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
     )
     assert (
         "warning: wlp2s0 it sends at 117 Mbit/s with 40 MHz, the signal is -78 dBm; the card can "
-        "use 160 MHz" in told(laptop, "wifi-link")
+        "supports 160 MHz" in told(laptop, "wifi-link")
     )
     assert "warning: wlan0" in told(
         read(
