@@ -267,7 +267,7 @@ def _runs(folder: str) -> str:
         "Jain",
         "ping p50 ms",
         "ping p95 ms",
-        "queue delay p50 ms",
+        "queueing delay p50 ms",
         "drops",
         "marks",
     )
