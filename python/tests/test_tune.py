@@ -246,8 +246,8 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
         laptop, "wifi-queue"
     )
     assert (
-        "warning: wlp2s0 it sends at 117 Mbit/s with 40 MHz, the signal is -78 dBm; the card can "
-        "supports 160 MHz" in told(laptop, "wifi-link")
+        "warning: wlp2s0 transmit bit rate 117 Mbit/s, channel width 40 MHz, signal -78 dBm. The "
+        "card supports 160 MHz" in told(laptop, "wifi-link")
     )
     assert "warning: wlan0" in told(
         read(

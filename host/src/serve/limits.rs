@@ -241,16 +241,17 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "maximum number of concurrent sessions. At most half of them may come from one IPv4 \
-                 /24 or IPv6 /48, and at most three quarters from one IPv4 /16 or IPv6 /32",
+                "maximum number of concurrent sessions. At most half of them may come from one \
+                 IPv4 /24 or IPv6 /48. At most three quarters may come from one IPv4 /16 or IPv6 \
+                 /32",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions from one address; a larger value also raises \
-                 the limits of the networks of the address",
+                "maximum number of concurrent sessions from one address; a larger value also \
+                 raises the limits of the networks of the address",
             ),
             row(
                 "--packets",

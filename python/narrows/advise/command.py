@@ -105,7 +105,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
-    "router behind it), or operator (ISP that configures the rate limit of an access line)",
+    "router behind it), operator (ISP that limits the rate of an access line)",
 )
 @option(
     "--for",
@@ -113,8 +113,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     metavar="GOAL,...",
     show_default="depends on --as",
-    help="Goals: bulk (bulk transfer), pages (short load times of web pages), calls (short delay "
-    "for voice and video), fairness (to other flows), retransmissions (few of them)",
+    help="Goals: bulk (bulk transfer), pages (load time of web pages), calls (delay of voice and "
+    "video), fairness (to other flows), retransmissions (few of them)",
 )
 @option(
     "--now",

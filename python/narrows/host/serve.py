@@ -55,9 +55,9 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Public address of this host, if it is behind a NAT. With --token, a server behind a NAT "
-    "requires it; otherwise it refuses the clients that connect to the public address. May be "
-    "repeated",
+    help="Public address of this host, if it is behind a NAT; may be repeated. With --token, a "
+    "server behind a NAT requires it. Otherwise it refuses clients that connect to the public "
+    "address",
 )
 @option(
     "--token",

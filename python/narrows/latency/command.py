@@ -49,9 +49,9 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Scheduling settings of the client; several are measured in alternating rounds: default, nice "
-     "(niceness -20), rr and fifo (SCHED_RR, SCHED_FIFO), lock (mlockall), spin (busy polling), "
-     "awake (CPU idle states disabled). A + joins settings: fifo+lock"),
+     "Scheduling settings of the client: default, nice (niceness -20), rr (SCHED_RR), fifo "
+     "(SCHED_FIFO), lock (mlockall), spin (busy polling), awake (CPU idle states disabled). "
+     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",

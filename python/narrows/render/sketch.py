@@ -36,8 +36,8 @@ def heading(picture: Picture, name: str = "") -> str:
 def draw(
     picture: Picture, width: int, start: float = 0, end: float | None = None, name: str = ""
 ) -> list[Text]:
-    """One picture from `start` to `end` of its x axis: its heading, its y axis, dots, its x axis,
-    and the legend; with the name of its run.
+    """One picture from `start` to `end` of its x axis, in lines of text. The heading has the name
+    of its run.
     """
     columns = max(_LEAST_WIDTH, width - _LEFT - 1)
     lines = [line for line in picture.lines if any(y is not None for y in line.y)]

@@ -101,8 +101,8 @@ def flows(figures: Figures, most: int | None = None) -> Table:
 
 
 def waits(figures: Figures) -> Table:
-    """A row per queue and per class or band of one, and a row per probe; the last column has words,
-    and covers the whole run.
+    """A row per queue, per class or band of one, and per probe. The last column has words, and
+    covers the whole run.
     """
     rows = []
     queues = figures["queues"]

@@ -61,9 +61,9 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim: simulation with the models of narrows; live: TCP of this host, with real packets in real "
-    "time; linux: a kernel built by `narrows kernel build`, in virtual time, so that the load of "
-    "this host does not change the result"
+    "sim: models of narrows; live: TCP of this host, with real packets in real time; linux: a "
+    "kernel of `narrows kernel build`. Its time is simulated, so the load of this host does not "
+    "change the result"
 )
 @queues_option
 @seed_option
@@ -97,8 +97,8 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
-    "wrong rate, or this host dropped packets outside the emulated queue",
+    help="Exit with code 1 if the self-check of a live run fails. Packets were then sent late or at "
+    "a wrong rate, or this host dropped packets outside the emulated queue",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,

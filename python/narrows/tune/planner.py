@@ -114,7 +114,10 @@ class _Making:
             config = facts.config.get(config_option(name))
             if since is not None and kernels.has(facts.kernel, feature) is False:
                 cure = kernels.newer_kernel(*facts.distribution, facts.machine, since.since)
-                told = f"Linux {facts.release} is older than {feature} ({since.told})"
+                release = f"{since.since[0]}.{since.since[1]}"
+                told = (
+                    f"{feature} needs Linux {release} or newer, and this host runs {facts.release}"
+                )
                 if cure is None:
                     self.need(
                         "kernel",
@@ -127,7 +130,7 @@ class _Making:
                         "kernel",
                         cure.name,
                         cure.command,
-                        f"{told}; install the package {cure.name} and reboot ({cure.why})",
+                        f"{told}. Install the package {cure.name} ({cure.why}) and reboot",
                     )
                 return False
             apk = "/usr/bin/apk" in facts.there
@@ -515,7 +518,7 @@ class _Making:
                 if not key
                 else f"rate of --{key.removeprefix('.').removesuffix('load')}, kbit/s"
                 if "load" in key
-                else "setting of this shaper"
+                else "required by sqm-scripts"
             )
             self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
@@ -709,10 +712,10 @@ class _Making:
 def _lasts(kinds: set[str]) -> str:
     """The duration of changes that write no file of `narrows tune`."""
     if "uci" in kinds:
-        packages = " and the installed packages" if "package" in kinds else ""
+        packages = " and the packages that it installed" if "package" in kinds else ""
         return (
-            "The change is stored in /etc/config/sqm and lasts after a reboot. The command "
-            f"`revert` of the script removes it{packages}."
+            "The change is stored in /etc/config/sqm and persists across reboots. The script with "
+            f"the argument `revert` removes it{packages}."
         )
     return (
         "The change is not stored for the next boot: after a reboot, the existing configuration "
