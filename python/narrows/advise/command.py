@@ -105,7 +105,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
-    "router behind it), operator (ISP that limits the rate of an access line)",
+    "router behind it), operator (ISP that limits an access line)",
 )
 @option(
     "--for",

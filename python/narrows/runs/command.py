@@ -97,8 +97,8 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails. Packets were then sent late or at "
-    "a wrong rate, or this host dropped packets outside the emulated queue",
+    help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
+    "wrong rate, or this host dropped packets itself",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
