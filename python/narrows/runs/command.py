@@ -98,7 +98,7 @@ _VERDICTS = 20_000
     "--strict",
     is_flag=True,
     help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
-    "wrong rate, or this host dropped packets itself",
+    "wrong rate, or dropped by this host",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,

@@ -165,10 +165,10 @@ def _print_race(found: races.Race, *, as_json: bool) -> None:
         return
 
     out = console()
-    out.print(races.sentence(found), style="bold")
+    out.print(races.sentence(found), style="bold", soft_wrap=True)
     out.print()
     table(out, races.table(found))
     if found.seeds > 1:
         out.print()
     for note in races.notes(found):
-        out.print(note)
+        out.print(note, soft_wrap=True)
