@@ -28,6 +28,8 @@ def heading(picture: Picture, name: str = "") -> str:
     'Queue: backlog (kB)'
     """
     title, y = picture.title, picture.y
+    if title == y:
+        return f"{name} – {y}" if name else y
     if y.startswith(title.lower()):
         return f"{name} – {y}" if name else f"{y[:1].upper()}{y[1:]}"
     return f"{name} – {title[:1].lower()}{title[1:]}: {y}" if name else f"{title}: {y}"

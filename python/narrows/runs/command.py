@@ -97,7 +97,7 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
+    help="Exit with code 1 if the self-check of a live run fails: packets were late, sent at a "
     "wrong rate, or dropped by this host",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
