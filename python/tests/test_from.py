@@ -668,7 +668,7 @@ def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",
     )
     assert done.returncode == 0
-    assert "line 2: netem replaces fq" in done.stdout
+    assert "line 2: warning: netem replaces fq" in done.stdout
     assert 'rate = "200kbit"' in done.stdout
     out = tmp_path / "path.toml"
     told = json.loads(

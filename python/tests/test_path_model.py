@@ -303,7 +303,7 @@ def test_traffic_in_step_with_the_pings_is_a_stated_exception() -> None:
     # every ping may meet a gap between two of them.
     excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0)
     assert excluded.seen is False
-    assert excluded.why.endswith(", and is not synchronized with the pings")
+    assert excluded.why.endswith(", and was not synchronized with the pings")
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:
