@@ -37,6 +37,7 @@ from typing import Any
 from narrows.compare import latency
 from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
+from narrows.json_object import JsonObject
 from narrows.latency.result import PERCENTILES, needed
 from narrows.latency.result import read as read_latency
 from narrows.measure.result import Measurement, Phase, Pings
@@ -45,7 +46,6 @@ from narrows.runs.run import run
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output
 from validation.asked import processes
-from validation.stored import Json
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
@@ -69,7 +69,7 @@ METRICS = {
 CHANGED = {"better", "worse", "faster", "slower"}
 """Verdicts that are false on an unchanged path."""
 
-Result = Measurement | Json
+Result = Measurement | JsonObject
 """A measurement, or a result of `narrows latency`."""
 
 UP = Hop(rate="5Mbit", buffer="1bdp")
@@ -106,7 +106,7 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        web: Json = {
+        web: JsonObject = {
             "kind": "web",
             "fetch": fetch,
             "keepalive": True,
@@ -126,13 +126,13 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
     return measure
 
 
-def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
+def flooded(path: Path, stream: JsonObject) -> Callable[[int, float], Measurement]:
     """`--test udp_flood`: pings, and datagrams of which only totals are known."""
     idle_s, load_s = 3.0, 10.0
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        times: Json = {
+        times: JsonObject = {
             "start": f"{idle_s + random.Random(seed).random()}s",
             "stop": f"{idle_s + load_s}s",
         }
@@ -163,7 +163,7 @@ def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
 _PINGED = ("t_s", "rtt_ms")
 
 
-def times(ns: list[int]) -> Json:
+def times(ns: list[int]) -> JsonObject:
     """A distribution in a result of `narrows latency`."""
     ordered, n = sorted(ns), len(ns)
     known = {key: float(key[1:].replace("_", ".")) / 100 for key in PERCENTILES}
@@ -179,7 +179,7 @@ def _nanoseconds(took_s: float) -> int:
     return round(float(f"{1e9 * took_s:.3g}"))
 
 
-def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> Json:
+def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> JsonObject:
     """A result of `narrows latency`, with the slowest responses as it keeps them."""
     limit = sorted(response_s)[len(response_s) // 2] + 1e-3
     slow = sorted((took, t) for t, took in zip(sent, response_s, strict=True) if took > limit)[
@@ -192,10 +192,10 @@ def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float
     }
 
 
-def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
+def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
     """Requests each millisecond over a simulated path, beside these flows."""
 
-    def measure(seed: int, factor: float) -> Json:
+    def measure(seed: int, factor: float) -> JsonObject:
         del factor
         scenario = Scenario(
             path,
@@ -216,12 +216,14 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
     return measure
 
 
-def interrupted(per_s: float, mean_s: float, *, seconds: int = 11) -> Callable[[int, float], Json]:
+def interrupted(
+    per_s: float, mean_s: float, *, seconds: int = 11
+) -> Callable[[int, float], JsonObject]:
     """Requests each millisecond to a host that is interrupted: Poisson arrivals, exponential
     lengths.
     """
 
-    def measure(seed: int, factor: float) -> Json:
+    def measure(seed: int, factor: float) -> JsonObject:
         del factor
         draw = random.Random(f"host {seed}")
         at, until = draw.expovariate(per_s), 0.0
@@ -354,7 +356,7 @@ def _text(
     return lambda seed, factor: of_text(write(seed, mbit * factor, **how).encode(), "file")
 
 
-def _udp(rate: str) -> Json:
+def _udp(rate: str) -> JsonObject:
     return {"kind": "udp", "rate": rate, "packet": "1400B"}
 
 
@@ -505,7 +507,7 @@ def _rows(pairs: int, *, resume: bool) -> list[Row]:
     return [known[at] for at in range(len(CASES))]
 
 
-def live(folder: FilePath) -> Json:
+def live(folder: FilePath) -> JsonObject:
     """False verdicts of results of one host, of which each two consecutive ones are a pair."""
     files = sorted(folder.glob("*.json"))
     results = [read_latency(file) for file in files]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from narrows.json_object import JsonObject
 from narrows.reference.agreement import Outcome as AnyOutcome
 from narrows.reference.agreement import can_run, itself, play
-from validation.stored import Case, Json, judge, value
+from validation.stored import Case, judge, value
 
 __all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
 
@@ -67,10 +68,10 @@ def naive(case: Case) -> dict[str, bool]:
     }
 
 
-def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
+def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> JsonObject:
     """A run in which every flow has this goodput and RTT at all times."""
 
-    def fct_s(flow: Json) -> float | None:
+    def fct_s(flow: JsonObject) -> float | None:
         if "size" not in flow or not goodput_mbit:
             return None
         size_bytes = float(flow["size"].removesuffix("B"))

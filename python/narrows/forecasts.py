@@ -21,6 +21,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import NarrowsError, OutputError, reason
+from narrows.json_object import JsonObject
 from narrows.measure import history
 from narrows.measure.result import Measurement, short
 from narrows.measure.simulated import Plan, watch
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from narrows.advise.candidates import Candidate
     from narrows.advise.verdict import Advice
 
-Json = dict[str, Any]
 
 SEEDS = 6
 """Simulated measurements of each variant, before and after."""
@@ -84,7 +84,7 @@ class Judged:
         """Whether the measured value is in the interval."""
         return self.low <= self.measured <= self.high
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "name": self.name,
@@ -111,7 +111,7 @@ def seen(measured: Measurement, direction: str) -> dict[str, float]:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def forecast(advice: Advice, measured: Measurement | None) -> Json:
+def forecast(advice: Advice, measured: Measurement | None) -> JsonObject:
     """The forecast of a repetition of the measurement after the change, with intervals; for a
     stated path, of the simulation.
     """
@@ -154,7 +154,7 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
     }
 
 
-def _load(measured: Measurement, direction: str) -> Json:
+def _load(measured: Measurement, direction: str) -> JsonObject:
     """The load of a direction: number of concurrent flows, congestion control, and whether the
     other direction was loaded at the same time.
     """
@@ -168,7 +168,7 @@ def _load(measured: Measurement, direction: str) -> Json:
     }
 
 
-def _changes(choice: Candidate) -> Json:
+def _changes(choice: Candidate) -> JsonObject:
     return {} if choice.present or choice.cc is None else {"cc": choice.cc}
 
 
@@ -181,7 +181,7 @@ def _direction(measured: Measurement, role: str) -> str:
     return (directions[0] if role == "sender" else directions[-1]) if directions else "down"
 
 
-def _measured_again(advice: Advice, measured: Measurement, direction: str) -> list[Json]:
+def _measured_again(advice: Advice, measured: Measurement, direction: str) -> list[JsonObject]:
     """Simulates the measurement with and without the change, and applies the ratio to the measured
     values.
     """
@@ -313,7 +313,7 @@ class Scored:
     judged: tuple[Judged, ...] = ()
     why: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "forecast": self.forecast,
@@ -347,11 +347,11 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
     return out
 
 
-def _named(line: Json) -> str:
+def _named(line: JsonObject) -> str:
     return "leave it" if line["leave"] else str(line["choice"]["key"])
 
 
-def _later(line: Json, measured: Measurement) -> bool:
+def _later(line: JsonObject, measured: Measurement) -> bool:
     """Whether this is a later, complete measurement of the same host."""
     if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
         return False
@@ -366,7 +366,7 @@ def _later(line: Json, measured: Measurement) -> bool:
     return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
 
 
-def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
+def _unlike_load(line: JsonObject, measured: Measurement, queue: str | None) -> str:
     """The reason why a measurement cannot score a forecast; empty if it can."""
     direction, choice = line["way"], line["choice"]
     wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
@@ -422,7 +422,7 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
     return out
 
 
-def _judge(of: Json, measured: Measurement) -> list[Judged]:
+def _judge(of: JsonObject, measured: Measurement) -> list[Judged]:
     """Stores the score of a forecast."""
     found = seen(measured, of["way"])
     found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
@@ -474,7 +474,7 @@ _LINES = {
 """Fields of each kind of line that are read; later versions may add kinds."""
 
 
-def read() -> list[Json]:
+def read() -> list[JsonObject]:
     """The lines, the oldest first, each verified.
 
     Raises:
@@ -500,7 +500,7 @@ def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(hits), len(hits)
 
 
-def _append(line: Json) -> str:
+def _append(line: JsonObject) -> str:
     try:
         kept = chain().append(line)
     except OSError as error:

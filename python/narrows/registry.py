@@ -12,8 +12,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
-
-Json = dict[str, Any]
+from narrows.json_object import JsonObject
 
 
 @cache
@@ -99,7 +98,7 @@ def paced() -> frozenset[str]:
 
 
 @cache
-def _qdiscs() -> dict[str, Json]:
+def _qdiscs() -> dict[str, JsonObject]:
     return {row["name"]: row for row in table("qdisc")}
 
 
@@ -162,7 +161,7 @@ def below_shaper() -> tuple[str, ...]:
 
 
 @cache
-def sysctls() -> dict[str, Json]:
+def sysctls() -> dict[str, JsonObject]:
     """The settings that a plan may change.
 
     Each name has the `pattern` of its value, `global`, and the data on which it `acts`: `sent`,

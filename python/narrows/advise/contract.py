@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Asked
 from narrows.advise.render import GOALS, path_line
 from narrows.advise.trial import Trial, affordable, packets, run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell
@@ -58,8 +59,6 @@ EACH, SECONDS, SEEDS = 2, 30, 2
 
 PACKETS = 300_000_000
 """Packet budget of all simulations, which shortens those of fast paths."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class Offers:
     runs: int
     seconds: int
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
         rtt = self.asked.place.rtt_ms
@@ -152,7 +151,7 @@ def _offers(asked: Asked) -> list[Offer]:
     out = []
     for bc_s, be_s in POLICED_S:
         bc, be = max(1514, round(bc_s * per_s)), round(be_s * per_s)
-        policer: Json = {"kind": "cir", "cir": f"{cir}bit", "bc": f"{bc}B"} | (
+        policer: JsonObject = {"kind": "cir", "cir": f"{cir}bit", "bc": f"{bc}B"} | (
             {"be": f"{be}B", "exceed": "pass"} if be else {}
         )
         wire = replace(bare, rate=f"{round(WIRE * rate * 1e6)}bit", policer=policer, buffer="1bdp")
@@ -171,7 +170,7 @@ def _offers(asked: Asked) -> list[Offer]:
             )
         )
     bc = max(1514, round(SHAPED_S * per_s))
-    link: Json = {"kind": "shape_average", "bc": f"{bc}B"}
+    link: JsonObject = {"kind": "shape_average", "bc": f"{bc}B"}
     for limit, queue in QUEUED:
         bdp = per_s * asked.place.rtt_ms / 1000
         packets = (
@@ -204,7 +203,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     todo = [
         (n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)
     ]
-    seen: dict[tuple[int, str, int], Json] = {}
+    seen: dict[tuple[int, str, int], JsonObject] = {}
 
     def cost(seconds: int) -> float:
         return len(todo) * packets(asked, Trial("", "rivals", 0, asked.seed, seconds))

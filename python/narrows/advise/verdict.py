@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
 from statistics import fmean
-from typing import Any
 
 from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
 from narrows.advise.search import PLAIN, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
+from narrows.json_object import JsonObject
 from narrows.registry import paced
 from narrows.storage.provenance import evidence
 
@@ -62,8 +62,6 @@ OF_QUEUES = {
 
 UNKNOWN = (1.0, 0.05)
 """For a metric without calibration: the factor on the random spread, and the share of the value."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,7 @@ class Effect:
         """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         _, unit, more = FIGURES[self.name]
         numbers = {
@@ -143,7 +141,7 @@ class Price:
     times_fair: float | None
     kept_pct: float | None
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {key: _short(getattr(self, key)) for key in ("share_pct", "times_fair", "kept_pct")}
 
@@ -170,7 +168,7 @@ class Row:
     why_not: str
     needs: str
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "key": self.key,
@@ -221,7 +219,7 @@ class Advice:
     wrong: list[str] = field(default_factory=list)
     rule: str = ""
     inside: bool = False
-    cases: list[Json] = field(default_factory=list)
+    cases: list[JsonObject] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     fastest: str = ""
     lacking: dict[str, list[str]] = field(default_factory=dict)
@@ -235,7 +233,7 @@ class Advice:
         """Is it to be left as it is?"""
         return self.choice.present
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         found, asked = self.found, self.found.asked
         return {
@@ -285,7 +283,7 @@ class Advice:
         }
 
 
-def _candidate(of: Candidate) -> Json:
+def _candidate(of: Candidate) -> JsonObject:
     return {
         "key": of.key,
         "says": of.says,
@@ -543,7 +541,7 @@ def _wakeups(found: Found, key: str) -> float | None:
     return bytes_per_s / burst
 
 
-def _cases(asked: Asked, choice: Candidate) -> list[Json]:
+def _cases(asked: Asked, choice: Candidate) -> list[JsonObject]:
     """The nearest reference cases of the choice alone on the likeliest path."""
     if choice.share is not None:
         return []

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from narrows import _core, extras
 from narrows.bundle import archive, execution, recipe
 from narrows.bundle.recipe import Command
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.storage import output, provenance, scratch
 from narrows.storage.text import name_of, text_of
 
@@ -43,7 +44,6 @@ _VOLATILE = ("provenance", "took_s")
 _SHOWN = 3
 
 State = Literal["same", "differs", "missing", "figure"]
-Json = dict[str, Any]
 Progress = Callable[[float, float], object]
 
 
@@ -77,7 +77,7 @@ class Verification:
         items: The results.
     """
 
-    bundle: Json
+    bundle: JsonObject
     items: list[Item]
 
     @property
@@ -85,7 +85,7 @@ class Verification:
         """Whether all compared results are the same."""
         return all(item.state in {"same", "figure"} for item in self.items)
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """Machine-readable form."""
         return {
             "agrees": self.agrees,
@@ -102,7 +102,7 @@ def make(
     *,
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda _now, _end: None,
-) -> Json:
+) -> JsonObject:
     """Executes the commands of a recipe on copies of their inputs, and writes a bundle.
 
     Returns:
@@ -223,7 +223,7 @@ def _below(members: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
     }
 
 
-def _manifest(members: Mapping[str, bytes], name: str) -> Json:
+def _manifest(members: Mapping[str, bytes], name: str) -> JsonObject:
     """The manifest, which must describe all members.
 
     Raises:
@@ -356,7 +356,7 @@ def _differences(before: object, after: object, at: str) -> Iterator[str]:
         yield f"{at}: {str(before)[:40]} before, {str(after)[:40]} now"
 
 
-def _readme(manifest: Json, name: str) -> str:
+def _readme(manifest: JsonObject, name: str) -> str:
     lines = [Command(tuple(words), (), (), None).line for words in manifest["commands"]]
     commands = "\n".join(lines)
     return (

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.latency.render import named, span
 from narrows.latency.result import PERCENTILES, cumulative
-from narrows.measure.result import Json, short
+from narrows.measure.result import short
 from narrows.render.html import fragment
 from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, percent
@@ -90,7 +91,7 @@ class Difference:
             else "faster"
         )
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object."""
         ratio = self.after / self.before if self.before else None
         return {

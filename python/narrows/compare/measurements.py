@@ -26,7 +26,8 @@ from itertools import pairwise
 
 from narrows import inference
 from narrows.inference import Estimate
-from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 from narrows.measure.summary import Answer, answer
 from narrows.render.html import fragment
 from narrows.render.tables import Cell, Table
@@ -138,7 +139,7 @@ class Difference:
             return "no difference seen"
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object."""
         return {
             "before": short(self.before),

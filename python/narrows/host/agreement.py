@@ -20,6 +20,7 @@ from typing import Any
 from narrows import _core
 from narrows.errors import EngineError
 from narrows.host import live
+from narrows.json_object import JsonObject
 from narrows.kernel import model, store
 from narrows.runs.engines import EngineChoice, choose
 from narrows.runs.parallel import everywhere
@@ -27,8 +28,6 @@ from narrows.runs.run import ENGINES, Progress, run
 from narrows.runs.scenario import from_tree
 from narrows.runs.source import read
 from narrows.storage.text import name_of
-
-Json = dict[str, Any]
 
 ORDER = ("sim", "linux", "live")
 """The engines; in a pair, the later one is the reference."""
@@ -70,9 +69,9 @@ class Machine:
     ccs: tuple[str, ...] = ()
     key: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """Machine-readable form."""
-        found: Json = {"release": self.release, "hz": self.hz, "like": self.like}
+        found: JsonObject = {"release": self.release, "hz": self.hz, "like": self.like}
         return found | ({"key": self.key} if self.key else {"ccs": list(self.ccs)})
 
 
@@ -134,7 +133,7 @@ class Subject:
 
     name: str
     toml: str
-    tree: Json = field(hash=False, compare=False)
+    tree: JsonObject = field(hash=False, compare=False)
 
     @property
     def ccs(self) -> list[str]:
@@ -157,7 +156,7 @@ def subject(text: str, name: str, on: Machine) -> Subject:
     return of_tree(_core.toml_to_tree(text, name), name, on)
 
 
-def of_tree(tree: Json, name: str, on: Machine) -> Subject:
+def of_tree(tree: JsonObject, name: str, on: Machine) -> Subject:
     """The scenario of nested tables, its hosts like this machine.
 
     Raises:
@@ -167,22 +166,22 @@ def of_tree(tree: Json, name: str, on: Machine) -> Subject:
     return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike)
 
 
-def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> Json:
+def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> JsonObject:
     """The scenario of a file as nested tables, checked for the engines of `on`.
 
     Raises:
         NarrowsError: If it cannot be read, is not right, or is not supported.
     """
-    tree: Json = _core.toml_to_tree(read(file), name_of(file))
+    tree: JsonObject = _core.toml_to_tree(read(file), name_of(file))
     check(tree, name_of(file), on)
     return tree
 
 
-def _jain(run: Json) -> float:
+def _jain(run: JsonObject) -> float:
     return float(run["fairness"]["jain"] or math.nan)
 
 
-def _mean(run: Json, *keys: str) -> float:
+def _mean(run: JsonObject, *keys: str) -> float:
     found = []
     for flow in run["flows"]:
         value: Any = flow
@@ -192,7 +191,7 @@ def _mean(run: Json, *keys: str) -> float:
     return sum(found) / len(found) if found else math.nan
 
 
-def figures(run: Json) -> dict[str, float]:
+def figures(run: JsonObject) -> dict[str, float]:
     """The figures of a run that are compared.
 
     Their labels are the core's names; where there are several congestion controls, each has a
@@ -237,7 +236,7 @@ class Row:
     tolerance: float
     verdict: str
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """As it is printed for a program."""
         numbers = {
             "ours": self.ours,
@@ -272,7 +271,7 @@ class Outcome:
         """`parted` if any figure has, `agreed` if any has and none parted."""
         return overall(row.verdict for row in self.rows)
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """As it is printed for a program."""
         return {
             "engines": list(self.pair),
@@ -334,7 +333,7 @@ class Agreement:
             if row.label == label
         }
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """As it is printed for a program."""
         return {
             "scenario": self.name,
@@ -354,14 +353,14 @@ class Agreement:
         }
 
 
-def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
+def simulate(what: Subject, *, seeds: int = SEEDS) -> list[JsonObject]:
     """The scenario by the simulator, with seeds from 1 on."""
 
-    def one(seed: int, keep_on: Progress) -> Json:
+    def one(seed: int, keep_on: Progress) -> JsonObject:
         raw = _core.run_toml(
             what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
         )
-        found: Json = json.loads(raw.json())
+        found: JsonObject = json.loads(raw.json())
         return found
 
     return everywhere(range(1, seeds + 1), one, cost=float)
@@ -373,12 +372,12 @@ def emulate(
     *,
     runs: int = RUNS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> list[Json]:
+) -> list[JsonObject]:
     """The scenario by the engine `linux`, with seeds from 1 on, on all cores."""
     scenario = from_tree(what.tree, Path.cwd())
     over = 0
 
-    def one(seed: int, keep_on: Progress) -> Json:
+    def one(seed: int, keep_on: Progress) -> JsonObject:
         return run(
             scenario,
             seed=seed,
@@ -396,7 +395,7 @@ def emulate(
     return everywhere(range(1, runs + 1), one, cost=lambda _: 0.0, done=done, jobs=kernel.jobs())
 
 
-def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
+def once(what: Subject, seed: int, progress: Progress | None = None) -> JsonObject:
     """The scenario by the live engine."""
     raw = live.run(
         what.toml,
@@ -407,7 +406,7 @@ def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
         record=None,
         progress=progress,
     )
-    found: Json = json.loads(raw.json())
+    found: JsonObject = json.loads(raw.json())
     return found
 
 
@@ -417,11 +416,11 @@ def measure(
     runs: int = RUNS,
     repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> tuple[list[Json], list[str]]:
+) -> tuple[list[JsonObject], list[str]]:
     """The scenario by the live engine, several times: trusted runs, and why each of the others is
     none.
     """
-    trusted: list[Json] = []
+    trusted: list[JsonObject] = []
     flagged: list[str] = []
     while len(trusted) < runs and len(flagged) <= repeats:
         # A flagged run is repeated with a seed that was not used yet.
@@ -442,8 +441,8 @@ def measure(
 
 def beside(
     what: Subject,
-    ours: Sequence[Json],
-    real: Sequence[Json],
+    ours: Sequence[JsonObject],
+    real: Sequence[JsonObject],
     flagged: Sequence[str] = (),
     pair: tuple[str, str] = ("sim", "live"),
 ) -> Outcome:
@@ -478,7 +477,7 @@ def beside(
 
 
 def agree(
-    tree: Json,
+    tree: JsonObject,
     name: str,
     on: Mapping[str, Machine],
     *,
@@ -494,7 +493,7 @@ def agree(
     if "live" in on:
         ready(of_tree(tree, name, on["live"]).ccs)
     real = [engine for engine in ("linux", "live") if engine in on]
-    found: dict[str, list[Json]] = {}
+    found: dict[str, list[JsonObject]] = {}
     flagged: list[str] = []
     for place, engine in enumerate(real):
         what = of_tree(tree, name, on[engine])
@@ -519,7 +518,7 @@ def agree(
     return Agreement(name=name, outcomes=tuple(outcomes))
 
 
-def check(tree: Json, name: str, on: Mapping[str, Machine]) -> None:
+def check(tree: JsonObject, name: str, on: Mapping[str, Machine]) -> None:
     """Checks that the engines of `on` support a scenario, before the first of many minutes.
 
     Raises:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.latency.render import document as of_outcomes
 from narrows.latency.render import named, paged, span
-from narrows.latency.result import PERCENTILES, Json
+from narrows.latency.result import PERCENTILES
 from narrows.render.tables import Cell, Table
 
 LOADS = {"none": "no load", "cpu": "CPU load"}
@@ -19,17 +20,17 @@ _ALIKE = 0.1
 """Relative difference below which two values count as equal."""
 
 
-def name(setup: Json) -> str:
+def name(setup: JsonObject) -> str:
     """Name of a setup, for legends."""
     return f"{setup['policy']}, {LOADS[setup['load']]}"
 
 
-def several(told: Json) -> list[tuple[str, Json]]:
+def several(told: JsonObject) -> list[tuple[str, JsonObject]]:
     """Names and results of all setups that the host permitted."""
     return [(name(setup), setup["latency"]) for setup in told["setups"] if not setup["refused"]]
 
 
-def _grade(told: Json) -> str:
+def _grade(told: JsonObject) -> str:
     """The highest percentile that all results have."""
     outcomes = [outcome["response_us"] for _, outcome in several(told)]
     carried = [p for p in PERCENTILES if all(took.get(p) is not None for took in outcomes)]
@@ -45,7 +46,7 @@ def _times(before: float, after: float) -> str:
     return f"{ratio:.1f} times lower" if ratio > 1 else f"{1 / ratio:.1f} times higher"
 
 
-def _cost(setup: Json, base: Json) -> str:
+def _cost(setup: JsonObject, base: JsonObject) -> str:
     own, usual = (one["cpu_s"] / one["wall_s"] for one in (setup, base))
     words = f"{own:.2f} CPU seconds per second"
     if setup is not base:
@@ -62,7 +63,7 @@ def _cost(setup: Json, base: Json) -> str:
     return words
 
 
-def sentences(told: Json) -> list[str]:
+def sentences(told: JsonObject) -> list[str]:
     """For each load: the baseline, then benefits and costs of every other policy."""
     grade, limit = _grade(told), span(told["slow_us"])
     out = ["The measurement was stopped early."] if told.get("interrupted") else []
@@ -109,7 +110,7 @@ def _fewer(before: int, after: int) -> str:
     )
 
 
-def table(told: Json) -> Table:
+def table(told: JsonObject) -> Table:
     """A row for each setup."""
     rows: list[list[Cell]] = []
     names = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
@@ -147,7 +148,7 @@ def table(told: Json) -> Table:
     )
 
 
-def fewest(told: Json) -> list[str]:
+def fewest(told: JsonObject) -> list[str]:
     """For each load, the policy with the fewest slow responses."""
     out, limit = [], span(told["slow_us"])
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
@@ -170,7 +171,7 @@ def fewest(told: Json) -> list[str]:
     return out
 
 
-def document(told: Json) -> dict[str, Any]:
+def document(told: JsonObject) -> dict[str, Any]:
     """The content of the report page."""
     page = of_outcomes(several(told))
     beside = table(told)

@@ -11,7 +11,8 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from narrows import __version__
-from narrows.latency.result import PARTS, PERCENTILES, Json, cumulative, needed
+from narrows.json_object import JsonObject
+from narrows.latency.result import PARTS, PERCENTILES, cumulative, needed
 from narrows.render.picture import Line, Picture, Style
 from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
 from narrows.render.report import drawn
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from narrows.render.figure import Figure
 
 _NONE = "–"
-_NOTHING: Json = {"histogram_ns": []}
+_NOTHING: JsonObject = {"histogram_ns": []}
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
@@ -55,7 +56,7 @@ def named(percentile: str) -> str:
     return percentile.replace("_", ".")
 
 
-def sentences(told: Json) -> list[str]:
+def sentences(told: JsonObject) -> list[str]:
     """The results in sentences, the most important ones first."""
     out = [_answer(told), *_round_trip(told)]
     if told.get("interrupted"):
@@ -73,7 +74,7 @@ def sentences(told: Json) -> list[str]:
     return out
 
 
-def _answer(told: Json) -> str:
+def _answer(told: JsonObject) -> str:
     corrupted = told.get("corrupted", 0)
     if told["lost"] or corrupted:
         fates = [(told["lost"], "unanswered"), (corrupted, "answered with wrong content")]
@@ -95,11 +96,11 @@ def _answer(told: Json) -> str:
     return f"The response time was {_took(took)}. {lost}{rest}"
 
 
-def _round_trip(told: Json) -> list[str]:
+def _round_trip(told: JsonObject) -> list[str]:
     return [f"The RTT was {_took(told['rtt_us'])}."] if told["rtt_us"] else []
 
 
-def _took(part: Json) -> str:
+def _took(part: JsonObject) -> str:
     """Median, percentiles and maximum."""
     shown = [
         (named(p), part[p])
@@ -113,7 +114,7 @@ def _took(part: Json) -> str:
     return f"{span(part['p50'])} (median; {rest})"
 
 
-def _trouble(told: Json) -> list[str]:
+def _trouble(told: JsonObject) -> list[str]:
     kinds = {
         "duplicates": "duplicate",
         "reordered": "reordered",
@@ -138,7 +139,7 @@ def _trouble(told: Json) -> list[str]:
     return [f"Other events: {'; '.join(seen)}."] if seen else []
 
 
-def _slow(told: Json) -> list[str]:
+def _slow(told: JsonObject) -> list[str]:
     slow = told["slow"]
     if slow["limit_us"] is None:
         return []
@@ -159,7 +160,7 @@ def _slow(told: Json) -> list[str]:
     return [f"{said} {listed_only}" if many > _SHOWN else said]
 
 
-def _parts(told: Json) -> list[str]:
+def _parts(told: JsonObject) -> list[str]:
     halves = [
         (name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)
     ]
@@ -167,7 +168,7 @@ def _parts(told: Json) -> list[str]:
     return [f"Median delay of each component: {', '.join(shown)}."] if shown else []
 
 
-def _own(told: Json) -> str:
+def _own(told: JsonObject) -> str:
     late, said = told["late_us"], []
     if late is not None:
         most = f"at most {span(late['max'])}"
@@ -187,7 +188,7 @@ def _own(told: Json) -> str:
     return f"Measurement error: {'; '.join(said) or 'unknown'}."
 
 
-def findings(told: Json) -> list[str]:
+def findings(told: JsonObject) -> list[str]:
     """Properties of the link, the device and the CPUs that affect the result, with remedies."""
     return [
         one["says"] + (f" Remedy: {one['cure']}." if one.get("cure") else "")
@@ -195,7 +196,7 @@ def findings(told: Json) -> list[str]:
     ]
 
 
-def figures(told: Json) -> Table:
+def figures(told: JsonObject) -> Table:
     """A row for the response time, the RTT, the send delay and each component."""
     rows = [
         ("response time", "response_us"),
@@ -203,7 +204,7 @@ def figures(told: Json) -> Table:
         ("send delay", "late_us"),
         *((name, f"parts_us.{key}") for key, name in PARTS.items()),
     ]
-    parts: list[tuple[str, str, Json]] = []
+    parts: list[tuple[str, str, JsonObject]] = []
     for name, path in rows:
         at = told
         for step in path.split("."):
@@ -225,7 +226,7 @@ def _cell(us: float | None) -> str:
     return _NONE if us is None else f"{us:.1f}"
 
 
-def episodes(told: Json, most: int = _SHOWN) -> Table:
+def episodes(told: JsonObject, most: int = _SHOWN) -> Table:
     """The episodes with the longest response times, in order of time. Overlapping slow responses
     are one episode.
     """
@@ -260,7 +261,7 @@ def episodes(told: Json, most: int = _SHOWN) -> Table:
     return Table(f"Episodes of slow responses{more}", ("attributed to", "start"), head, rows)
 
 
-def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
+def pictures(several: Sequence[tuple[str, JsonObject]]) -> list[Picture]:
     """Pictures of the report page: percentiles, and slow responses over time."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
@@ -314,7 +315,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
 
 
 def plot(
-    several: Sequence[tuple[str, Json]],
+    several: Sequence[tuple[str, JsonObject]],
     file: str | PathLike[str] | None = None,
     *,
     style: FigureStyle | None = None,
@@ -385,7 +386,7 @@ def plot(
     return figure
 
 
-def _kernels(several: Sequence[tuple[str, Json]]) -> list[str]:
+def _kernels(several: Sequence[tuple[str, JsonObject]]) -> list[str]:
     """The kernels of the measuring hosts."""
     return list(dict.fromkeys(told["kernel"] for _, told in several if told.get("kernel")))
 
@@ -400,7 +401,7 @@ def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[floa
     return [10 ** (at / per_ten) for at in range(first, last + 1)], heights
 
 
-def document(several: Sequence[tuple[str, Json]]) -> Json:
+def document(several: Sequence[tuple[str, JsonObject]]) -> JsonObject:
     """The content of the report page."""
     runs = [_run(name, told) for name, told in several]
     return {
@@ -411,7 +412,7 @@ def document(several: Sequence[tuple[str, Json]]) -> Json:
     }
 
 
-def _run(name: str, told: Json) -> Json:
+def _run(name: str, told: JsonObject) -> JsonObject:
     said = sentences(told)
     bare = {
         k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}
@@ -446,11 +447,11 @@ def _run(name: str, told: Json) -> Json:
     }
 
 
-def paged(table: Table) -> Json:
+def paged(table: Table) -> JsonObject:
     """A table in the format of the report page."""
     rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
     return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
 
 
-def _bare(part: Json | None) -> Json | None:
+def _bare(part: JsonObject | None) -> JsonObject | None:
     return None if part is None else {k: v for k, v in part.items() if k != "histogram_ns"}

@@ -12,13 +12,12 @@ from os import PathLike
 from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
 from narrows.storage.hdr import encode_counts, head
 from narrows.storage.json_kinds import amount, flag, number, rows, table, text, whole, word
 from narrows.storage.text import name_of, unread
-
-Json = dict[str, Any]
 
 PARTS = {
     "client_application": "client application",
@@ -38,7 +37,7 @@ BEYOND = 10
 """Minimum number of replies beyond a reported percentile."""
 
 
-def read(file: str | PathLike[str]) -> Json:
+def read(file: str | PathLike[str]) -> JsonObject:
     """Reads a file that `narrows latency --json` wrote.
 
     Raises:
@@ -57,7 +56,7 @@ def read(file: str | PathLike[str]) -> Json:
     return _filled(told)
 
 
-def _filled(told: Json) -> Json:
+def _filled(told: JsonObject) -> JsonObject:
     """A result of an earlier version, or an incomplete one, with the keys that all results have."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
@@ -162,7 +161,7 @@ _RESULT = table(
 )
 """The values of a result that narrows reads, and their types."""
 
-_EMPTY: Json = {
+_EMPTY: JsonObject = {
     "rtt_us": None,
     "response_us": None,
     "late_us": None,
@@ -211,7 +210,7 @@ def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float
     return values, shares
 
 
-def hlog(several: Sequence[tuple[str, Json]]) -> str:
+def hlog(several: Sequence[tuple[str, JsonObject]]) -> str:
     """An HdrHistogram log with one line per result, in nanoseconds."""
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from narrows.host import live
-from narrows.latency.result import Json
+from narrows.json_object import JsonObject
 
 Tell = Callable[[float, str], object]
 """Receives the progress from 0 to 1 and a summary in words."""
@@ -19,13 +19,13 @@ class Interrupted(KeyboardInterrupt):
         told: The result so far.
     """
 
-    def __init__(self, told: Json) -> None:
+    def __init__(self, told: JsonObject) -> None:
         """With the result so far."""
         super().__init__()
         self.told = told
 
 
-def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> Json:
+def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> JsonObject:
     """Measures the response time of a host and returns the result.
 
     Args:

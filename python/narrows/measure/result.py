@@ -13,13 +13,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.storage import json_kinds as kinds
 from narrows.storage.json_kinds import amount, either, flag, number, rows, table, text, whole
 
-Json = dict[str, Any]
 Direction = Literal["up", "down"]
 
 VERSION = 1
@@ -84,7 +84,7 @@ class Spread:
         at = {name: known[min(n - 1, math.floor(q * n))] for name, q in QUANTILES.items()}
         return Spread(n, known[0], math.fsum(known) / n, at["p50"], at["p95"], at["p99"], known[-1])
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object, with six significant digits."""
         return {
             name: _short(getattr(self, name))
@@ -125,7 +125,7 @@ class Flow:
     cc: str | None
     from_s: float
     to_s: float
-    told: Json = field(default_factory=dict, repr=False)
+    told: JsonObject = field(default_factory=dict, repr=False)
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
 
     @property
@@ -170,7 +170,7 @@ class Pings:
     sent: int
     received: int
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
-    told: Json = field(default_factory=dict, repr=False)
+    told: JsonObject = field(default_factory=dict, repr=False)
 
     def rtts(self) -> Iterator[tuple[float, float | None]]:
         """Pairs of send time in s and RTT in ms."""
@@ -190,7 +190,7 @@ class Measurement:
     """
 
     def __init__(
-        self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]
+        self, tree: JsonObject, phases: list[Phase], flows: list[Flow], pings: list[Pings]
     ) -> None:
         """Created by `of` from a checked JSON object."""
         self.json = tree
@@ -359,9 +359,9 @@ class Measurement:
         loaded = None if self.together else direction
         return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
-    def latency_json(self) -> Json:
+    def latency_json(self) -> JsonObject:
         """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
-        directions: Json = {
+        directions: JsonObject = {
             direction: self.under_load(direction).json()
             for direction in DIRECTIONS
             if self.loads(direction)
@@ -451,7 +451,7 @@ class _Check:
         except kinds.KindError as error:
             raise MeasurementError(f"{self._name}: {error}") from None
 
-    def table(self, value: object, place: str) -> Json:
+    def table(self, value: object, place: str) -> JsonObject:
         if not isinstance(value, dict):
             raise MeasurementError(
                 f"{self._name}: {f'{place}: ' if place else ''}an object is needed"
@@ -521,7 +521,7 @@ class _Check:
             {k: v for k, v in row.items() if k not in {"columns", "samples"}},
         )
 
-    def columns(self, row: Json, place: str) -> dict[str, Column]:
+    def columns(self, row: JsonObject, place: str) -> dict[str, Column]:
         names = [
             self.text(name, f"{place}.columns")
             for name in self.rows(row.get("columns"), f"{place}.columns")

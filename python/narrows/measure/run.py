@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from narrows import registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
-from narrows.measure.result import Direction, Json, Measurement
+from narrows.json_object import JsonObject
+from narrows.measure.result import Direction, Measurement
 from narrows.measure.simulated import Plan
 from narrows.measure.simulated import measure as play
 from narrows.runs.scenario import load
@@ -161,7 +162,7 @@ def _part(progress: Progress, at: int, of: int) -> Progress:
 
 def joined(parts: Sequence[Measurement], test: str) -> Measurement:
     """Joins consecutive measurements on one time axis. Other values come from the first one."""
-    whole: Json = copy.deepcopy(parts[0].json)
+    whole: JsonObject = copy.deepcopy(parts[0].json)
     if len(parts) > 1:
         whole["asked"] = (whole.get("asked") or {}) | {"test": test}
     end = _end(parts[0])
@@ -194,14 +195,14 @@ def _end(measured: Measurement) -> float:
     return max([*times, *(t for train in measured.pings for t, _ in train.rtts())], default=0.0)
 
 
-def _shift(row: Json, by: float) -> None:
+def _shift(row: JsonObject, by: float) -> None:
     at = row["columns"].index("t_s") if "t_s" in (row.get("columns") or []) else None
     for sample in row.get("samples") or []:
         if at is not None and sample[at] is not None:
             sample[at] = round(sample[at] + by, 6)
 
 
-def _add(whole: Json, more: Json) -> None:
+def _add(whole: JsonObject, more: JsonObject) -> None:
     """Adds the amounts of data and keeps the worst of the errors."""
     data, also = whole.get("data"), more.get("data")
     if data and also:

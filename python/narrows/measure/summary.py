@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 
 Span = tuple[float, float]
 
@@ -48,7 +49,7 @@ class Outage:
     ended: bool
     data_arrived: bool
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object."""
         return {
             "from_s": short(self.from_s),
@@ -116,7 +117,7 @@ class Answer:
         """Sequential round trips per minute at the mean RTT under load."""
         return MINUTE_MS / self.every.mean if self.every.mean else None
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object, with units in the keys."""
         return {
             "rates_mbit": {direction: short(rate) for direction, rate in self.rates_mbit.items()},

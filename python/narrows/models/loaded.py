@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import EngineError
+from narrows.json_object import JsonObject
 
 LIBRARIES = (".so", ".dylib")
 """Suffixes of shared libraries."""
 
-Json = dict[str, Any]
 Names = tuple[tuple[str, str], ...]
 """The list (`cc` or `queue`) and the name of each model."""
 
@@ -39,7 +39,7 @@ class Plugin:
     version: str | None
     models: Names
 
-    def about(self) -> Json:
+    def about(self) -> JsonObject:
         """For the provenance of a result."""
         given = {"from": self.name, "sha256": self.sha256, "version": self.version}
         return {key: value for key, value in given.items() if value is not None}
@@ -82,7 +82,7 @@ def named(scenario: object) -> Iterator[tuple[str, str]]:
             yield from named(value)
 
 
-def used(scenario: Mapping[str, Any]) -> dict[str, Json]:
+def used(scenario: Mapping[str, Any]) -> dict[str, JsonObject]:
     """The models from outside that a scenario names, with their origin."""
     if not LOADED:
         return {}

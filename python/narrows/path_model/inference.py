@@ -14,7 +14,8 @@ from statistics import median
 
 from narrows import registry
 from narrows.errors import NarrowsError
-from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement
+from narrows.json_object import JsonObject
+from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement
 from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
@@ -642,9 +643,9 @@ def _both(
     return out
 
 
-def _marks(measured: Measurement) -> Json:
+def _marks(measured: Measurement) -> JsonObject:
     told = [flow.told["ecn"] for flow in measured.flows if isinstance(flow.told.get("ecn"), dict)]
-    out: Json = {}
+    out: JsonObject = {}
     for key in ("negotiated", "ce_rate", "dscp_survives"):
         values = [ecn[key] for ecn in told if ecn.get(key) is not None]
         out[key] = None if not values else max(values) if key == "ce_rate" else all(values)
@@ -652,10 +653,10 @@ def _marks(measured: Measurement) -> Json:
 
 
 @cache
-def _calibration() -> Json:
+def _calibration() -> JsonObject:
     if not CALIBRATION.exists():
         return {}
-    off: Json = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
+    off: JsonObject = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
     return off
 
 

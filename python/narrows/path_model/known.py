@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from narrows.measure.result import Json, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import short
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Known:
         """
         return (self.low is None or self.low <= true) and (self.high is None or true <= self.high)
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object."""
         return {
             "value": short(self.value),

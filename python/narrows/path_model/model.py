@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrows.measure.result import Direction, Json, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import Direction, short
 from narrows.path_model.fit import (
     FAIR,
     Guess,
@@ -53,7 +54,7 @@ class DirectionModel:
     left: Known = field(default_factory=lambda: Known(None))
     unsteady: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object, with rates in Mbit/s and sizes in bytes."""
         return {
             "queue": self.guess.kind if self.guess.kind != "policer" else "fifo",
@@ -106,7 +107,7 @@ class PathModel:
     rtt: Known
     directions: dict[Direction, DirectionModel]
     others: bool | None
-    marks: Json
+    marks: JsonObject
 
     def path(self) -> Path:
         """The path as a Python object."""
@@ -127,7 +128,7 @@ class PathModel:
         ]
         return "".join(said) + _section(self.path().tree(), "path")
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "rtt_ms": self.rtt.json(),
@@ -142,7 +143,7 @@ def _keys(model: DirectionModel | None) -> dict[str, Any] | None:
     return None if model is None else model.guess.keys()
 
 
-def _section(table: Json, name: str) -> str:
+def _section(table: JsonObject, name: str) -> str:
     plain = {k: v for k, v in table.items() if not (isinstance(v, dict) and k == "reverse")}
     lines = [f"[{name}]", *(f"{k} = {_value(v)}" for k, v in plain.items())]
     text = "\n".join(lines) + "\n"

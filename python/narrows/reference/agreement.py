@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from narrows import _core
-from narrows.reference.stored import Case, Json, Verdict, judge, missing, value
+from narrows.json_object import JsonObject
+from narrows.reference.stored import Case, Verdict, judge, missing, value
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 
@@ -56,7 +57,7 @@ def play(
         text = _core.run_toml(
             case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on
         ).json()
-        run: Json = json.loads(text)
+        run: JsonObject = json.loads(text)
         return [value(run, figure) for figure in case.compared]
 
     pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
@@ -104,7 +105,7 @@ class Family:
     itself: int
     known: int
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """Machine-readable form."""
         return {
             "family": self.name,

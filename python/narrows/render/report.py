@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import __version__, _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.render import tables, words
 from narrows.render.picture import TIME, Picture
 from narrows.render.pictures import pictures
@@ -38,8 +39,6 @@ MOST_POINTS = 1500
 _DATA = '<script id="document" type="application/json">null</script>'
 _TITLE = "<title>narrows</title>"
 _WITHOUT = "<noscript></noscript>"
-
-Json = dict[str, Any]
 
 
 def compare_report(
@@ -76,12 +75,12 @@ def compare_report(
     write(document(runs, names=names, title=title, also=also), file)
 
 
-def write(made: Json, file: str | PathLike[str]) -> None:
+def write(made: JsonObject, file: str | PathLike[str]) -> None:
     """Writes the page of a document; see `compare_report`."""
     output.write(file, page(made))
 
 
-def page(made: Json) -> str:
+def page(made: JsonObject) -> str:
     """The text of the page; control characters of names and messages are shown as in a terminal."""
     made = _printable(made)
     told = "".join(
@@ -117,7 +116,7 @@ def document(
     names: Sequence[str] | None = None,
     title: str | None = None,
     also: Sequence[str] = (),
-) -> Json:
+) -> JsonObject:
     """The contents of a page; `also` names pictures in addition to the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
@@ -162,7 +161,7 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _run(run: Run, called: str, also: Sequence[str]) -> Json:
+def _run(run: Run, called: str, also: Sequence[str]) -> JsonObject:
     figures = run.json
     flows = figures["flows"]
     left_out = (
@@ -209,7 +208,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
     }
 
 
-def _table(table: tables.Table, note: str) -> Json:
+def _table(table: tables.Table, note: str) -> JsonObject:
     return {
         "caption": table.caption + note,
         "words": table.words,
@@ -218,7 +217,7 @@ def _table(table: tables.Table, note: str) -> Json:
     }
 
 
-def drawn(shown: list[Picture]) -> Json:
+def drawn(shown: list[Picture]) -> JsonObject:
     """The pictures; equal x axes are stored once."""
     xs: dict[tuple[float, ...], int] = {}
     out = []
@@ -252,13 +251,13 @@ def _short(value: float) -> float:
     return value if isinstance(value, int) else float(f"{value:.6g}")
 
 
-def _verdicts(run: Run) -> Json | None:
+def _verdicts(run: Run) -> JsonObject | None:
     if not run.verdicts_asked:
         return None
     held = run.columns("verdicts")
     rows = {name: values[:MOST_VERDICTS] for name, values in held.items()}
     left_out = run.verdicts_left_out + len(held["t_s"]) - len(rows["t_s"])
-    columns: Json = {"left_out": left_out}
+    columns: JsonObject = {"left_out": left_out}
     for column in ("flow", "verdict", "why"):
         names = run.names("verdicts", column)
         numbers = {name: at for at, name in enumerate(names)}
@@ -270,7 +269,7 @@ def _verdicts(run: Run) -> Json | None:
     return columns
 
 
-def _provenance(figures: Json) -> list[list[str]]:
+def _provenance(figures: JsonObject) -> list[list[str]]:
     told = figures["provenance"]
     host = told["host"]
     return [
@@ -284,7 +283,7 @@ def _provenance(figures: Json) -> list[list[str]]:
     ]
 
 
-def _evidence(figures: Json) -> Json | None:
+def _evidence(figures: JsonObject) -> JsonObject | None:
     cases = figures["provenance"]["evidence"]
     if not cases:
         return None

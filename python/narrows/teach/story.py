@@ -24,6 +24,7 @@ from narrows.advise.render import headline
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
 from narrows.host.live import HOST
+from narrows.json_object import JsonObject
 from narrows.measure import render as telling
 from narrows.measure.simulated import Plan, measure
 from narrows.render.report import write as write_page
@@ -48,7 +49,6 @@ STREAMS, LOAD_S, ALONE_S, IDLE_S = 16, 8, 10, 2
 LIVE_S = 60
 """Time limit of a live measurement, in seconds."""
 
-Json = dict[str, Any]
 Tell = Callable[[str], object]
 
 
@@ -71,10 +71,10 @@ class Story:
     before: Measurement
     after: Measurement
     advice: Advice
-    judged: list[Json]
+    judged: list[JsonObject]
     seconds: float
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "live": self.live,

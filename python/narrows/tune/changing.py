@@ -15,6 +15,7 @@ from narrows.cli.command import argument, option
 from narrows.cli.options import json_option
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError, reason
+from narrows.json_object import JsonObject
 from narrows.measure import run
 from narrows.measure.result import Direction, Measurement
 from narrows.render.progress import ProgressBar
@@ -41,7 +42,7 @@ from narrows.tune.verify import verify as look
 
 if TYPE_CHECKING:
     from narrows.tune.apply import Place
-    from narrows.tune.plan import Json, Plan
+    from narrows.tune.plan import Plan
     from narrows.tune.prove import Proof
 
 __all__ = ["tune"]
@@ -216,7 +217,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
         if wanted:
             _sure(plan, yes=yes or file == "-", question="Apply these changes?")
         with _reported():
-            done: Json = {"done": [], "already": [], "nothing_to_do": True}
+            done: JsonObject = {"done": [], "already": [], "nothing_to_do": True}
             if wanted:
                 words = ["--confirm-within", confirm_within] if confirm_within else []
                 done, _ = have(
@@ -460,7 +461,7 @@ def _finished(
     """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is
     printed.
     """
-    done: Json | None = None
+    done: JsonObject | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
     found: list[forecasts.Scored] = []

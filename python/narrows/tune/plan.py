@@ -16,12 +16,10 @@ from typing import Any
 
 from narrows import __version__, registry
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.tune import kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.findings import Path
-
-Json = dict[str, Any]
-"""A JSON object: an input of `Plan.of`, an output of `Plan.json`."""
 
 VERSION = 1
 
@@ -99,7 +97,7 @@ class Change:
         return ":".join([self.kind, *names])
 
     @classmethod
-    def of(cls, row: Json) -> Change:
+    def of(cls, row: JsonObject) -> Change:
         """The change that a row of a document describes."""
         return cls(
             kind=row["kind"],
@@ -111,7 +109,7 @@ class Change:
             persist=row.get("persist"),
         )
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The change in the document of a plan."""
         return {
             "id": self.id,
@@ -142,7 +140,7 @@ class Need:
     why: str
 
     @classmethod
-    def of(cls, row: Json) -> Need:
+    def of(cls, row: JsonObject) -> Need:
         """Reads a row of a document."""
         return cls(
             what=row.get("what", ""),
@@ -167,7 +165,7 @@ class Left:
     fix: str
 
     @classmethod
-    def of(cls, row: Json) -> Left:
+    def of(cls, row: JsonObject) -> Left:
         """Reads a row of a document."""
         return cls(what=row["what"], why=row["why"], fix=row["fix"])
 
@@ -189,17 +187,17 @@ class Plan:
     """
 
     title: str
-    asked: Json
-    host: Json
+    asked: JsonObject
+    host: JsonObject
     netns: str | None
     changes: list[Change] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
-    document: Json | None = None
+    document: JsonObject | None = None
 
     @classmethod
-    def of(cls, document: Json) -> Plan:
+    def of(cls, document: JsonObject) -> Plan:
         """The plan of a document; keys that are not printed may be absent.
 
         >>> Plan.of({"changes": [], "able": False}).able
@@ -228,7 +226,7 @@ class Plan:
         rows = [row for row in document["changes"] if row.get("phase") == "live"]
         return Plan.of(document | {"changes": rows})
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The document."""
         if self.document is not None:
             return self.document

@@ -17,12 +17,13 @@ from narrows.compare import measurements
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.run import joined
 from narrows.registry import sysctls
 from narrows.render.words import listed
 from narrows.tune.apply import Place, have
-from narrows.tune.plan import Json, Plan
+from narrows.tune.plan import Plan
 
 if TYPE_CHECKING:
     from narrows.forecasts import Scored
@@ -94,7 +95,7 @@ class Proof:
                 return word
         return "no difference seen"
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The JSON object."""
         return {
             "direction": self.direction,
@@ -242,7 +243,7 @@ def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
     # shutdown.
-    done: Json = {"nothing_to_do": True}
+    done: JsonObject = {"nothing_to_do": True}
     try:
         with deferred():
             done, _ = have(

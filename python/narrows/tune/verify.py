@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from narrows.json_object import JsonObject
 from narrows.tune.apply import Place, have
-from narrows.tune.plan import Json
 
 
-def verify(place: Place) -> Json:
+def verify(place: Place) -> JsonObject:
     """Checks the applied changes.
 
     Raises:
@@ -15,7 +15,7 @@ def verify(place: Place) -> Json:
     return have(["verify"], place)[0]
 
 
-def verified_lines(found: Json) -> list[str]:
+def verified_lines(found: JsonObject) -> list[str]:
     r"""The result of a verification, the verdict first.
 
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
@@ -44,7 +44,7 @@ def verified_lines(found: Json) -> list[str]:
     return told
 
 
-def _waits(found: Json) -> str:
+def _waits(found: JsonObject) -> str:
     """The state of changes that wait for a confirmation."""
     confirm, revert, left = found["confirm"], found["revert"], found["remaining_s"]
     if left is None:

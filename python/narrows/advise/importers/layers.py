@@ -9,8 +9,9 @@ from typing import Any
 
 from narrows import _core
 from narrows.advise.importers.disciplines import OPTIONS, counts_otherwise
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, bits, size, span
+from narrows.advise.importers.reading import ConfigError, Reading, Warned, bits, size, span
 from narrows.errors import ScenarioError
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Hop, Path
 
 RTT = "40ms"
@@ -53,7 +54,7 @@ class Layer:
     dev: str
     parent: str
     handle: str
-    options: Json
+    options: JsonObject
     line: int
 
 
@@ -324,7 +325,7 @@ def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> 
     }
 
 
-def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
+def _netem(o: JsonObject, keys: dict[str, Any], left: list[str]) -> None:
     keys["delay"] = o.get("delay", 0.0)
     if "rate" in o:
         keys["rate"] = bits(o["rate"])
@@ -363,7 +364,7 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
         left.append(f"gap {o['gap']}")
 
 
-def _tbf(o: Json, keys: dict[str, Any]) -> None:
+def _tbf(o: JsonObject, keys: dict[str, Any]) -> None:
     if "rate" not in o:
         return
     keys["rate"] = bits(o["rate"])

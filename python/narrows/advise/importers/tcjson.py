@@ -10,7 +10,8 @@ from typing import Any
 
 from narrows.advise.importers.disciplines import OPTIONS, unusual, value
 from narrows.advise.importers.layers import Layer, compose, refuse
-from narrows.advise.importers.reading import ConfigError, Json, Reading
+from narrows.advise.importers.reading import ConfigError, Reading
+from narrows.json_object import JsonObject
 
 _CHOICES = {"diffserv", "flowmode", "ack-filter", "atm"}
 _ACKS = {
@@ -120,7 +121,7 @@ class _Row:
         per_s = self.number(key, of, 1.25e11)
         return None if not per_s else 8 * per_s
 
-    def read(self, kind: str) -> Json:
+    def read(self, kind: str) -> JsonObject:
         if kind == "netem":
             return _known(self.netem())
         if kind in {"tbf", "htb"}:
@@ -141,11 +142,11 @@ class _Row:
             self._read |= {"bandwidth", "raw"}
         return _known({"rate": rate, "params": unusual(kind, self.params(kind))})
 
-    def params(self, kind: str) -> Json:
+    def params(self, kind: str) -> JsonObject:
         """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or
         by their word.
         """
-        out: Json = {}
+        out: JsonObject = {}
         for key in self._options:
             # In JSON, cake has the names of the chosen words.
             word = self._options[key] if key in _CHOICES and kind == "cake" else key
@@ -166,7 +167,7 @@ class _Row:
                 out[key] = value(option, number * times)
         return out
 
-    def netem(self) -> Json:
+    def netem(self) -> JsonObject:
         delay, loss, limit = (
             self.part("delay"),
             self.part("loss-random"),
@@ -195,5 +196,5 @@ class _Row:
         }
 
 
-def _known(options: Json) -> Json:
+def _known(options: JsonObject) -> JsonObject:
     return {name: value for name, value in options.items() if value is not None}
