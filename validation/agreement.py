@@ -30,6 +30,7 @@ from narrows.host import agreement
 from narrows.host.agree import number
 from narrows.json_object import JsonObject
 from narrows.runs.engines import choose
+from narrows.runs.model import RunJson
 from narrows.storage.durable import replacing
 from validation.asked import positive
 from validation.stored import HERE
@@ -159,7 +160,7 @@ def stored(engine: str) -> Store | None:
     return Store(engine, here, found["rows"])
 
 
-def summary(runs: Sequence[JsonObject]) -> dict[str, list[float]]:
+def summary(runs: Sequence[RunJson]) -> dict[str, list[float]]:
     """Median and range of each metric over runs."""
     every = [agreement.figures(one) for one in runs]
     found = {}

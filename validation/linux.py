@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from narrows.json_object import JsonObject
 from narrows.reference.agreement import Outcome as AnyOutcome
 from narrows.reference.agreement import can_run, itself, play
 from validation.stored import Case, judge, value
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
+
+    pass
 
 __all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
 
@@ -63,7 +68,7 @@ def naive(case: Case) -> dict[str, bool]:
     share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
     answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}
     return {
-        name: all(judge(case, f, value(run, f)).agrees for f in case.compared)
+        name: all(judge(case, f, value(cast("RunJson", run), f)).agrees for f in case.compared)
         for name, run in answers.items()
     }
 

@@ -29,6 +29,8 @@ from narrows.runs.scenario import Flow, Path, Ping, Scenario
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from narrows.runs.model import RunJson
+
 WIRE = 10
 """Rate of the link behind a policer, as a multiple of the rate."""
 
@@ -203,7 +205,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     todo = [
         (n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)
     ]
-    seen: dict[tuple[int, str, int], JsonObject] = {}
+    seen: dict[tuple[int, str, int], RunJson] = {}
 
     def cost(seconds: int) -> float:
         return len(todo) * packets(asked, Trial("", "rivals", 0, asked.seed, seconds))

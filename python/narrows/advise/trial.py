@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from narrows import _core
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.utility import PAGE_BYTES, PAGE_ROUNDS
+from narrows.json_object import JsonObject
+from narrows.runs.model import RunJson
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
@@ -143,15 +144,15 @@ def play(
     return figures(trial.setting, run(tree, trial.seed, progress))
 
 
-def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> dict[str, Any]:
+def run(tree: JsonObject, seed: int, progress: Progress | None = None) -> RunJson:
     """A scenario's JSON without fields that only a single run needs."""
-    done: dict[str, Any] = json.loads(
+    done: RunJson = json.loads(
         _core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json()
     )
     return done
 
 
-def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
+def figures(setting: str, done: RunJson) -> dict[str, float | None]:
     """The metrics of a run."""
     flows = done["flows"]
     its = [flow for flow in flows if flow["id"].startswith("it")]

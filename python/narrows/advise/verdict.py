@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
@@ -23,6 +24,9 @@ from narrows.advise.trial import RIVAL, Trial, run, scenario, side
 from narrows.json_object import JsonObject
 from narrows.registry import paced
 from narrows.storage.provenance import evidence
+
+if TYPE_CHECKING:
+    from narrows.runs.model import EvidenceJson
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 """Factor per metric by which an interval must be wider than the random spread, so that it contains
@@ -219,7 +223,7 @@ class Advice:
     wrong: list[str] = field(default_factory=list)
     rule: str = ""
     inside: bool = False
-    cases: list[JsonObject] = field(default_factory=list)
+    cases: list[EvidenceJson] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     fastest: str = ""
     lacking: dict[str, list[str]] = field(default_factory=dict)
@@ -541,7 +545,7 @@ def _wakeups(found: Found, key: str) -> float | None:
     return bytes_per_s / burst
 
 
-def _cases(asked: Asked, choice: Candidate) -> list[JsonObject]:
+def _cases(asked: Asked, choice: Candidate) -> list[EvidenceJson]:
     """The nearest reference cases of the choice alone on the likeliest path."""
     if choice.share is not None:
         return []

@@ -23,6 +23,7 @@ from narrows.host import live
 from narrows.json_object import JsonObject
 from narrows.kernel import model, store
 from narrows.runs.engines import EngineChoice, choose
+from narrows.runs.model import RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import ENGINES, Progress, run
 from narrows.runs.scenario import from_tree
@@ -177,11 +178,11 @@ def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> JsonObject:
     return tree
 
 
-def _jain(run: JsonObject) -> float:
+def _jain(run: RunJson) -> float:
     return float(run["fairness"]["jain"] or math.nan)
 
 
-def _mean(run: JsonObject, *keys: str) -> float:
+def _mean(run: RunJson, *keys: str) -> float:
     found = []
     for flow in run["flows"]:
         value: Any = flow
@@ -191,7 +192,7 @@ def _mean(run: JsonObject, *keys: str) -> float:
     return sum(found) / len(found) if found else math.nan
 
 
-def figures(run: JsonObject) -> dict[str, float]:
+def figures(run: RunJson) -> dict[str, float]:
     """The figures of a run that are compared.
 
     Their labels are the core's names; where there are several congestion controls, each has a
@@ -353,14 +354,14 @@ class Agreement:
         }
 
 
-def simulate(what: Subject, *, seeds: int = SEEDS) -> list[JsonObject]:
+def simulate(what: Subject, *, seeds: int = SEEDS) -> list[RunJson]:
     """The scenario by the simulator, with seeds from 1 on."""
 
-    def one(seed: int, keep_on: Progress) -> JsonObject:
+    def one(seed: int, keep_on: Progress) -> RunJson:
         raw = _core.run_toml(
             what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
         )
-        found: JsonObject = json.loads(raw.json())
+        found: RunJson = json.loads(raw.json())
         return found
 
     return everywhere(range(1, seeds + 1), one, cost=float)
@@ -372,12 +373,12 @@ def emulate(
     *,
     runs: int = RUNS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> list[JsonObject]:
+) -> list[RunJson]:
     """The scenario by the engine `linux`, with seeds from 1 on, on all cores."""
     scenario = from_tree(what.tree, Path.cwd())
     over = 0
 
-    def one(seed: int, keep_on: Progress) -> JsonObject:
+    def one(seed: int, keep_on: Progress) -> RunJson:
         return run(
             scenario,
             seed=seed,
@@ -395,7 +396,7 @@ def emulate(
     return everywhere(range(1, runs + 1), one, cost=lambda _: 0.0, done=done, jobs=kernel.jobs())
 
 
-def once(what: Subject, seed: int, progress: Progress | None = None) -> JsonObject:
+def once(what: Subject, seed: int, progress: Progress | None = None) -> RunJson:
     """The scenario by the live engine."""
     raw = live.run(
         what.toml,
@@ -406,7 +407,7 @@ def once(what: Subject, seed: int, progress: Progress | None = None) -> JsonObje
         record=None,
         progress=progress,
     )
-    found: JsonObject = json.loads(raw.json())
+    found: RunJson = json.loads(raw.json())
     return found
 
 
@@ -416,11 +417,11 @@ def measure(
     runs: int = RUNS,
     repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> tuple[list[JsonObject], list[str]]:
+) -> tuple[list[RunJson], list[str]]:
     """The scenario by the live engine, several times: trusted runs, and why each of the others is
     none.
     """
-    trusted: list[JsonObject] = []
+    trusted: list[RunJson] = []
     flagged: list[str] = []
     while len(trusted) < runs and len(flagged) <= repeats:
         # A flagged run is repeated with a seed that was not used yet.
@@ -441,8 +442,8 @@ def measure(
 
 def beside(
     what: Subject,
-    ours: Sequence[JsonObject],
-    real: Sequence[JsonObject],
+    ours: Sequence[RunJson],
+    real: Sequence[RunJson],
     flagged: Sequence[str] = (),
     pair: tuple[str, str] = ("sim", "live"),
 ) -> Outcome:
@@ -493,7 +494,7 @@ def agree(
     if "live" in on:
         ready(of_tree(tree, name, on["live"]).ccs)
     real = [engine for engine in ("linux", "live") if engine in on]
-    found: dict[str, list[JsonObject]] = {}
+    found: dict[str, list[RunJson]] = {}
     flagged: list[str] = []
     for place, engine in enumerate(real):
         what = of_tree(tree, name, on[engine])

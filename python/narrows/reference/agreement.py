@@ -6,13 +6,16 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from narrows import _core
 from narrows.json_object import JsonObject
 from narrows.reference.stored import Case, Verdict, judge, missing, value
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 C = TypeVar("C", bound=Case)
 
@@ -57,7 +60,7 @@ def play(
         text = _core.run_toml(
             case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on
         ).json()
-        run: JsonObject = json.loads(text)
+        run: RunJson = json.loads(text)
         return [value(run, figure) for figure in case.compared]
 
     pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from narrows import __version__, _core
 from narrows.errors import EngineError, NarrowsError, OutputError, reason
@@ -25,6 +26,9 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import from_tree
 from narrows.storage.durable import replacing
 from narrows.storage.text import text_of
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 RUNS = 3
 """Default number of runs of a case."""
@@ -108,7 +112,7 @@ def record(
                 found.kept += 1
             else:
                 todo.append((family, name))
-    results: dict[str, dict[int, JsonObject]] = {name: {} for _, name in todo}
+    results: dict[str, dict[int, RunJson]] = {name: {} for _, name in todo}
 
     def one(item: tuple[str, str, int], keep_on: Progress) -> None:
         family, name, run = item
@@ -182,7 +186,7 @@ def text(tree: JsonObject) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def measured(name: str, tree: JsonObject, runs: Sequence[JsonObject]) -> Case:
+def measured(name: str, tree: JsonObject, runs: Sequence[RunJson]) -> Case:
     """A case with its figures in the runs of the kernel."""
     toml = text(tree)
     scenario = _core.toml_tables(toml, f"case {name}")

@@ -26,11 +26,14 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from narrows.runs.model import FlowJson, RunJson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,12 +240,12 @@ def missing(case: Case) -> frozenset[str]:
     return (case.ccs - ccs) | ({case.queue} - queues)
 
 
-def value(run: JsonObject, figure: Figure) -> float:
+def value(run: RunJson, figure: Figure) -> float:
     """The value of a stored figure in a run; NaN if the run does not have it."""
     if not figure.cc:
-        return float(
-            run["probes"][0]["rtt_ms"][figure.name.removeprefix("ping_").removesuffix("_ms")]
-        )
+        of = figure.name.removeprefix("ping_").removesuffix("_ms")
+        found = run["probes"][0]["rtt_ms"][of]
+        return math.nan if found is None else found
     flows = [flow for flow in run["flows"] if flow["cc"] == figure.cc]
     if figure.kind == "acked_mb":
         t_s = number(figure.name.removeprefix("acked_mb_at_"), "s")
@@ -257,13 +260,13 @@ def value(run: JsonObject, figure: Figure) -> float:
 _PERCENTILE = re.compile(r"fct_p(\d\d)_s")
 
 
-def _jain(flows: list[JsonObject]) -> float:
+def _jain(flows: list[FlowJson]) -> float:
     goodputs = [f["active_goodput_mbit"] or 0 for f in flows]
     squares = sum(x * x for x in goodputs)
     return sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else 0.0
 
 
-_OF_FLOWS: dict[str, Callable[[list[JsonObject]], float]] = {
+_OF_FLOWS: dict[str, Callable[[list[FlowJson]], float]] = {
     "fct_s": lambda flows: next((f["fct_s"] for f in flows if f["fct_s"] is not None), math.inf),
     "goodput_mbit": lambda flows: sum(f["active_goodput_mbit"] or 0.0 for f in flows),
     "jain": _jain,

@@ -25,6 +25,7 @@ from narrows.render.terminal import printable
 from narrows.storage import output
 
 if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
     from narrows.runs.run import Run
 
 TEMPLATE = FilePath(__file__).parents[1] / "pages" / "report.html"
@@ -269,7 +270,7 @@ def _verdicts(run: Run) -> JsonObject | None:
     return columns
 
 
-def _provenance(figures: JsonObject) -> list[list[str]]:
+def _provenance(figures: RunJson) -> list[list[str]]:
     told = figures["provenance"]
     host = told["host"]
     return [
@@ -283,7 +284,7 @@ def _provenance(figures: JsonObject) -> list[list[str]]:
     ]
 
 
-def _evidence(figures: JsonObject) -> JsonObject | None:
+def _evidence(figures: RunJson) -> JsonObject | None:
     cases = figures["provenance"]["evidence"]
     if not cases:
         return None

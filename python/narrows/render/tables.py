@@ -7,11 +7,13 @@ compare them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.render.words import number, percent, seconds, waited
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+    from narrows.runs.model import ClassJson, QueueJson, RunJson, Spread
 
 MOST_ROWS = 200
 """Maximum number of flows, stations or workloads in a table; of more, the first are shown."""
@@ -42,7 +44,7 @@ class Table:
         return table(self)
 
 
-def flows(figures: Figures, most: int | None = None) -> Table:
+def flows(figures: RunJson, most: int | None = None) -> Table:
     """A row per flow, of the first `most`."""
     sized = any("size" in flow for flow in figures["scenario"].get("flow", []))
     rows = []
@@ -78,7 +80,7 @@ def flows(figures: Figures, most: int | None = None) -> Table:
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
 
 
-def waits(figures: Figures) -> Table:
+def waits(figures: RunJson) -> Table:
     """A row per queue and per class or band of one, and a row per probe; the last column is a
     sentence.
     """
@@ -135,7 +137,7 @@ def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
     return f"queueing delay, {'stations (upload)' if wifi and name == 'up' else name}"
 
 
-def _probe_label(figures: Figures, index: int) -> str:
+def _probe_label(figures: RunJson, index: int) -> str:
     """The label of a probe's row, with its station if it has one."""
     kind = figures["probes"][index]["kind"]
     written = figures["scenario"].get("probe", [])
@@ -143,7 +145,7 @@ def _probe_label(figures: Figures, index: int) -> str:
     return f"{kind} RTT" + (f", {station}" if station else "")
 
 
-def _counted(part: Figures, at: str) -> Cell:
+def _counted(part: ClassJson, at: str) -> Cell:
     """The counters of a class, if it has any."""
     if "borrowed" not in part:
         return Cell("")
@@ -151,26 +153,26 @@ def _counted(part: Figures, at: str) -> Cell:
     return Cell(words, f"{at}.drops {at}.borrowed {at}.sent_packets")
 
 
-def _waiting(queue: Figures, at: str) -> list[Cell]:
+def _waiting(queue: QueueJson | ClassJson, at: str) -> list[Cell]:
     """The queueing delay, in ms, and the mean backlog, in packets."""
     mean = Cell(number(queue["backlog_packets"]["mean"]), f"{at}.backlog_packets.mean")
     return [*_spread(queue["delay_ms"], f"{at}.delay_ms"), mean]
 
 
-def _spread(figures: Figures, at: str) -> list[Cell]:
-    return [Cell(waited(figures[which]), f"{at}.{which}") for which in _WAITS]
+def _spread(of: Spread, at: str) -> list[Cell]:
+    return [Cell(waited(of[which]), f"{at}.{which}") for which in _WAITS]
 
 
-def has_stations(figures: Figures) -> bool:
+def has_stations(figures: RunJson) -> bool:
     """Whether it is a run of a Wi-Fi."""
     return "stations" in figures
 
 
-def stations(figures: Figures, most: int | None = None) -> Table:
+def stations(figures: RunJson, most: int | None = None) -> Table:
     """A row per station, of the first `most`; delays are medians of packets to the station."""
     rows = []
     shown = figures["stations"][:most]
-    levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
+    levels = [level for level, delay in shown[0]["delay_ms"].items() if delay is not None]
     for i, station in enumerate(shown):
         at = f"stations.{i}"
         rows.append([
@@ -180,7 +182,7 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
             Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
             Cell(str(station["retries"]), f"{at}.retries"),
-            *(Cell(waited(station["delay_ms"][x]["p50"]),
+            *(Cell(waited((station["delay_ms"][x] or {})["p50"]),
             f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
     head = (
@@ -193,12 +195,12 @@ def stations(figures: Figures, most: int | None = None) -> Table:
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
-def has_workloads(figures: Figures) -> bool:
+def has_workloads(figures: RunJson) -> bool:
     """Whether a flow has a workload."""
     return any("workload" in flow for flow in figures["flows"])
 
 
-def workloads(figures: Figures, most: int | None = None) -> Table:
+def workloads(figures: RunJson, most: int | None = None) -> Table:
     """A row per figure of each application, of the first `most` flows."""
     rows = []
     for i, flow in enumerate(figures["flows"][:most]):
@@ -207,7 +209,7 @@ def workloads(figures: Figures, most: int | None = None) -> Table:
     return Table("Applications", ("flow", "metric"), ("value or mean", *_WAITS[1:]), rows)
 
 
-def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
+def _seen(who: str, seen: JsonObject, at: str, of: str = "") -> list[list[Cell]]:
     """The metrics of an application, or of a class of its transfers; empty classes have no rows."""
     rows = []
     for name, value in seen.items():

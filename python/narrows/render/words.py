@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows.storage.provenance import LIKE
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narrows.runs.model import EvidenceJson, FlowJson, RunJson
 
 _FEW = 4
 """Maximum number of flows that are described individually."""
@@ -129,7 +132,7 @@ def factor_of(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004
 
 
-def who(flows: list[Figures]) -> str:
+def who(flows: Sequence[FlowJson]) -> str:
     """The flows, counted by congestion control.
 
     >>> who([{"cc": "cubic"}]), who([{"cc": "bbr"}, {"cc": "cubic"}, {"cc": "bbr"}])
@@ -151,7 +154,7 @@ def listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
-def sentence(figures: Figures) -> str:
+def sentence(figures: RunJson) -> str:
     """Summary of a run in one sentence, as printed by the command."""
     flows, queue = figures["flows"], figures["queue"]
     delay = queue["delay_ms"]
@@ -169,8 +172,9 @@ def sentence(figures: Figures) -> str:
         )
     shares = (flow.get("summary_retransmit_rate", flow["retransmit_rate"]) for flow in flows)
     rates = [share for share in shares if share is not None]
-    if rates and max(rates):
-        share = percent(max(rates))
+    highest = max(rates, default=0.0)
+    if highest:
+        share = percent(highest)
         parts.append(
             f"{share} retransmitted"
             if len(flows) == 1
@@ -183,7 +187,7 @@ def sentence(figures: Figures) -> str:
     return "; ".join(parts) + "."
 
 
-def rate(figures: Figures, *, reverse: bool = False) -> str:
+def rate(figures: RunJson, *, reverse: bool = False) -> str:
     """The rate of the path, with its unit; with saved tokens if they increase it noticeably.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
@@ -207,7 +211,7 @@ def _four(mbit: float) -> str:
     return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
 
 
-def capacity(figures: Figures, *, reverse: bool = False) -> float | None:
+def capacity(figures: RunJson, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of the path over the summary interval, in Mbit/s."""
     path = figures["path"]
     mbit: float | None = (
@@ -216,16 +220,16 @@ def capacity(figures: Figures, *, reverse: bool = False) -> float | None:
     return mbit
 
 
-def _arriving(figures: Figures, *, reverse: bool = False) -> float | None:
+def _arriving(figures: RunJson, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of arriving data in the summary interval, in Mbit/s; goodput never
     exceeds it.
     """
     path = figures["path"]
-    mbit: float | None = path.get("reverse_arriving_mbit" if reverse else "arriving_mbit")
+    mbit = path.get("reverse_arriving_mbit") if reverse else path.get("arriving_mbit")
     return capacity(figures, reverse=reverse) if mbit is None else mbit
 
 
-def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
+def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
     """The flows of the direction `down`, and those of the direction `up`."""
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
@@ -237,7 +241,7 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
 
 
 def _used(
-    figures: Figures, flows: list[Figures], both: list[Figures], *, reverse: bool = False
+    figures: RunJson, flows: list[FlowJson], both: list[FlowJson], *, reverse: bool = False
 ) -> str:
     """`both`: flows of the other direction whose application sends in this one, too."""
     mbit = _arriving(figures, reverse=reverse)
@@ -252,7 +256,7 @@ def _used(
     )
 
 
-def _uses(figures: Figures) -> list[str]:
+def _uses(figures: RunJson) -> list[str]:
     """The part of each direction that the flows used."""
     down, up = _ways(figures)
     # The goodput of such a flow is what its client receives; its client sends, too.
@@ -263,7 +267,7 @@ def _uses(figures: Figures) -> list[str]:
     ]
 
 
-def fairness(figures: Figures) -> str:
+def fairness(figures: RunJson) -> str:
     """Jain's index of each direction in which several flows with a congestion control share the
     path; empty where none.
 
@@ -290,7 +294,7 @@ def fairness(figures: Figures) -> str:
     return listed(told)
 
 
-def answer(figures: Figures) -> list[str]:
+def answer(figures: RunJson) -> list[str]:
     """The answer of the page: goodput and shares, queueing delay, losses, completed transfers."""
     flows = figures["flows"]
     told = [_shares(figures), _latency(figures), _losses(figures)]
@@ -304,7 +308,7 @@ def answer(figures: Figures) -> list[str]:
     return [sentence for sentence in told if sentence]
 
 
-def _shares(figures: Figures) -> str:
+def _shares(figures: RunJson) -> str:
     flows = figures["flows"]
     spoke = [flow for flow in flows if flow["goodput_mbit"] is not None]
     if not flows:
@@ -326,7 +330,7 @@ def _shares(figures: Figures) -> str:
         return f"{number(mbit, 2)} Mbit/s ({percent(mbit / total if total else None)})"
 
     if len(spoke) <= _FEW:
-        shares = listed([f"{flow['id']} {share(flow['goodput_mbit'])}" for flow in spoke])
+        shares = listed([f"{flow['id']} {share(flow['goodput_mbit'] or 0)}" for flow in spoke])
     else:
         shares = listed([
             f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} "
@@ -346,7 +350,7 @@ def _shares(figures: Figures) -> str:
     )
 
 
-def _latency(figures: Figures) -> str:
+def _latency(figures: RunJson) -> str:
     delay = figures["queue"]["delay_ms"]
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
@@ -365,7 +369,7 @@ def _latency(figures: Figures) -> str:
     return told + "."
 
 
-def _losses(figures: Figures) -> str:
+def _losses(figures: RunJson) -> str:
     queue, flows = figures["queue"], figures["flows"]
     marks = f" and marked {queue['marks']}" if queue["marks"] else ""
     again = sum(flow["retransmits"] for flow in flows)
@@ -373,12 +377,12 @@ def _losses(figures: Figures) -> str:
     return f"{told}; the senders retransmitted {again} packets." if flows else f"{told}."
 
 
-def how_sure(figures: Figures) -> list[str]:
+def how_sure(figures: RunJson) -> list[str]:
     """Evidence for the results: comparisons with Linux, their limits, and random variation."""
     return [_evidence(figures), *_limits(figures)]
 
 
-def _evidence(figures: Figures) -> str:
+def _evidence(figures: RunJson) -> str:
     cases = figures["provenance"]["evidence"]
     word = "these results have not been compared with Linux"
     if cases is None:
@@ -422,14 +426,14 @@ def _evidence(figures: Figures) -> str:
     )
 
 
-def room(case: Figures) -> str:
+def room(case: EvidenceJson) -> str:
     """The buffer of a reference case, or of a policed one its burst."""
     if case["buffer_bdp"] is None:
         return "default buffer of the discipline"
     return f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
 
 
-def _limits(figures: Figures) -> list[str]:
+def _limits(figures: RunJson) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
@@ -449,7 +453,7 @@ def _limits(figures: Figures) -> list[str]:
     return told
 
 
-def comparison(runs: list[tuple[str, Figures]]) -> str:
+def comparison(runs: list[tuple[str, RunJson]]) -> str:
     """Comparison of several runs in one sentence: highest goodput, lowest queueing delay."""
     passed = [
         (name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values()))

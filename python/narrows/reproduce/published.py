@@ -16,6 +16,7 @@ from importlib import resources
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any
 
+from narrows.runs.model import measured
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, run
 from narrows.runs.scenario import Flow, Host, Path, Scenario
@@ -446,7 +447,7 @@ def reproduce(
         return (
             goodput,
             retransmits_at_end(run_.columns("samples"), cell.rtt_ms),
-            flow["sampled_rtt_ms"]["mean"],
+            measured(flow["sampled_rtt_ms"]["mean"]),
         )
 
     everyone = [(cell, own) for cell in todo for own in range(seed, seed + trials)]

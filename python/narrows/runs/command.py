@@ -32,6 +32,7 @@ from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
+from narrows.runs.model import SamplesAsked
 from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
@@ -178,8 +179,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         if unrecorded is not None:
             with attempt():
                 raise unrecorded
-    instruments = done.json.get("instruments", {"trusted": True, "why": []})
-    if strict and not instruments["trusted"]:
+    instruments = done.json.get("instruments")
+    if strict and instruments is not None and not instruments["trusted"]:
         echo(f"self-check failed: {'; '.join(instruments['why'])}", err=True)
         click.get_current_context().exit(1)
 
@@ -191,7 +192,7 @@ def samples_for(
     out: str | None,
     *,
     states: bool = False,
-) -> dict[str, Any]:
+) -> SamplesAsked:
     """The samples and packets that a run must keep for its outputs."""
     pictured = plot is not None or page is not None
     return {

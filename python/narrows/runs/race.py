@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core, registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.inference import of_mean
+from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.html import fragment
 from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
 from narrows.render.style import Style
 from narrows.render.words import millis, with_half
 from narrows.runs.engines import SIM, EngineChoice, choose
+from narrows.runs.model import RaceEngineJson, RaceJson, RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import start_jitter
 from narrows.runs.run import Engine, Progress, Run
@@ -122,7 +124,7 @@ class Race:
     ['reno', 'cubic']
     """
 
-    path: dict[str, Any]
+    path: JsonObject
     duration_s: int
     seed: int
     laps: list[Lap]
@@ -136,7 +138,7 @@ class Race:
         """The sentence and the table of `narrows race`, for notebooks."""
         return fragment([(sentence(self), "bold"), table(self), *notes(self)])
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RaceJson:
         """The results as JSON."""
         return {
             "path": self.path,
@@ -146,8 +148,13 @@ class Race:
             "laps": [asdict(lap) for lap in self.laps],
             "left_out": self.left_out,
             "like": self.like,
-            **({} if self.engine == SIM else self.engine.json() | {"refused": self.refused}),
+            **self._engine(),
         }
+
+    def _engine(self) -> RaceEngineJson:
+        if self.engine == SIM:
+            return {}
+        return {**self.engine.json(), "refused": self.refused}
 
 
 def race(
@@ -260,16 +267,16 @@ def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> 
 
 
 def _lap(
-    kind: dict[str, Any],
-    alone: dict[str, Any],
-    beside: dict[str, Any],
-    late: dict[str, Any],
+    kind: JsonObject,
+    alone: RunJson,
+    beside: RunJson,
+    late: RunJson,
     *,
     duration_s: int,
 ) -> Lap:
-    it, rival = (flow["goodput_mbit"] for flow in beside["flows"])
+    it, rival = (flow["goodput_mbit"] or 0.0 for flow in beside["flows"])
     rates = [_rates(flow["series"]) for flow in late["flows"]]
-    total = alone["flows"][0]["goodput_mbit"]
+    total = alone["flows"][0]["goodput_mbit"] or 0.0
     start = duration_s // LATE
     fair = (second for second, mbit in rates[1] if mbit >= FAIR * total / 2)
     ends = [sum(mbit for second, mbit in of if second > duration_s - start) for of in rates]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, extras
 from narrows.errors import EngineError, OutputError, RecordError, reason
+from narrows.json_object import JsonObject
 from narrows.models import loaded
 from narrows.runs.source import read
 from narrows.storage import provenance
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from narrows.kernel.store import Kernel
     from narrows.render.figure import Figure
     from narrows.render.lab import Widget
     from narrows.render.style import Look, Style
+    from narrows.runs.model import FlowJson, RunJson, Spread, StationJson
     from narrows.runs.scenario import Scenario
+    from narrows.sweeps.rows import Row
 
 Engine = Literal["sim", "live", "linux"]
 Queues = Literal["kernel", "narrows"]
@@ -70,7 +74,7 @@ class Run:
     def __init__(
         self,
         *,
-        figures: dict[str, Any],
+        figures: RunJson,
         toml: str,
         tables: _core.Run | dict[str, pa.Table | dict[str, list[Any]]],
         verdicts: tuple[int, int] = (0, 0),
@@ -85,24 +89,24 @@ class Run:
         self._files = dict(files or {})
 
     @property
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RunJson:
         """The whole summary, as `narrows run --json` prints it."""
         return self._figures
 
     @property
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self) -> list[FlowJson]:
         """The metrics of each flow, in the order of the scenario."""
-        return cast("list[dict[str, Any]]", self._figures["flows"])
+        return self._figures["flows"]
 
     @property
-    def workloads(self) -> list[dict[str, Any]]:
+    def workloads(self) -> list[JsonObject]:
         """The metrics of the applications of flows with a workload, with the `id` of the flow."""
         return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
 
     @property
-    def stations(self) -> list[dict[str, Any]]:
+    def stations(self) -> list[StationJson]:
         """The metrics of each station of a Wi-Fi, in the order of the scenario; none for a path."""
-        return cast("list[dict[str, Any]]", self._figures.get("stations", []))
+        return self._figures.get("stations", [])
 
     @property
     def toml(self) -> str:
@@ -121,10 +125,11 @@ class Run:
 
         rows = []
         for flow in self.flows:
-            row: dict[str, Any] = {}
+            row: JsonObject = {}
             for name, value in flow.items():
                 if name in _SPREADS:
-                    row |= {_SPREADS[name].format(which): x for which, x in value.items()}
+                    of = cast("Spread", value)
+                    row |= {_SPREADS[name].format(which): x for which, x in of.items()}
                 elif name not in ("series", "workload"):
                     row[name] = value
             rows.append(row)
@@ -181,7 +186,7 @@ class Run:
         extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
-        found: dict[tuple[float, int | None], dict[str, Any]] = {}
+        found: dict[tuple[float, int | None], Row] = {}
         columns: dict[str, None] = {"t_s": None}
         for row in self.states.to_pylist():
             if row["flow"] == flow:
@@ -202,7 +207,7 @@ class Run:
         """
         return self._table("transfers")
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """The metrics as rows of a sweep, one per flow."""
         from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
 
@@ -428,7 +433,7 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
-    how: dict[str, Any] = {
+    how: JsonObject = {
         "sample_interval": sample_interval,
         "verdicts": verdicts,
         "states": states,
@@ -507,7 +512,7 @@ def _run(
     """The run, and the reason if its capture is not complete."""
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
-    more: dict[str, Any] = {}
+    used: Kernel | None = None
     if engine != "sim":
         built = not isinstance(scenario, str | PathLike)
         toml, name = (
@@ -525,12 +530,6 @@ def _run(
             from narrows.kernel import machine  # noqa: PLC0415 - likewise
 
             raw, used = machine.run(toml, name, built=built, **how)
-            more["kernel"] = {
-                "name": used.name,
-                "release": used.release,
-                "key": used.key,
-                "patches": used.patches,
-            }
     elif not isinstance(scenario, str | PathLike):
         raw = _core.run_tree(scenario.tree(), **how)
         toml, files = scenario.toml(), raw.files
@@ -538,11 +537,17 @@ def _run(
         toml = read(scenario)
         raw = _core.run_toml(toml, name_of(scenario), **how)
         files = raw.files
-    figures: dict[str, Any] = json.loads(raw.json())
-    models = loaded.used(figures["scenario"])
-    if models:
-        more["models"] = models
-    figures["provenance"] = provenance.of(figures, watch, files) | more
+    figures: RunJson = json.loads(raw.json())
+    figures["provenance"] = made = provenance.of(figures, watch, files)
+    if used is not None:
+        made["kernel"] = {
+            "name": used.name,
+            "release": used.release,
+            "key": used.key,
+            "patches": used.patches,
+        }
+    if models := loaded.used(figures["scenario"]):
+        made["models"] = models
     done = Run(
         figures=figures,
         toml=toml,

@@ -11,9 +11,13 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows import _core, operating_system
+from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from narrows.runs.model import EvidenceJson, HostProvenanceJson, ProvenanceJson, RunJson
 
 EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
 """Stored reference cases; written by the validation, absent if it has not been run."""
@@ -54,7 +58,7 @@ def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
 
 
-def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
+def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None) -> str:
     """The hash of a scenario with its defaults filled in, whether it came from a file or from
     objects.
 
@@ -82,7 +86,7 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
+def evidence(figures: RunJson, file: Path = EVIDENCE) -> list[EvidenceJson] | None:
     """The reference cases nearest to a result, with their agreement; None if none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
@@ -111,7 +115,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     def apart(a: float | None, b: float | None) -> float:
         return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
 
-    def distance(case: dict[str, Any]) -> float:
+    def distance(case: JsonObject) -> float:
         by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
         by_loss = apart(here["loss"] + ONE_LOST, case["loss"] + ONE_LOST)
         return (
@@ -131,7 +135,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
-def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
+def of(figures: RunJson, watch: Watch, files: Mapping[str, str]) -> ProvenanceJson:
     """The provenance of a result.
 
     `watch` was constructed at the start of the run; `files` are the files that its scenario names.
@@ -142,12 +146,15 @@ def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[
         "seed": figures["seed"],
         "scenario_sha256": scenario_sha256(figures["scenario"], files),
         "files_sha256": files_sha256(files),
-        **{name: about[name] for name in ("host", "started", "wall_s", "cpu_s")},
+        "host": about["host"],
+        "started": about["started"],
+        "wall_s": about["wall_s"],
+        "cpu_s": about["cpu_s"],
         "evidence": evidence(figures),
     }
 
 
-def of_host(watch: Watch) -> dict[str, Any]:
+def of_host(watch: Watch) -> HostProvenanceJson:
     """The provenance of a result that is no run: version, host and times."""
     wall, cpu = watch.read()
     system, release, _, machine = operating_system.machine()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows.render.words import listed, number, percent, waited
 from narrows.teach import ladder
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Lesson:
     title: str
     intro: tuple[str, ...]
     scenarios: Mapping[str, str]
-    blocks: Callable[[Sequence[Figures]], list[Block]]
+    blocks: Callable[[Sequence[RunJson]], list[Block]]
     needs: str | None = None
     sample_interval: str = "pictures"
 
@@ -80,23 +81,23 @@ def _scenario(
     )
 
 
-def _goodput(figures: Figures, flow: int = 0) -> str:
+def _goodput(figures: RunJson, flow: int = 0) -> str:
     return f"{number(figures['flows'][flow]['goodput_mbit'], 1)} Mbit/s"
 
 
-def _goodputs(figures: Figures) -> str:
+def _goodputs(figures: RunJson) -> str:
     return f"{number(sum(flow['goodput_mbit'] or 0 for flow in figures['flows']), 1)} Mbit/s"
 
 
-def _ping(figures: Figures, which: str = "p50") -> str:
+def _ping(figures: RunJson, which: str = "p50") -> str:
     return f"{number(figures['probes'][0]['rtt_ms'][which], 0)} ms"
 
 
-def _wait(figures: Figures, which: str = "mean") -> str:
+def _wait(figures: RunJson, which: str = "mean") -> str:
     return f"{waited(figures['queue']['delay_ms'][which])} ms"
 
 
-def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
+def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
     big, small = runs
     return [
         Block(
@@ -155,7 +156,7 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _bbr(runs: Sequence[Figures]) -> list[Block]:
+def _bbr(runs: Sequence[RunJson]) -> list[Block]:
     bbr, cubic = runs
     return [
         Block(
@@ -206,7 +207,7 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _cubic(runs: Sequence[Figures]) -> list[Block]:
+def _cubic(runs: Sequence[RunJson]) -> list[Block]:
     cubic, reno = runs
     drops = [figures["queue"]["drops"] for figures in runs]
     return [
@@ -252,7 +253,7 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _codel(runs: Sequence[Figures]) -> list[Block]:
+def _codel(runs: Sequence[RunJson]) -> list[Block]:
     fifo, codel, many = runs
     return [
         Block(
@@ -317,8 +318,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
 _BUFFERS = ("0.5", "1", "4", "8")
 
 
-def _fairness(runs: Sequence[Figures]) -> list[Block]:
-    def shares(figures: Figures) -> tuple[float, float]:
+def _fairness(runs: Sequence[RunJson]) -> list[Block]:
+    def shares(figures: RunJson) -> tuple[float, float]:
         one, two = (flow["goodput_mbit"] or 0.0 for flow in figures["flows"])
         return one, two
 
@@ -390,10 +391,10 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _policer(runs: Sequence[Figures]) -> list[Block]:
+def _policer(runs: Sequence[RunJson]) -> list[Block]:
     shaped, cubic, bbr = runs
 
-    def cost(figures: Figures) -> str:
+    def cost(figures: RunJson) -> str:
         flow = figures["flows"][0]
         again = percent(flow["summary_retransmit_rate"])
         return (
@@ -447,21 +448,21 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _air(figures: Figures, station: int) -> str:
+def _air(figures: RunJson, station: int) -> str:
     return percent(figures["stations"][station]["airtime_share"])
 
 
-def _at_once(figures: Figures, station: int) -> str:
+def _at_once(figures: RunJson, station: int) -> str:
     aggregate = figures["stations"][station]["aggregate"]
     return f"{number(aggregate['frames'], 0)} frames"
 
 
-def _wifi(runs: Sequence[Figures]) -> list[Block]:
+def _wifi(runs: Sequence[RunJson]) -> list[Block]:
     alone, before, fq_mac, airtime = runs
-    slow = before["stations"][2]
+    driver = before["stations"][2]["delay_ms"]["driver"] or {}
     alone_each = listed([number(flow["goodput_mbit"], 1) for flow in alone["flows"][:2]])
 
-    def goodputs(figures: Figures) -> str:
+    def goodputs(figures: RunJson) -> str:
         fast = listed([f"{number(flow['goodput_mbit'], 1)}" for flow in figures["flows"][:2]])
         return f"the near stations have {fast} Mbit/s, the far station {_goodput(figures, 2)}"
 
@@ -501,7 +502,7 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
                 "The access point has a pfifo_fast of 1000 packets above a driver with 123 more. "
                 "Most of the packets "
                 "in the driver are for the far station: their median delay in the driver alone is "
-                f"{number(slow['delay_ms']['driver']['p50'], 0)} ms. All stations share this "
+                f"{number(driver['p50'], 0)} ms. All stations share this "
                 "queue. The median RTT of "
                 f"a ping to a near station is {_ping(before)}.",
             ),
@@ -560,7 +561,7 @@ def _air_scenario(stack: str, *, far: bool = True) -> str:
     return f'duration = "20s"\n\n{wifi}\n{stations}{flows}{ping}'
 
 
-def _ladder(runs: Sequence[Figures]) -> list[Block]:
+def _ladder(runs: Sequence[RunJson]) -> list[Block]:
     return [
         Block(heading, text, tuple(Show(run, key) for run, key in show))
         for heading, text, show in ladder.steps(runs)
