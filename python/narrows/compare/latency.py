@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from narrows.json_object import JsonObject
+from narrows.compare.model import LatencyDifferenceJson
 from narrows.latency.render import named, span
 from narrows.latency.result import PERCENTILES, cumulative
 from narrows.measure.result import short
@@ -91,7 +91,7 @@ class Difference:
             else "faster"
         )
 
-    def json(self) -> JsonObject:
+    def json(self) -> LatencyDifferenceJson:
         """The JSON object."""
         ratio = self.after / self.before if self.before else None
         return {

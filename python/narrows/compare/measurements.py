@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from narrows import inference
+from narrows.compare.model import DifferenceJson
 from narrows.inference import Estimate
-from narrows.json_object import JsonObject
 from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 from narrows.measure.summary import Answer, answer
 from narrows.render.html import fragment
@@ -139,7 +139,7 @@ class Difference:
             return "no difference seen"
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
-    def json(self) -> JsonObject:
+    def json(self) -> DifferenceJson:
         """The JSON object."""
         return {
             "before": short(self.before),

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import cast
 
+from narrows.compare.model import ReplicationDifferenceJson
 from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
 from narrows.render import tables
 from narrows.render.html import fragment
@@ -63,9 +64,9 @@ class Difference:
     p: float
     differs: bool
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> ReplicationDifferenceJson:
         """Machine-readable form."""
-        return asdict(self)
+        return cast("ReplicationDifferenceJson", asdict(self))
 
 
 class Comparison(list[Difference]):
