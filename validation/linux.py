@@ -15,8 +15,6 @@ from validation.stored import Case, judge, value
 if TYPE_CHECKING:
     from narrows.runs.model import RunJson
 
-    pass
-
 __all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
 
 Outcome: TypeAlias = AnyOutcome[Case]

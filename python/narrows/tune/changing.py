@@ -15,7 +15,6 @@ from narrows.cli.command import argument, option
 from narrows.cli.options import json_option
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError, reason
-from narrows.json_object import JsonObject
 from narrows.measure import run
 from narrows.measure.result import Direction, Measurement
 from narrows.render.progress import ProgressBar
@@ -34,6 +33,7 @@ from narrows.tune.collect import facts
 from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
 from narrows.tune.diff import lines
+from narrows.tune.model import AppliedJson
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan
 from narrows.tune.prove import proof_lines, scored
@@ -217,7 +217,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
         if wanted:
             _sure(plan, yes=yes or file == "-", question="Apply these changes?")
         with _reported():
-            done: JsonObject = {"done": [], "already": [], "nothing_to_do": True}
+            done: AppliedJson = {"done": [], "already": [], "nothing_to_do": True}
             if wanted:
                 words = ["--confirm-within", confirm_within] if confirm_within else []
                 done, _ = have(
@@ -461,7 +461,7 @@ def _finished(
     """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is
     printed.
     """
-    done: JsonObject | None = None
+    done: AppliedJson | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
     found: list[forecasts.Scored] = []

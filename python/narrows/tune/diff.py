@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narrows.render.terminal import within_line
+from narrows.tune.model import State
 from narrows.tune.plan import Change, Plan
 
 
@@ -22,7 +21,7 @@ def _name(change: Change) -> str:
     return f"{change.kind} {target}"
 
 
-def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or a table
+def _value(kind: str, value: State) -> list[str]:
     if value is None:
         return []
     if kind == "ingress":

@@ -16,6 +16,7 @@ from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.facts import option as config_option
 from narrows.tune.findings.queues import carriers, somebody_configured
 from narrows.tune.findings.system import container
+from narrows.tune.model import HostJson, Target
 from narrows.tune.persist import (
     SYSCTL_FILE,
     SYSCTL_FILE_LAST,
@@ -24,7 +25,7 @@ from narrows.tune.persist import (
     route_file,
     sysctl_text,
 )
-from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, Target, check
+from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, check
 
 _CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
 _CC = "net.ipv4.tcp_congestion_control"
@@ -57,7 +58,7 @@ def plan(facts: Facts, ask: Ask) -> Plan:
 class _Making:
     def __init__(self, facts: Facts, ask: Ask) -> None:
         self.facts, self.ask = facts, ask
-        host = {"name": facts.hostname, "kernel": facts.release, "system": facts.system}
+        host: HostJson = {"name": facts.hostname, "kernel": facts.release, "system": facts.system}
         asked = {k: v for k, v in asdict(ask).items() if v not in (None, False, (), [])}
         self.plan = Plan(title="", asked=asked, host=host, netns=ask.netns)
         self.modules: list[str] = []

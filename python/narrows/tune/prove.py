@@ -17,12 +17,12 @@ from narrows.compare import measurements
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError
-from narrows.json_object import JsonObject
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.run import joined
 from narrows.registry import sysctls
 from narrows.render.words import listed
 from narrows.tune.apply import Place, have
+from narrows.tune.model import AppliedJson, ProofJson
 from narrows.tune.plan import Plan
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Proof:
                 return word
         return "no difference seen"
 
-    def json(self) -> JsonObject:
+    def json(self) -> ProofJson:
         """The JSON object."""
         return {
             "direction": self.direction,
@@ -243,7 +243,7 @@ def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
     # shutdown.
-    done: JsonObject = {"nothing_to_do": True}
+    done: AppliedJson = {"done": [], "already": [], "nothing_to_do": True}
     try:
         with deferred():
             done, _ = have(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from narrows import __version__
-from narrows.json_object import JsonObject
 from narrows.tune.facts import Facts
 from narrows.tune.findings import SEVERITIES, Finding, verdict
+from narrows.tune.model import AuditJson
 
 _MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "good"}
 
 
-def audit_json(facts: Facts, found: list[Finding]) -> JsonObject:
+def audit_json(facts: Facts, found: list[Finding]) -> AuditJson:
     """The JSON object; docs/reference/tune.md describes it."""
     return {
         "narrows": __version__,

@@ -16,8 +16,8 @@ import shlex
 from importlib import resources
 
 from narrows.errors import NarrowsError
-from narrows.json_object import JsonObject
 from narrows.registry import sysctls
+from narrows.tune.model import FileJson, QdiscJson
 from narrows.tune.plan import DEVICE, NAME, VALUE, Change, Plan
 
 _q = shlex.quote
@@ -133,14 +133,14 @@ def _module(change: Change) -> Parts:
     )
 
 
-def _kind(value: JsonObject) -> tuple[str, str | None]:
+def _kind(value: QdiscJson) -> tuple[str, str | None]:
     handle = value["handle"]
     return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(
         _HANDLE, handle, "handle"
     )
 
 
-def _words(value: JsonObject) -> str:
+def _words(value: QdiscJson) -> str:
     """A queue discipline as arguments of tc, its handle before it."""
     kind, handle = _kind(value)
     options = [
@@ -221,7 +221,7 @@ def _route(change: Change) -> Parts:
 def _file(change: Change) -> Parts:
     path = _must(_PATH, _name(change), "file")
 
-    def text(value: JsonObject) -> str:
+    def text(value: FileJson) -> str:
         if re.search(r"[^\n -~]", value["text"]):
             raise NarrowsError(f"file {path}: contains a character that plans must not contain")
         return _q(value["text"])
