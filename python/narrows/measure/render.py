@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
-from narrows.json_object import JsonObject
 from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
+from narrows.render.model import PageJson, PageRunJson
 from narrows.render.picture import TIME, Line, Picture
 from narrows.render.report import drawn
 from narrows.render.styled import table
@@ -652,7 +652,7 @@ def show(measured: Measurement, out: Console, model: PathModel | None = None) ->
 
 def document(
     measured: Sequence[Measurement], names: Sequence[str], models: Sequence[PathModel | None]
-) -> JsonObject:
+) -> PageJson:
     """The content of the report page of measurements."""
     runs = [
         _run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)
@@ -660,7 +660,7 @@ def document(
     return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
 
 
-def _run(measured: Measurement, name: str, model: PathModel | None) -> JsonObject:
+def _run(measured: Measurement, name: str, model: PathModel | None) -> PageRunJson:
     toml = model.toml() if model else ""
     told = measured.json
     return {

@@ -19,6 +19,14 @@ from narrows import __version__, _core
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.render import tables, words
+from narrows.render.model import (
+    DrawnJson,
+    PageJson,
+    PageRunJson,
+    PageTableJson,
+    PictureJson,
+    PictureLineJson,
+)
 from narrows.render.picture import TIME, Picture
 from narrows.render.pictures import pictures
 from narrows.render.terminal import printable
@@ -76,12 +84,12 @@ def compare_report(
     write(document(runs, names=names, title=title, also=also), file)
 
 
-def write(made: JsonObject, file: str | PathLike[str]) -> None:
+def write(made: PageJson, file: str | PathLike[str]) -> None:
     """Writes the page of a document; see `compare_report`."""
     output.write(file, page(made))
 
 
-def page(made: JsonObject) -> str:
+def page(made: PageJson) -> str:
     """The text of the page; control characters of names and messages are shown as in a terminal."""
     made = _printable(made)
     told = "".join(
@@ -117,7 +125,7 @@ def document(
     names: Sequence[str] | None = None,
     title: str | None = None,
     also: Sequence[str] = (),
-) -> JsonObject:
+) -> PageJson:
     """The contents of a page; `also` names pictures in addition to the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
@@ -162,7 +170,7 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _run(run: Run, called: str, also: Sequence[str]) -> JsonObject:
+def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
     figures = run.json
     flows = figures["flows"]
     left_out = (
@@ -200,16 +208,16 @@ def _run(run: Run, called: str, also: Sequence[str]) -> JsonObject:
         "provenance": _provenance(figures),
         "evidence": _evidence(figures),
         # The series is what the pictures show better.
-        "figures": figures
-        | {
+        "figures": {
+            **figures,
             "flows": [
                 {k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]
-            ]
+            ],
         },
     }
 
 
-def _table(table: tables.Table, note: str) -> JsonObject:
+def _table(table: tables.Table, note: str) -> PageTableJson:
     return {
         "caption": table.caption + note,
         "words": table.words,
@@ -218,12 +226,12 @@ def _table(table: tables.Table, note: str) -> JsonObject:
     }
 
 
-def drawn(shown: list[Picture]) -> JsonObject:
+def drawn(shown: list[Picture]) -> DrawnJson:
     """The pictures; equal x axes are stored once."""
     xs: dict[tuple[float, ...], int] = {}
-    out = []
+    out: list[PictureJson] = []
     for picture in shown:
-        lines = []
+        lines: list[PictureLineJson] = []
         for line in picture.lines:
             every = -(-len(line.x) // MOST_POINTS) if line.x else 1
             x = tuple(_short(v) for v in line.x[::every])
@@ -236,14 +244,17 @@ def drawn(shown: list[Picture]) -> JsonObject:
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:
             about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
-        named = {
-            "key": picture.key,
-            "title": picture.title,
-            "x": picture.x,
-            "y": picture.y,
-            "about": about,
-        }
-        out.append(named | {"time": picture.x == TIME, "lines": lines})
+        out.append(
+            {
+                "key": picture.key,
+                "title": picture.title,
+                "x": picture.x,
+                "y": picture.y,
+                "about": about,
+                "time": picture.x == TIME,
+                "lines": lines,
+            }
+        )
     return {"pictures": out, "xs": [list(x) for x in xs]}
 
 
@@ -284,7 +295,7 @@ def _provenance(figures: RunJson) -> list[list[str]]:
     ]
 
 
-def _evidence(figures: RunJson) -> JsonObject | None:
+def _evidence(figures: RunJson) -> PageTableJson | None:
     cases = figures["provenance"]["evidence"]
     if not cases:
         return None
