@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from narrows.compare import latency
 from narrows.compare.measurements import ERROR_RATE, differences
@@ -46,6 +46,9 @@ from narrows.runs.run import run
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output
 from validation.asked import processes
+
+if TYPE_CHECKING:
+    from narrows.latency.model import LatencyJson
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
@@ -463,7 +466,8 @@ def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
     if isinstance(before, Measurement) and isinstance(after, Measurement):
         return {d.figure.key: d.verdict for d in differences(before, after)}
     assert isinstance(before, dict) and isinstance(after, dict)  # noqa: PT018
-    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(before, after)}
+    pair = cast("LatencyJson", before), cast("LatencyJson", after)
+    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(*pair)}
 
 
 Row = tuple[str, Counter[str], dict[str, float]]

@@ -15,12 +15,12 @@ by runs, as for the extremal index).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from narrows.compare.model import LatencyDifferenceJson
+from narrows.latency.model import Clock, LatencyJson, Percentile, TimesJson
 from narrows.latency.render import named, span
 from narrows.latency.result import PERCENTILES, cumulative
 from narrows.measure.result import short
@@ -53,7 +53,7 @@ _ALIKE = {
 }  # fmt: skip
 """Parameters that both tests must share, and their names."""
 
-CLOCKS = {"response_us": "response time", "rtt_us": "RTT"}
+CLOCKS: dict[Clock, str] = {"response_us": "response time", "rtt_us": "RTT"}
 """The compared times by their keys in a result. The headline uses the first one that both results
 have.
 """
@@ -74,8 +74,8 @@ class Difference:
         sure: Whether the two differ.
     """
 
-    clock: str
-    key: str
+    clock: Clock
+    key: Percentile
     before: float
     after: float
     sure: bool
@@ -111,18 +111,21 @@ class Comparison(list[Difference]):
         return fragment([table(of, ("before", "after")) for of in by_clock(self)])
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
+def differences(before: LatencyJson, after: LatencyJson) -> Comparison:
     """Every percentile that both results have, in the order of `CLOCKS`."""
     out = Comparison()
     for clock in CLOCKS:
-        a_took, b_took = (one.get(clock) or {} for one in (before, after))
+        a_took, b_took = before.get(clock), after.get(clock)
+        if a_took is None or b_took is None:
+            continue
         for key in PERCENTILES:
             a, b = a_took.get(key), b_took.get(key)
             if a is None or b is None:
                 continue
             share = float(key[1:].replace("_", ".")) / 100
             (a_low, a_high), (b_low, b_high) = (
-                _interval(one, clock, share) for one in (before, after)
+                _interval(took, _together(one), share)
+                for took, one in ((a_took, before), (b_took, after))
             )
             apart = b_low > a_high or a_low > b_high
             out.append(
@@ -136,16 +139,15 @@ def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
     return [each for clock in CLOCKS if (each := [d for d in found if d.clock == clock])]
 
 
-def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, float]:
+def _interval(took: TimesJson, together: float, share: float) -> tuple[float, float]:
     """The interval of a percentile: order statistics with binomially distributed ranks.
 
     The largest value of a run is no upper limit of a percentile. An interval whose rank exceeds the
     run has no upper end, as with few interruptions that delayed most responses.
     """
-    took = one[clock]
     values, beyond = cumulative(took["histogram_ns"])
     # A high percentile needs more responses than BLOCKS.
-    effective = max(1, min(took["n"], max(BLOCKS, 10 / (1 - share)))) / _together(one)
+    effective = max(1, min(took["n"], max(BLOCKS, 10 / (1 - share)))) / together
     off = _Z * math.sqrt(share * (1 - share) / effective)
 
     def at(wanted: float) -> float:
@@ -156,21 +158,21 @@ def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, 
     return at(share - off), at(share + off)
 
 
-def _together(one: Mapping[str, Any]) -> float:
+def _together(one: LatencyJson) -> float:
     """Mean number of slow responses per interruption.
 
     >>> _together({"slow": {"kept": [{"t_s": 1.0}, {"t_s": 1.01}, {"t_s": 1.02}, {"t_s": 5.0}]}})
     2.0
     """
-    times = sorted(float(slow["t_s"]) for slow in (one.get("slow") or {}).get("kept") or ())
+    times = sorted(float(slow["t_s"]) for slow in one["slow"]["kept"])
     starts = 1 + sum(later - sooner > APART_S for sooner, later in pairwise(times))
     return max(1.0, len(times) / starts)
 
 
 def sentences(
     found: Sequence[Difference],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: LatencyJson,
+    after: LatencyJson,
     names: tuple[str, str],
 ) -> list[str]:
     """The verdict first, then details."""
@@ -216,9 +218,7 @@ def _headline(first: Difference, names: tuple[str, str]) -> str:
     return f"{slow} responds {factor} than {fast}: {of} {' against '.join(_spans(high, low))}."
 
 
-def warnings(
-    before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
-) -> list[str]:
+def warnings(before: LatencyJson, after: LatencyJson, names: tuple[str, str]) -> list[str]:
     """The differences between the two tests, in a sentence."""
     told = [
         f"{what} ({_trait(before, key)}, {_trait(after, key)})"
@@ -235,11 +235,11 @@ def warnings(
     ]
 
 
-def _trait(one: Mapping[str, Any], key: str) -> object:
+def _trait(one: LatencyJson, key: str) -> object:
     return (one.get("peer") or {}).get("speaks") if key == "speaks" else one.get(key)
 
 
-def _lost(one: Mapping[str, Any]) -> float:
+def _lost(one: LatencyJson) -> float:
     return one["lost"] / one["sent"] if one["sent"] else 0.0
 
 

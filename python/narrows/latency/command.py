@@ -5,7 +5,6 @@ imported on use.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -22,6 +21,7 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.latency import policies as lab
 from narrows.latency import render, run
+from narrows.latency.model import ResultJson
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
 from narrows.latency.result import hlog as histogram_log
@@ -137,8 +137,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         told = stop.told
     finally:
         bar.stop()
-    lab = told["kind"] == "latency_lab"
-    several = of_setups(told) if lab else [(host, told)]
+    several = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
     with every() as attempt:
         if out is not None:
             with attempt():
@@ -151,7 +150,10 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
                 render.plot(several, plot, style=style)
         if page is not None:
             with attempt():
-                write(lab_page(told) if lab else render.document(several), page)
+                write(
+                    lab_page(told) if told["kind"] == "latency_lab" else render.document(several),
+                    page,
+                )
         try:
             if as_json:
                 echo(json.dumps(told))
@@ -166,15 +168,18 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
             raise KeyboardInterrupt
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(told: ResultJson) -> None:
     screen = console()
     several = told["kind"] == "latency_lab"
-    said = lab.sentences(told) if several else render.sentences(told)
+    if told["kind"] == "latency_lab":
+        said, tables = lab.sentences(told), [lab.table(told)]
+    else:
+        said, tables = render.sentences(told), [render.figures(told), render.episodes(told)]
     for at, sentence in enumerate([*said, *render.findings(told)]):
         screen.print(
             sentence, style="bold" if at == 0 and not several else "", markup=False, soft_wrap=True
         )
-    for shown in [lab.table(told)] if several else (render.figures(told), render.episodes(told)):
+    for shown in tables:
         if shown.rows:
             screen.print()
             table(screen, shown)

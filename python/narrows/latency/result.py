@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, cast, get_args
 
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
+from narrows.latency.model import LatencyJson, Percentile
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
 from narrows.storage.hdr import encode_counts, head
@@ -32,12 +33,12 @@ PARTS = {
 others.
 """
 
-PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99", "p99_999")
+PERCENTILES: tuple[Percentile, ...] = get_args(Percentile)
 BEYOND = 10
 """Minimum number of replies beyond a reported percentile."""
 
 
-def read(file: str | PathLike[str]) -> JsonObject:
+def read(file: str | PathLike[str]) -> LatencyJson:
     """Reads a file that `narrows latency --json` wrote.
 
     Raises:
@@ -56,14 +57,14 @@ def read(file: str | PathLike[str]) -> JsonObject:
     return _filled(told)
 
 
-def _filled(told: JsonObject) -> JsonObject:
+def _filled(told: JsonObject) -> LatencyJson:
     """A result of an earlier version, or an incomplete one, with the keys that all results have."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
         key: value for key, value in known.get("slow", {}).items() if value is not None
     }
     slow["blamed"] = {part: many for part, many in slow["blamed"].items() if many is not None}
-    return _EMPTY | known | {"slow": slow}
+    return cast("LatencyJson", _EMPTY | known | {"slow": slow})
 
 
 def _places(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
@@ -210,7 +211,7 @@ def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float
     return values, shares
 
 
-def hlog(several: Sequence[tuple[str, JsonObject]]) -> str:
+def hlog(several: Sequence[tuple[str, LatencyJson]]) -> str:
     """An HdrHistogram log with one line per result, in nanoseconds."""
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:
@@ -218,6 +219,6 @@ def hlog(several: Sequence[tuple[str, JsonObject]]) -> str:
         rtt = told["rtt_us"]
         if rtt is None:
             continue
-        packed = encode_counts(dict(rtt["histogram_ns"]))
+        packed = encode_counts({place[0]: place[1] for place in rtt["histogram_ns"]})
         lines.append(f"Tag={tag},0.000,{told['lasted_s']:.3f},{rtt['max'] / 1000:.3f},{packed}")
     return "\n".join(lines) + "\n"
