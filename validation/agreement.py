@@ -98,7 +98,7 @@ def run(
     what = scenario(name, row, here)
     sim = agreement.simulate(what, seeds=seeds)
     live, flagged = agreement.measure(what, runs=runs)
-    found = agreement.beside(what, sim, live, flagged).json()
+    found: JsonObject = {**agreement.beside(what, sim, live, flagged).json()}
     if "control" in row:
         wrong = scenario(name, row | row["control"], here)
         apart = agreement.beside(what, agreement.simulate(wrong, seeds=seeds), live, flagged)

@@ -20,6 +20,7 @@ from typing import Any
 from narrows import _core
 from narrows.errors import EngineError
 from narrows.host import live
+from narrows.host.model import AgreementJson, MachineJson, OutcomeJson, RowJson
 from narrows.json_object import JsonObject
 from narrows.kernel import model, store
 from narrows.runs.engines import EngineChoice, choose
@@ -70,10 +71,14 @@ class Machine:
     ccs: tuple[str, ...] = ()
     key: str = ""
 
-    def json(self) -> JsonObject:
+    def json(self) -> MachineJson:
         """Machine-readable form."""
-        found: JsonObject = {"release": self.release, "hz": self.hz, "like": self.like}
-        return found | ({"key": self.key} if self.key else {"ccs": list(self.ccs)})
+        found: MachineJson = {"release": self.release, "hz": self.hz, "like": self.like}
+        if self.key:
+            found["key"] = self.key
+        else:
+            found["ccs"] = list(self.ccs)
+        return found
 
 
 def of_kernel(kernel: store.Kernel) -> Machine:
@@ -237,16 +242,20 @@ class Row:
     tolerance: float
     verdict: str
 
-    def json(self) -> JsonObject:
+    def json(self) -> RowJson:
         """As it is printed for a program."""
-        numbers = {
-            "ours": self.ours,
-            "reference": self.reference,
-            "spread": self.spread,
-            "tolerance": self.tolerance,
+        return {
+            "figure": self.label,
+            "ours": _shown(self.ours),
+            "reference": _shown(self.reference),
+            "spread": _shown(self.spread),
+            "tolerance": _shown(self.tolerance),
+            "verdict": self.verdict,
         }
-        shown = {key: float(f"{x:.6g}") if math.isfinite(x) else None for key, x in numbers.items()}
-        return {"figure": self.label, **shown, "verdict": self.verdict}
+
+
+def _shown(x: float) -> float | None:
+    return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +281,7 @@ class Outcome:
         """`parted` if any figure has, `agreed` if any has and none parted."""
         return overall(row.verdict for row in self.rows)
 
-    def json(self) -> JsonObject:
+    def json(self) -> OutcomeJson:
         """As it is printed for a program."""
         return {
             "engines": list(self.pair),
@@ -334,7 +343,7 @@ class Agreement:
             if row.label == label
         }
 
-    def json(self) -> JsonObject:
+    def json(self) -> AgreementJson:
         """As it is printed for a program."""
         return {
             "scenario": self.name,
@@ -342,10 +351,7 @@ class Agreement:
             "figures": [
                 {
                     "figure": label,
-                    **{
-                        name: float(f"{x:.6g}") if math.isfinite(x) else None
-                        for name, x in self.values(label).items()
-                    },
+                    **{name: _shown(x) for name, x in self.values(label).items()},
                     "verdict": overall(row.verdict for row in self.verdicts(label).values()),
                 }
                 for label in self.labels
