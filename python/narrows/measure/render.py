@@ -385,9 +385,11 @@ def model_lines(model: PathModel) -> list[str]:
     for name, direction in model.directions.items():
         out += [f"{_LOADS[name].capitalize()} {line}" for line in _direction(direction)]
     out.append(f"Cross traffic: {_others(model)}.")
-    words = {"negotiated": "ECN negotiated", "dscp_survives": "DSCP preserved by the path"}
-    for key, what in words.items():
-        told = model.marks.get(key)
+    marks = {
+        "ECN negotiated": model.marks.get("negotiated"),
+        "DSCP preserved by the path": model.marks.get("dscp_survives"),
+    }
+    for what, told in marks.items():
         out.append(f"{what}: {'unknown' if told is None else 'yes' if told else 'no'}.")
     ce = model.marks.get("ce_rate")
     out.append(f"CE marks: {'unknown' if ce is None else percent(ce) + ' of packets'}.")

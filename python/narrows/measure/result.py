@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
@@ -52,6 +52,9 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 Column = list[float | None]
 
+Maybe = TypeVar("Maybe", float, "float | None")
+"""A number, or a number that may be missing."""
+
 
 class MeasurementError(NarrowsError):
     """A file is not a valid measurement."""
@@ -87,7 +90,7 @@ class Spread:
     def json(self) -> JsonObject:
         """The JSON object, with six significant digits."""
         return {
-            name: _short(getattr(self, name))
+            name: short(getattr(self, name))
             for name in ("n", "min", "mean", "p50", "p95", "p99", "max")
         }
 
@@ -555,14 +558,10 @@ def _word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _short(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
-
-
-def short(value: float | None) -> float | None:
+def short(value: Maybe) -> Maybe:
     """A number with six significant digits, as in all JSON of narrows.
 
     >>> short(1 / 3)
     0.333333
     """
-    return _short(value)
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
