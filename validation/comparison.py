@@ -466,8 +466,8 @@ def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
     if isinstance(before, Measurement) and isinstance(after, Measurement):
         return {d.figure.key: d.verdict for d in differences(before, after)}
     assert isinstance(before, dict) and isinstance(after, dict)  # noqa: PT018
-    pair = cast("LatencyJson", before), cast("LatencyJson", after)
-    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(*pair)}
+    two = cast("LatencyJson", before), cast("LatencyJson", after)
+    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(*two)}
 
 
 Row = tuple[str, Counter[str], dict[str, float]]

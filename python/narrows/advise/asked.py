@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from narrows import _core
+from narrows.advise.model import PlaceJson
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
@@ -94,7 +95,7 @@ class Place:
     open: tuple[str, ...]
     inferred: bool = False
 
-    def json(self) -> JsonObject:
+    def json(self) -> PlaceJson:
         """For programs."""
         return {
             "source": self.source,
@@ -277,7 +278,7 @@ def measured(
             for key, value in forward.items()
             if key not in {"queue", "policer", "loss", "buffer"}
         }
-    path = replace(path_of(forward), **cast("dict[str, Any]", known))
+    path = replace(path_of(forward), **cast("JsonObject", known))
     left = [
         f"the {name}: {about['why']}"
         for name, about in _unsure(model[direction])

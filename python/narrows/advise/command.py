@@ -23,6 +23,7 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import file_option, json_option, path_option, quiet_option, report_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
+from narrows.json_object import JsonObject
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table, significant
@@ -274,7 +275,10 @@ def _outputs(
             with attempt():
                 report(advice, page)
         if as_json:
-            echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
+            told = advice.json()
+            if kept:
+                told["sealed"] = kept
+            echo(json.dumps(told))
             return
         out = console()
         show(advice, out)
@@ -293,7 +297,7 @@ def _stated(given: Mapping[str, str | None]) -> Place:
     keys = {name: value for name, value in given.items() if name != _REVERSE}
     reverse = Hop(rate=given[_REVERSE]) if given[_REVERSE] else None
     with named_by(given, {"path.reverse.rate": _REVERSE}):
-        return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
+        return stated(Path(**cast("JsonObject", keys), reverse=reverse))
 
 
 def _from_file(

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Asked
+from narrows.advise.model import OffersJson
 from narrows.advise.render import GOALS, path_line
 from narrows.advise.trial import Trial, affordable, packets, run
 from narrows.advise.utility import LATE_MS, LEAST
@@ -113,7 +114,7 @@ class Offers:
     runs: int
     seconds: int
 
-    def json(self) -> JsonObject:
+    def json(self) -> OffersJson:
         """For programs."""
         names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
         rtt = self.asked.place.rtt_ms

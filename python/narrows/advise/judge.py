@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows.advise.model import MixJson
 from narrows.advise.trial import run
 from narrows.json_object import JsonObject
 from narrows.render.words import listed
@@ -34,7 +35,7 @@ class Judgement:
 
     rate_mbit: float
     rtt_ms: float
-    rows: dict[str, JsonObject]
+    rows: dict[str, MixJson]
 
     def sentences(self) -> list[str]:
         """The results that exceed a threshold."""
@@ -80,7 +81,7 @@ def judge(
     """
     about = run(_scenario(path, ("reno",), 1, 1), seed)["path"]
     seconds = max(3, min(SECONDS, round(PACKETS * 1514 * 8 / 1e6 / max(0.001, about["rate_mbit"]))))
-    rows: dict[str, JsonObject] = {}
+    rows: dict[str, MixJson] = {}
 
     def one(name: str, keep_on: Progress) -> None:
         done = run(_scenario(path, MIXES[name], flows, seconds), seed, keep_on)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
+from narrows.advise.model import AdviceJson, CandidateJson, EffectJson, PriceJson
 from narrows.advise.search import PLAIN, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
 from narrows.json_object import JsonObject
@@ -112,18 +113,19 @@ class Effect:
         """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
-    def json(self) -> JsonObject:
+    def json(self) -> EffectJson:
         """For programs."""
         _, unit, more = FIGURES[self.name]
-        numbers = {
-            key: _short(getattr(self, key)) for key in ("before", "after", "change", "low", "high")
-        }
         return {
             "name": self.name,
             "says": self.says,
             "unit": unit,
             "more_is_better": more,
-            **numbers,
+            "before": _short(self.before),
+            "after": _short(self.after),
+            "change": _short(self.change),
+            "low": _short(self.low),
+            "high": _short(self.high),
             "clear": self.clear,
         }
 
@@ -145,9 +147,13 @@ class Price:
     times_fair: float | None
     kept_pct: float | None
 
-    def json(self) -> JsonObject:
+    def json(self) -> PriceJson:
         """For programs."""
-        return {key: _short(getattr(self, key)) for key in ("share_pct", "times_fair", "kept_pct")}
+        return {
+            "share_pct": _short(self.share_pct),
+            "times_fair": _short(self.times_fair),
+            "kept_pct": _short(self.kept_pct),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +243,7 @@ class Advice:
         """Is it to be left as it is?"""
         return self.choice.present
 
-    def json(self) -> JsonObject:
+    def json(self) -> AdviceJson:
         """For programs."""
         found, asked = self.found, self.found.asked
         return {
@@ -287,7 +293,7 @@ class Advice:
         }
 
 
-def _candidate(of: Candidate) -> JsonObject:
+def _candidate(of: Candidate) -> CandidateJson:
     return {
         "key": of.key,
         "says": of.says,

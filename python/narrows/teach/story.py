@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
 from narrows import files, forecasts, operating_system, path_model
+from narrows.advise.model import JudgedJson
 from narrows.advise.render import headline
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
@@ -71,7 +72,7 @@ class Story:
     before: Measurement
     after: Measurement
     advice: Advice
-    judged: list[JsonObject]
+    judged: list[JudgedJson]
     seconds: float
 
     def json(self) -> JsonObject:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 from narrows.advise.importers.disciplines import OPTIONS, unusual, value
 from narrows.advise.importers.layers import Layer, compose, refuse
@@ -82,7 +81,7 @@ def read(text: str, name: str) -> Reading:
 class _Row:
     """One object with checked numbers."""
 
-    def __init__(self, name: str, number: int, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, number: int, options: JsonObject) -> None:
         self._name, self._number, self._options = name, number, options
         self._read: set[str] = set()
 
@@ -94,9 +93,7 @@ class _Row:
             if key not in self._read and told not in (None, False, 0, "", [], {}, "0x0")
         ]
 
-    def number(
-        self, key: str, of: dict[str, Any] | None = None, most: float = 1e15
-    ) -> float | None:
+    def number(self, key: str, of: JsonObject | None = None, most: float = 1e15) -> float | None:
         if of is None:
             self._read.add(key)
         value = (self._options if of is None else of).get(key)
@@ -112,12 +109,12 @@ class _Row:
             )
         return known
 
-    def part(self, key: str) -> dict[str, Any]:
+    def part(self, key: str) -> JsonObject:
         self._read.add(key)
         value = self._options.get(key)
         return value if isinstance(value, dict) else {}
 
-    def rate(self, key: str, of: dict[str, Any] | None = None) -> float | None:
+    def rate(self, key: str, of: JsonObject | None = None) -> float | None:
         per_s = self.number(key, of, 1.25e11)
         return None if not per_s else 8 * per_s
 
