@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import narrows as nw
 from narrows import cli, files, forecasts, inference
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.errors import EngineError, NarrowsError
 from narrows.measure import command, history, run, summary
 from narrows.measure import render as telling
@@ -60,9 +61,9 @@ def test_two_values_are_too_few() -> None:
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
     assert (
         "too few data: fewer than 3 intervals"
-        in measurements.sentences(measurements.differences(short, short), "a", "b")[0]
+        in comparison.sentences(measurements.differences(short, short), "a", "b")[0]
     )
-    assert measurements.sentences([], "a", "b") == ["The measurements have no metric in common."]
+    assert comparison.sentences([], "a", "b") == ["The measurements have no metric in common."]
 
 
 def series(draw: random.Random, count: int, correlation: float) -> list[float]:
@@ -222,7 +223,7 @@ def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -
         "cannot tell",
         "the sender of the UDP load knows only the total of the received data",
     )
-    assert "pacing (10 Mbit/s, 30 Mbit/s)" in measurements.warnings(before, after, ("a", "b"))[0]
+    assert "pacing (10 Mbit/s, 30 Mbit/s)" in comparison.warnings(before, after, ("a", "b"))[0]
 
 
 def flooded(seed: int, asked_mbit: float, queue_ms: float) -> Measurement:
@@ -255,9 +256,9 @@ def test_the_rtt_and_the_loss_of_a_udp_load_are_compared() -> None:
         "udp_rtt_ms": "worse",
         "udp_rtt_p95_ms": "worse",
     }
-    said = measurements.sentences(same, "a", "b")[-1]
+    said = comparison.sentences(same, "a", "b")[-1]
     assert said.startswith("Lost datagrams: cannot tell; 40.0 % in a, 40.0 % in b; ")
-    other = measurements.warnings(a, flooded(2, 20, 30), ("a", "b"))[0]
+    other = comparison.warnings(a, flooded(2, 20, 30), ("a", "b"))[0]
     assert "UDP load (10 Mbit/s of upload, 20 Mbit/s of upload)" in other
 
 
@@ -338,12 +339,12 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     told = verdicts(before, other)
     assert told.pop("idle_ms") == "no difference seen"
     assert set(told.values()) == {"cannot tell"}
-    (warned,) = measurements.warnings(before, other, ("a.json", "b.json"))
+    (warned,) = comparison.warnings(before, other, ("a.json", "b.json"))
     assert warned.startswith(
         "a.json and b.json are different tests: test (simulated, rrul), download (4 TCP flows, "
         "1 TCP"
     )
-    assert measurements.warnings(before, seen(2), ("a", "b")) == []
+    assert comparison.warnings(before, seen(2), ("a", "b")) == []
 
 
 def test_a_bidirectional_load_is_compared_once_although_its_flows_start_microseconds_apart() -> (
@@ -374,10 +375,10 @@ def test_a_bidirectional_load_is_compared_once_although_its_flows_start_microsec
 
 def test_another_direction_is_named() -> None:
     up, down = read(iperf3(1, 20)), read(iperf3(2, 20, reverse=True))
-    (warned,) = measurements.warnings(up, down, ("a", "b"))
+    (warned,) = comparison.warnings(up, down, ("a", "b"))
     assert "test (tcp_up, tcp_down)" in warned
     assert "download (none, 1 TCP flow)" in warned
-    assert measurements.sentences(measurements.differences(up, down), "a", "b") == [
+    assert comparison.sentences(measurements.differences(up, down), "a", "b") == [
         "The measurements have no metric in common."
     ]
 

@@ -25,7 +25,8 @@ from narrows.cli.options import (
     seeds_option,
 )
 from narrows.cli.outputs import every
-from narrows.compare.replications import differences, table
+from narrows.compare.render import replications_table
+from narrows.compare.replications import differences
 from narrows.inference import LEVEL
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
@@ -210,7 +211,7 @@ def _replicated(
     ]
     kernels = kernels_of([run for one in found for run in one.runs])
     if latex is not None:
-        shown = [table(each, (names[0], name_)) for name_, each in compared]
+        shown = [replications_table(each, (names[0], name_)) for name_, each in compared]
         output.write(latex, document(shown, about(kernels)))
     if plot is not None:
         columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
@@ -235,7 +236,7 @@ def _replicated(
     for name_, each in compared:
         out.print(f"{name_}, compared with {names[0]} over {seeds} common seeds:", style="bold")
         out.print()
-        show(out, table(each, (names[0], name_)))
+        show(out, replications_table(each, (names[0], name_)))
         out.print()
     out.print(
         "± is half of the 95 % confidence interval of the mean. The probability of any false "

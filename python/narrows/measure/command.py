@@ -27,6 +27,7 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.files import capture, writer_of
 from narrows.latency import render as latencies
@@ -598,13 +599,13 @@ def compare_measurements(
         for name, one in zip(names[1:], several[1:], strict=True)
     ]
     warned = {
-        name: measurements.warnings(several[0], one, (names[0], name))
+        name: comparison.warnings(several[0], one, (names[0], name))
         for name, one in zip(names[1:], several[1:], strict=True)
     }
     said = [
         s
         for name, each in found
-        for s in (*warned[name], *measurements.sentences(each, names[0], name))
+        for s in (*warned[name], *comparison.sentences(each, names[0], name))
     ]
     with every() as attempt:
         if plot:
@@ -620,7 +621,7 @@ def compare_measurements(
         if page is not None:
             with attempt():
                 made = render.document(several, names, [None] * len(several))
-                write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
+                write(made | {"first": " ".join([*said, comparison.caution(several)])}, page)
         if as_json:
             told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
             echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
@@ -629,14 +630,14 @@ def compare_measurements(
         for name, each in found:
             for line in warned[name]:
                 out.print(line, style="bold yellow", markup=False, soft_wrap=True)
-            for line in measurements.sentences(each, names[0], name):
+            for line in comparison.sentences(each, names[0], name):
                 out.print(line, markup=False, soft_wrap=True)
             out.print()
             if each:
-                table(out, measurements.table(each, names[0], name))
+                table(out, comparison.table(each, names[0], name))
                 out.print()
         if any(each for _, each in found):
-            out.print(measurements.caution(several), markup=False, soft_wrap=True)
+            out.print(comparison.caution(several), markup=False, soft_wrap=True)
 
 
 def _is_latency(name: str) -> bool:
@@ -674,7 +675,8 @@ def _compare_latencies(
         for name, one in zip(names[1:], several[1:], strict=True)
     ]
     said = {
-        name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found
+        name: comparison.latency_sentences(each, several[0], one, (names[0], name))
+        for name, one, each in found
     }
     with every() as attempt:
         if plot:
@@ -693,7 +695,8 @@ def _compare_latencies(
                 for name, _, each in found
             }
             warned = {
-                name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found
+                name: comparison.latency_warnings(several[0], one, (names[0], name))
+                for name, one, _ in found
             }
             echo(
                 json.dumps(
@@ -716,6 +719,6 @@ def _compare_latencies(
                 out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
             out.print()
             for of in judged.by_clock(each):
-                table(out, judged.table(of, (names[0], name)))
+                table(out, comparison.latency_table(of, (names[0], name)))
                 out.print()
-        out.print(judged.CAUTION, markup=False, soft_wrap=True)
+        out.print(comparison.LATENCY_CAUTION, markup=False, soft_wrap=True)

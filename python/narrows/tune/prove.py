@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from narrows import forecasts
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError
@@ -373,8 +374,8 @@ def proof_lines(proof: Proof) -> list[str]:
         words[proof.verdict],
         head,
         *([proof.ended] if proof.ended else []),
-        *measurements.sentences(proof.found, "without", "with"),
-        measurements.caution([*proof.without, *proof.with_it])
+        *comparison.sentences(proof.found, "without", "with"),
+        comparison.caution([*proof.without, *proof.with_it])
         if len(proof.without) < ROUNDS
         else "All intervals together are right with a confidence of 99 %.",
     ]
