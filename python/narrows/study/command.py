@@ -25,8 +25,9 @@ from narrows.render.terminal import echo
 from narrows.runs.run import Engine
 from narrows.storage import output
 from narrows.study import paths, queues, render, tools, tree
+from narrows.study.model import RulesJson
 from narrows.study.study import Study, run
-from narrows.sweeps.command import Count
+from narrows.sweeps.render import Count
 
 
 def _studies() -> dict[str, Study]:
@@ -146,5 +147,5 @@ def study(  # noqa: PLR0917
         click.get_current_context().exit(1)
 
 
-def _write_rules(rules: dict[str, object] | None, file: str) -> None:
+def _write_rules(rules: RulesJson | None, file: str) -> None:
     output.write(file, json.dumps(rules, indent=1, ensure_ascii=False) + "\n")
