@@ -16,6 +16,7 @@ from importlib import resources
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any
 
+from narrows.reproduce.model import CellJson, CriterionJson, GainJson
 from narrows.runs.model import measured
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, run
@@ -194,7 +195,7 @@ class Result:
             return ours == theirs
         return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> CellJson:
         """Machine-readable form."""
         cell = self.cell
         return {
@@ -251,7 +252,7 @@ class Gain:
         """True if the sign agrees, or the published gain is below the threshold."""
         return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> GainJson:
         """Machine-readable form."""
         cell = self.bbr.cell
         return {
@@ -301,7 +302,7 @@ class Criterion:
         """True if enough cells agree."""
         return self.agree >= self.needed
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> CriterionJson:
         """Machine-readable form."""
         return {
             "name": self.name,
