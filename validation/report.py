@@ -15,7 +15,7 @@ from narrows.reference import agreement as of_cases
 from narrows.reference.agreement import Outcome as AnyOutcome
 from narrows.reference.stored import Case as AnyCase
 from narrows.reproduce.published import Criterion, Result
-from narrows.teach.demo import short
+from narrows.teach.render import short
 from validation import agreement, linux, papers
 from validation import cliff as cliffs
 from validation.explained import Explanation
