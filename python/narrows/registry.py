@@ -8,11 +8,36 @@ import difflib
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+    from narrows.json_object import JsonObject
+
+
+class Parameter(TypedDict):
+    """A parameter of a model, or a key of a scenario: a row of `narrows list --verbose`."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    source: str
+    min: NotRequired[str | float]
+    max: NotRequired[str | float]
+    words: NotRequired[list[str]]
+    one: NotRequired[str]
+    params: NotRequired[list[Parameter]]
+    """The parameters of each table of a list, called `one`."""
+    required: NotRequired[list[str]]
+    section: NotRequired[str]
+    takes: NotRequired[str]
+    range: NotRequired[str]
+    """Section, type and range of a key."""
 
 
 @cache

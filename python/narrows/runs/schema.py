@@ -21,6 +21,7 @@ from typing import Any
 
 from narrows import registry
 from narrows.json_object import JsonObject
+from narrows.registry import Parameter
 from narrows.runs.choice import Choice, Part
 
 WIDTH = 100
@@ -83,7 +84,7 @@ class Section:
     positional: str = ""
     kind: str | None = None
 
-    def keys(self) -> list[JsonObject]:
+    def keys(self) -> list[Parameter]:
         """The keys of the section, without those of its base and without the kind of a probe,
         which its class determines.
         """
@@ -116,18 +117,18 @@ class Table:
         """Uses a row of the registry; `of` is the class with the list that contains it."""
         self.name = name
         self.kind: str | None = None if of else row["name"]
-        self.params: list[JsonObject] = row["params"]
+        self.params: list[Parameter] = row["params"]
         self.help: str = row["help"]
         self.source: str = row["source"]
         self.required = required
         self.base: type = Part if of else Choice
 
-    def ordered(self) -> Iterator[JsonObject]:
+    def ordered(self) -> Iterator[Parameter]:
         """The parameters, required ones first."""
         yield from (p for p in self.params if p["name"] in self.required)
         yield from (p for p in self.params if p["name"] not in self.required)
 
-    def annotation(self, param: JsonObject) -> str:
+    def annotation(self, param: Parameter) -> str:
         """The type of a parameter."""
         if param["kind"] == "list":
             given = f"Sequence[{self.name}{class_name(param['one'])} | Mapping[str, object]]"
@@ -159,7 +160,7 @@ class Table:
                 )
         return "\n".join(lines)
 
-    def range(self, param: JsonObject) -> str:
+    def range(self, param: Parameter) -> str:
         """The values of a parameter, its default, and the source of the default."""
         default, told = param["default"], []
         if param["kind"] in {"word", "file"}:
@@ -233,7 +234,7 @@ class Keys(Table):
         self.section = section
         self.base = section.base
 
-    def annotation(self, param: JsonObject) -> str:
+    def annotation(self, param: Parameter) -> str:
         """The type of a key."""
         place, takes = f"{param['section']}.{param['name']}", param["takes"]
         given = _INNER.get(place) or _TAKES.get(takes)
@@ -266,7 +267,7 @@ class Keys(Table):
         return made
 
 
-def attributes(keys: Iterable[JsonObject]) -> list[str]:
+def attributes(keys: Iterable[Parameter]) -> list[str]:
     """Keys of a scenario as lines of a docstring."""
     lines = ["", "Attributes:"]
     for key in keys:
