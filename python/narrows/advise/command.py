@@ -20,7 +20,14 @@ from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, path_option, quiet_option, report_option
+from narrows.cli.options import (
+    file_option,
+    jobs_option,
+    json_option,
+    path_option,
+    quiet_option,
+    report_option,
+)
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.json_object import JsonObject
@@ -146,14 +153,7 @@ _SEED = click.IntRange(0, 2**63)
     default=1,
     help="Seed of all random numbers",
 )
-@option(
-    "--jobs",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(1, 1024),
-    show_default="one for each processor",
-    help="Maximum number of concurrent simulations",
-)
+@jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)
 @option(
     "--seal/--no-seal",
     group="Output",

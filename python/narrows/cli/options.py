@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from narrows.cli.command import option
+from narrows.cli.command import argument, option
 from narrows.cli.outputs import Picture
 from narrows.errors import NarrowsError
 from narrows.runs.run import ENGINES
@@ -237,6 +237,13 @@ def _is_latex(file: str) -> None:
         )
 
 
+picture_option = option(
+    "--plot",
+    group="Output",
+    metavar="FILE",
+    type=Picture(),
+    help="Write a plot as PNG, SVG or PDF",
+)
 latex_option = option(
     "--latex",
     group="Output",
@@ -269,6 +276,30 @@ def seeds_option(what: str, **more: Any) -> Callable[[F], F]:  # noqa: ANN401 - 
         type=click.IntRange(1, MOST_SEEDS),
         help=what,
         **more,
+    )
+
+
+def jobs_option(what: str, *, group: str = "Execution", most: int = 4096) -> Callable[[F], F]:
+    """Declares `--jobs`, the number of simultaneous runs."""
+    return option(
+        "--jobs",
+        group=group,
+        metavar="N",
+        type=click.IntRange(1, most),
+        show_default="one for each processor",
+        help=what,
+    )
+
+
+def files_argument(what: str, *, name: str = "files", metavar: str = "FILE...") -> Callable[[F], F]:
+    """Declares an argument that names one file or several."""
+    return argument(
+        name,
+        metavar=metavar,
+        nargs=-1,
+        required=True,
+        type=click.Path(dir_okay=False),
+        help=what,
     )
 
 

@@ -9,12 +9,13 @@ from typing import cast
 
 import click
 
-from narrows.cli.command import argument, command, option
+from narrows.cli.command import command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     SEED,
     engine_option,
     figure_options,
+    files_argument,
     files_option,
     json_option,
     latex_option,
@@ -53,14 +54,7 @@ from narrows.storage import output
     "narrows compare scenarios/fairness/shallow.toml scenarios/first/cubic.toml --seeds 20",
     "narrows compare before.json after.json --report both.html",
 )
-@argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Measurements, results of narrows latency, or scenarios; all of one kind",
-)
+@files_argument("Measurements, results of narrows latency, or scenarios; all of one kind")
 @files_option
 @plugin_option
 @option(

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from narrows.cli.command import command, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import jobs_option, json_option, quiet_option
 from narrows.errors import NarrowsError
 from narrows.kernel import store
 from narrows.reference import agreement, families, record
@@ -62,14 +62,7 @@ SEEDS = 3
     default=record.RUNS,
     help="Runs of each case",
 )
-@option(
-    "--jobs",
-    group="Execution",
-    metavar="N",
-    type=click.IntRange(1, 4096),
-    show_default="one for each processor",
-    help="Simultaneous runs",
-)
+@jobs_option("Simultaneous runs")
 @option(
     "--compare",
     group="Execution",

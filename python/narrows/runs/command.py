@@ -15,6 +15,7 @@ from narrows.cli.options import (
     engine_option,
     figure_options,
     file_option,
+    files_argument,
     files_option,
     json_option,
     latex_option,
@@ -32,7 +33,6 @@ from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
-from narrows.runs.model import SamplesAsked
 from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
@@ -40,7 +40,10 @@ from narrows.storage import output, untrusted_input
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+    from narrows.registry import Parameter
     from narrows.render.style import Style
+    from narrows.runs.model import SamplesAsked
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
@@ -216,14 +219,7 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     "narrows check scenarios/*/*.toml",
     "narrows check --files-from scenarios scenarios/first/cubic.toml",
 )
-@argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Scenarios (TOML)",
-)
+@files_argument("Scenarios (TOML)")
 @files_option
 @plugin_option
 def check(files: tuple[str, ...]) -> None:
@@ -340,15 +336,15 @@ def _list_rules(
             echo(f"{'':5} {rule['help']} ({rule['source']})")
 
 
-def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _with_lists(params: list[Parameter]) -> Iterator[Parameter]:
     """Parameters, and behind a list those of its tables."""
     for param in params:
         yield param
         for inner in param.get("params", ()):
-            yield inner | {"name": f"{param['name']}.{inner['name']}"}
+            yield {**inner, "name": f"{param['name']}.{inner['name']}"}
 
 
-def _describe(kind: dict[str, Any]) -> None:
+def _describe(kind: JsonObject) -> None:
     echo(f"{'':12} source: {kind['source']}")
     if kind.get("needs"):
         echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
@@ -356,8 +352,9 @@ def _describe(kind: dict[str, Any]) -> None:
         until = f" until {default['until']}" if default["until"] else ""
         echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
     for param in _with_lists(kind["params"]):
+        limits = (param.get("min"), param.get("max"))
         accepts = " | ".join(param.get("words", ())) or " to ".join(
-            str(param[k]) for k in ("min", "max") if k in param
+            str(limit) for limit in limits if limit is not None
         )
         default = json.dumps(param["default"])
         echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")

@@ -17,10 +17,11 @@ from narrows.cli.options import (
     latex_option,
     need_linux,
     path_option,
+    picture_option,
     plugin_option,
     seeds_option,
 )
-from narrows.cli.outputs import Picture, every
+from narrows.cli.outputs import every
 from narrows.errors import named_by
 from narrows.render.latex import document
 from narrows.render.plot import about
@@ -94,13 +95,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 @engine_option()
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
 @seeds_option("Number of runs of each simulation, with consecutive seeds", default=5)
-@option(
-    "--plot",
-    group="Output",
-    metavar="FILE",
-    type=Picture(),
-    help="Write a plot as PNG, SVG or PDF",
-)
+@picture_option
 @latex_option
 @figure_options()
 @json_option("Print one JSON object instead of a table")

@@ -15,10 +15,11 @@ from narrows.cli.options import (
     json_option,
     latex_option,
     need_linux,
+    picture_option,
     plugin_option,
     seeds_option,
 )
-from narrows.cli.outputs import Picture, every
+from narrows.cli.outputs import every
 from narrows.errors import NarrowsError
 from narrows.render.style import Style
 from narrows.render.terminal import echo
@@ -69,13 +70,7 @@ def _studies() -> dict[str, Study]:
     type=click.Path(file_okay=False),
     help="Directory of the results; stored runs are reused",
 )
-@option(
-    "--plot",
-    group="Output",
-    metavar="FILE",
-    type=Picture(),
-    help="Write a plot as PNG, SVG or PDF",
-)
+@picture_option
 @latex_option
 @figure_options(log=False)
 @file_option(

@@ -14,6 +14,7 @@ from narrows.cli.options import (
     engine_option,
     file_option,
     files_option,
+    jobs_option,
     json_option,
     need_linux,
     plugin_option,
@@ -65,13 +66,8 @@ def _table_format(file: str) -> None:
     help="Machines that run the sweep: local (this host), ray (a Ray cluster, https://ray.io) or "
     "ray://HOST:PORT",
 )
-@option(
-    "--jobs",
-    group="Execution",
-    metavar="N",
-    type=click.IntRange(1, 4096),
-    show_default="one for each processor",
-    help="Maximum number of simultaneous runs on this host; runs of --engine live are sequential",
+@jobs_option(
+    "Maximum number of simultaneous runs on this host; runs of --engine live are sequential"
 )
 @option(
     "--into",
