@@ -138,6 +138,16 @@ def _plan(file: str | None, place: Place, asked: Mapping[str, Any]) -> Plan:
     return plan(facts(netns=place.netns), ask)
 
 
+_plan_argument = argument(
+    "file",
+    metavar="[PLAN]",
+    required=False,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
+    "the groups Change, Shaper and Path",
+)
+
+
 def _sure(plan: Plan, *, yes: bool, question: str) -> None:
     """Prints the plan and requests a confirmation, unless `yes`.
 
@@ -172,14 +182,7 @@ def _applicable(plan: Plan) -> bool:
         "narrows tune apply plan.json --yes",
     )
 )
-@argument(
-    "file",
-    metavar="[PLAN]",
-    required=False,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
-    "the groups Change, Shaper and Path",
-)
+@_plan_argument
 @option(
     "--yes",
     group="Confirmation",
@@ -298,14 +301,7 @@ def revert(
     )
 )
 @argument("host", help="Host that runs `narrows serve` or `iperf3 -s`")
-@argument(
-    "file",
-    metavar="[PLAN]",
-    required=False,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
-    "the groups Change, Shaper and Path",
-)
+@_plan_argument
 @option(
     "--rounds",
     group="Load",
