@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from narrows import _core
-from narrows.json_object import JsonObject
+from narrows.reference.model import FamilyJson
 from narrows.reference.stored import Case, Verdict, judge, missing, value
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
@@ -108,7 +108,7 @@ class Family:
     itself: int
     known: int
 
-    def json(self) -> JsonObject:
+    def json(self) -> FamilyJson:
         """Machine-readable form."""
         return {
             "family": self.name,

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, TypeVar
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
+from narrows.reference.model import VerdictJson
 
 if TYPE_CHECKING:
     from narrows.runs.model import FlowJson, RunJson
@@ -305,7 +306,7 @@ class Verdict:
         """Difference relative to Linux."""
         return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
 
-    def json(self) -> JsonObject:
+    def json(self) -> VerdictJson:
         """Machine-readable form."""
         return {
             "case": self.case.name,
