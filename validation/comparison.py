@@ -49,6 +49,7 @@ from validation.asked import processes
 
 if TYPE_CHECKING:
     from narrows.latency.model import LatencyJson
+    from narrows.measure.model import UdpLoadJson
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
@@ -148,7 +149,10 @@ def flooded(path: Path, stream: JsonObject) -> Callable[[int, float], Measuremen
             seed=seed,
         )
         sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
-        load = {"direction": "down", "loss": 0.2 + 0.1 * random.Random(f"loss {seed}").random()}
+        load: UdpLoadJson = {
+            "direction": "down",
+            "loss": 0.2 + 0.1 * random.Random(f"loss {seed}").random(),
+        }
         return Measurement(
             {"udp_load": load},
             [Phase("idle", 0.0, idle_s), Phase("loaded", idle_s, idle_s + load_s)],

@@ -158,11 +158,7 @@ def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[st
         "goodput_mbit": short(goodput),
         "retransmits": again if rtts else None,
         "retransmit_rate": None,
-        "rtt_ms": {
-            k: v
-            for k, v in Spread.of(rtts).json().items()
-            if k in ("min", "mean", "p50", "p95", "p99")
-        },
+        "rtt_ms": Spread.of(rtts).flow_json(),
         "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"])))
         if datagrams
         else None,

@@ -214,11 +214,7 @@ def _flow(
         "goodput_mbit": short(measured),
         "retransmits": again if known else None,
         "retransmit_rate": short(again * mss / sent) if known and sent else None,
-        "rtt_ms": {
-            k: v
-            for k, v in Spread.of(rtts).json().items()
-            if k in ("min", "mean", "p50", "p95", "p99")
-        },
+        "rtt_ms": Spread.of(rtts).flow_json(),
         "lost_share": short((_known(udp.get("lost_percent")) or 0) / 100) if udp else None,
         "jitter_ms": _known(udp.get("jitter_ms")),
         "columns": [

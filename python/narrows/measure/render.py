@@ -56,7 +56,7 @@ def sentences(measured: Measurement) -> list[str]:
 def _ended(measured: Measurement) -> list[str]:
     """The reason for a premature end of the measurement."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
-    most = _tree(measured.json.get("asked")).get("max_data_bytes")
+    most = (measured.json.get("asked") or {}).get("max_data_bytes")
     data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
     why = {
         "user": "was stopped",
@@ -85,7 +85,7 @@ def _outages(said: Answer) -> list[str]:
 
 def _datagrams(measured: Measurement) -> list[str]:
     """Counts, rates and loss of a UDP load."""
-    told = _tree(measured.json.get("udp_load"))
+    told = measured.json.get("udp_load") or {}
     if not isinstance(sent := told.get("sent"), int):
         return []
     direction = _LOADS["up" if told.get("direction") == "up" else "down"]
@@ -173,19 +173,14 @@ def _spread(spread: Spread) -> str:
     return f"{millis(spread.p50)} ms (median{more})"
 
 
-def _tree(told: object) -> dict[str, Any]:
-    """A value of an untrusted file, or an empty object if it is not an object."""
-    return told if isinstance(told, dict) else {}
-
-
 def _voip(measured: Measurement) -> list[str]:
     """The estimated quality of a call: the lower score of the two directions."""
-    told = _tree(measured.json.get("voip"))
+    told = measured.json.get("voip") or {}
     scores = []
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
         directions = [
             direction.get("mos")
-            for direction in _tree(told.get(phase)).values()
+            for direction in (told.get(phase) or {}).values()
             if isinstance(direction, dict)
         ]
         known = [float(mos) for mos in directions if isinstance(mos, int | float)]
@@ -198,10 +193,10 @@ def _voip(measured: Measurement) -> list[str]:
 
 
 def _page(measured: Measurement) -> list[str]:
-    told = _tree(measured.json.get("page"))
+    told = measured.json.get("page") or {}
     out, failed, waited = [], 0, []
     for phase, when in (("idle", "without load"), ("loaded", "under load")):
-        took = _tree(told.get(f"{phase}_s"))
+        took = told.get(f"{phase}_s") or {}
         if isinstance(took.get("p50"), int | float):
             out.append(f"{millis(took['p50'] * 1e3)} ms {when}")
         if isinstance(took.get("waiting_share"), int | float):
@@ -250,10 +245,11 @@ def own_error(measured: Measurement) -> str:
         return f"The simulator ran this measurement, so it has no measurement error.{alone}"
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
-    late = late if isinstance(late, dict) else {}
     parts = []
     if late.get("p99") is not None:
-        p50, p99, most = (number(late.get(name), 2) for name in ("p50", "p99", "max"))
+        p50, p99, most = (
+            number(value, 2) for value in (late.get("p50"), late.get("p99"), late.get("max"))
+        )
         parts.append(f"pings left {p50} ms late (median; p99 {p99} ms, max {most} ms)")
     if told.get("socket_drops") is not None:
         drops = told["socket_drops"]

@@ -13,10 +13,11 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
+from narrows.measure.model import FlowSpreadJson, LatencyJson, MeasurementJson, SpreadJson
 from narrows.storage import json_kinds as kinds
 from narrows.storage.json_kinds import amount, either, flag, number, rows, table, text, whole
 
@@ -87,11 +88,26 @@ class Spread:
         at = {name: known[min(n - 1, math.floor(q * n))] for name, q in QUANTILES.items()}
         return Spread(n, known[0], math.fsum(known) / n, at["p50"], at["p95"], at["p99"], known[-1])
 
-    def json(self) -> JsonObject:
+    def json(self) -> SpreadJson:
         """The JSON object, with six significant digits."""
         return {
-            name: short(getattr(self, name))
-            for name in ("n", "min", "mean", "p50", "p95", "p99", "max")
+            "n": self.n,
+            "min": short(self.min),
+            "mean": short(self.mean),
+            "p50": short(self.p50),
+            "p95": short(self.p95),
+            "p99": short(self.p99),
+            "max": short(self.max),
+        }
+
+    def flow_json(self) -> FlowSpreadJson:
+        """The JSON object as `rtt_ms` of a flow."""
+        return {
+            "min": short(self.min),
+            "mean": short(self.mean),
+            "p50": short(self.p50),
+            "p95": short(self.p95),
+            "p99": short(self.p99),
         }
 
 
@@ -193,7 +209,7 @@ class Measurement:
     """
 
     def __init__(
-        self, tree: JsonObject, phases: list[Phase], flows: list[Flow], pings: list[Pings]
+        self, tree: MeasurementJson, phases: list[Phase], flows: list[Flow], pings: list[Pings]
     ) -> None:
         """Created by `of` from a checked JSON object."""
         self.json = tree
@@ -236,7 +252,7 @@ class Measurement:
             for i, p in enumerate(check.rows(top.get("pings"), "pings"))
         ]
         check.tree(top, _KINDS)
-        return Measurement(top, phases, flows, pings)
+        return Measurement(cast("MeasurementJson", top), phases, flows, pings)
 
     @staticmethod
     def parse(text: str | bytes, name: str = "measurement") -> Measurement:
@@ -362,18 +378,16 @@ class Measurement:
         loaded = None if self.together else direction
         return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
-    def latency_json(self) -> JsonObject:
+    def latency_json(self) -> LatencyJson:
         """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
-        directions: JsonObject = {
-            direction: self.under_load(direction).json()
-            for direction in DIRECTIONS
-            if self.loads(direction)
-        }
-        return {
+        found: LatencyJson = {
             "idle": self.latency("idle").json(),
             "loaded": self.latency("loaded").json(),
-            **directions,
         }
+        for direction in DIRECTIONS:
+            if self.loads(direction):
+                found[direction] = self.under_load(direction).json()
+        return found
 
     def rate_mbit(self, direction: Direction) -> float | None:
         """Goodput of a direction, in Mbit/s, over the time in which any of its flows sent."""

@@ -230,7 +230,6 @@ def _rows(columns: Mapping[str, Column]) -> list[list[float | None]]:
 
 
 def _flow(flow: Flow_) -> JsonObject:
-    spread = Spread.of(flow.columns["rtt_ms"]).json()
     return {
         "id": flow.id,
         "direction": flow.direction,
@@ -241,7 +240,7 @@ def _flow(flow: Flow_) -> JsonObject:
         "from_s": flow.from_s,
         "to_s": flow.to_s,
         **flow.told,
-        "rtt_ms": {k: spread[k] for k in ("min", "mean", "p50", "p95", "p99")},
+        "rtt_ms": Spread.of(flow.columns["rtt_ms"]).flow_json(),
         "columns": list(flow.columns),
         # Byte counts keep all digits.
         "samples": [
