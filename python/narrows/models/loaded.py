@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.errors import EngineError
-from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
 
 LIBRARIES = (".so", ".dylib")
 """Suffixes of shared libraries."""
