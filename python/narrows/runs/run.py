@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, extras
 from narrows.errors import EngineError, OutputError, RecordError, reason
-from narrows.json_object import JsonObject
 from narrows.models import loaded
 from narrows.runs.source import read
 from narrows.storage import provenance
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from narrows.json_object import JsonObject
     from narrows.kernel.store import Kernel
     from narrows.render.figure import Figure
     from narrows.render.lab import Widget

@@ -26,11 +26,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from narrows import operating_system
 from narrows.errors import NarrowsError
-from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
 
 Result = TypeVar("Result")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows import _core, operating_system
-from narrows.json_object import JsonObject
 
 if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
     from narrows.runs.model import EvidenceJson, HostProvenanceJson, ProvenanceJson, RunJson
 
 EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
