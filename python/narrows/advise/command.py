@@ -58,7 +58,14 @@ _REVERSE = "reverse-rate"
 
 _WITHIN_S = 10.0
 
-_SEED = click.IntRange(0, 2**63)
+_seed_option = option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=click.IntRange(0, 2**63),
+    default=1,
+    help="Seed of all random numbers",
+)
 
 
 @command(
@@ -145,14 +152,7 @@ _SEED = click.IntRange(0, 2**63)
     is_flag=True,
     help="Stop after ten seconds and report the results so far",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=_SEED,
-    default=1,
-    help="Seed of all random numbers",
-)
+@_seed_option
 @jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)
 @option(
     "--seal/--no-seal",
@@ -523,14 +523,7 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     default=1,
     help="Number of flows of each congestion control in a simulation",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=_SEED,
-    default=1,
-    help="Seed of all random numbers",
-)
+@_seed_option
 @file_option(
     "--out",
     "-o",

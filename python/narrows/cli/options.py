@@ -291,6 +291,18 @@ def jobs_option(what: str, *, group: str = "Execution", most: int = 4096) -> Cal
     )
 
 
+def into_option(what: str) -> Callable[[F], F]:
+    """Declares `--into`, the directory of the results of sweeps."""
+    return option(
+        "--into",
+        group="Output",
+        metavar="DIR",
+        default="sweep-results",
+        type=click.Path(file_okay=False),
+        help=what,
+    )
+
+
 def files_argument(what: str, *, name: str = "files", metavar: str = "FILE...") -> Callable[[F], F]:
     """Declares an argument that names one file or several."""
     return argument(

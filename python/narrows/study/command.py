@@ -12,6 +12,7 @@ from narrows.cli.options import (
     engine_option,
     figure_options,
     file_option,
+    into_option,
     json_option,
     latex_option,
     need_linux,
@@ -62,14 +63,7 @@ def _studies() -> dict[str, Study]:
     default="local",
     help="Executor, as in `narrows sweep`",
 )
-@option(
-    "--into",
-    group="Output",
-    metavar="DIR",
-    default="sweep-results",
-    type=click.Path(file_okay=False),
-    help="Directory of the results; stored runs are reused",
-)
+@into_option("Directory of the results; stored runs are reused")
 @picture_option
 @latex_option
 @figure_options(log=False)

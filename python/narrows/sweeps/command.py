@@ -14,6 +14,7 @@ from narrows.cli.options import (
     engine_option,
     file_option,
     files_option,
+    into_option,
     jobs_option,
     json_option,
     need_linux,
@@ -69,14 +70,7 @@ def _table_format(file: str) -> None:
 @jobs_option(
     "Maximum number of simultaneous runs on this host; runs of --engine live are sequential"
 )
-@option(
-    "--into",
-    group="Output",
-    metavar="DIR",
-    default="sweep-results",
-    type=click.Path(file_okay=False),
-    help="Directory of the results; several sweeps may share it",
-)
+@into_option("Directory of the results; several sweeps may share it")
 @file_option(
     "--table",
     "table_file",
