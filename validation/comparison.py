@@ -10,10 +10,11 @@ The first command writes evidence/comparison.md. Pairs of measurements of the sa
 in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
 simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers, AQMs, a
 policer, random loss and jitter. One or both directions are loaded, by TCP flows, by TCP flows
-beside a page (`--test page`), or by datagrams (`--test udp_flood`). Files have the format of iperf2
-or iperf3, with intervals from a first-order autoregressive process, and are read like any other.
-Results of `narrows latency` come from pings of simulated paths and from a model of a host that is
-interrupted. For the power, the path of the second measurement is changed by 10 %.
+beside a page (`--test page`), or by datagrams (`--test udp_flood`). Some measurements have several
+loads (`--repeats`). Files have the format of iperf2 or iperf3, with intervals from a first-order
+autoregressive process, and are read like any other. Results of `narrows latency` come from pings of
+simulated paths and from a model of a host that is interrupted. For the power, the path of the
+second measurement is changed by 10 %.
 
 There are two criteria. At most 1 % of all pairs may have a false verdict in a family of metrics.
 The number of false verdicts of one kind of measurement must have a probability of at least 1 % at
@@ -39,7 +40,8 @@ from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
 from narrows.latency.result import PERCENTILES, needed
 from narrows.latency.result import read as read_latency
-from narrows.measure.result import Measurement, Phase, Pings
+from narrows.measure.result import Column, Measurement, Phase, Pings
+from narrows.measure.result import Flow as LoadFlow
 from narrows.measure.simulated import Plan, watch
 from narrows.runs.run import run
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
@@ -96,6 +98,44 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
         idle = plan.idle_s + random.Random(seed).random()
         hop = replace(path, rate=f"{float(str(path.rate).removesuffix('Mbit')) * factor:g}Mbit")
         return watch(hop, replace(plan, idle_s=idle), seed=seed)
+
+    return measure
+
+
+def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measurement]:
+    """`--repeats`: independent loads of the same path, one after the other."""
+    once = _simulated(path, plan)
+
+    def measure(seed: int, factor: float) -> Measurement:
+        parts = [once(1000 * seed + number, factor) for number in range(loads)]
+        phases: list[Phase] = []
+        flows: list[LoadFlow] = []
+        sent: Column = []
+        rtts: Column = []
+        begin = 0.0
+        for part in parts:
+            shift = begin
+
+            def later(times: Column, shift: float = shift) -> Column:
+                return [None if t is None else t + shift for t in times]
+
+            phases += [
+                replace(p, from_s=p.from_s + shift, to_s=p.to_s + shift) for p in part.phases
+            ]
+            flows += [
+                replace(
+                    f,
+                    from_s=f.from_s + shift,
+                    to_s=f.to_s + shift,
+                    columns={**f.columns, "t_s": later(f.columns["t_s"])},
+                )
+                for f in part.flows
+            ]
+            sent += later(part.pings[0].columns["t_s"])
+            rtts += part.pings[0].columns["rtt_ms"]
+            begin = max(p.to_s for p in phases)
+        train = replace(parts[0].pings[0], columns={"t_s": sent, "rtt_ms": rtts})
+        return Measurement({}, phases, flows, [train])
 
     return measure
 
@@ -419,6 +459,15 @@ CASES = (
     Case("the same, 30 s", _simulated(CUBIC, Plan(load_s=30, at_once=True)), ("down_mbit",)),
     Case("the same, BBR, 10 s", _simulated(CUBIC, Plan(cc="bbr", at_once=True))),
     Case("the same, fq_codel, 10 s", _simulated(FAIR, Plan(at_once=True))),
+    Case(
+        "3 loads of 2 CUBIC flows, 5 s",
+        repeated(CUBIC, Plan(streams=2, load_s=5, directions=("down",)), 3),
+        ("down_mbit",),
+    ),
+    Case(
+        "5 loads of 1 CUBIC flow, 0.1 % loss, 5 s",
+        repeated(replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=5, directions=("down",)), 5),
+    ),
     Case("page in parallel", paged(CUBIC, "parallel")),
     Case("page in sequence, fq_codel", paged(FAIR, "sequential")),
     Case("UDP 24 Mbit/s over 20 Mbit/s", flooded(CUBIC, _udp("24Mbit"))),
