@@ -348,7 +348,7 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
 
 
 def _named(line: Json) -> str:
-    return "leave it" if line["leave"] else str(line["choice"]["key"])
+    return "no change" if line["leave"] else str(line["choice"]["key"])
 
 
 def _later(line: Json, measured: Measurement) -> bool:

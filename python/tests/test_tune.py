@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path as File
 
 import pytest
@@ -404,6 +405,14 @@ def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
             )
     (need,) = plan(read("no-bbr"), Ask(cc="bbr")).needs
     assert "is built without it" in need.why
+
+
+def test_a_required_command_can_be_copied_into_a_shell() -> None:
+    value = "net.ipv4.tcp_allowed_congestion_control=reno bbr cubic"
+    need = {"what": "setting", "name": "a", "command": ["sysctl", "-w", value], "why": "first"}
+    made = Plan.of({"title": "Nothing", "changes": [], "needs": [need]})
+    (line,) = [line for line in lines(made) if "sysctl" in line]
+    assert shlex.split(line) == ["sysctl", "-w", value]
 
 
 def test_bbr_brings_fq_where_nothing_else_paces() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from narrows.render.terminal import within_line
@@ -58,7 +59,7 @@ def lines(plan: Plan) -> list[str]:
     for need in plan.needs:
         told += ["", f"required first: {need.why}"]
         if need.command:
-            told.append(f"  {' '.join(need.command)}")
+            told.append(f"  {shlex.join(need.command)}")
     for change in plan.changes:
         told += ["", _name(change) + (", for the next boot" if change.phase == "boot" else "")]
         told += [f"- {line}" for line in _value(change.kind, change.before)]

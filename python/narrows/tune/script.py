@@ -62,7 +62,7 @@ def script(plan: Plan) -> str:
 def _before(plan: Plan) -> str:
     lines = ["before() {", "  :"]
     for need in plan.needs:
-        text = need.why + (f": {' '.join(need.command)}" if need.command else "")
+        text = need.why + (f": {shlex.join(need.command)}" if need.command else "")
         lines.append(f"  fail {_q('required first: ' + re.sub(r'[^ -~]', '?', text))}")
     if plan.needs:
         lines.append("  exit 3")
