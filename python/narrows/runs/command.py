@@ -360,7 +360,8 @@ def _describe(kind: dict[str, Any]) -> None:
         )
         default = json.dumps(param["default"])
         echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
-        echo(f"{'':16} {param['help']} ({param['source']})")
+        source = f" ({param['source']})" if param["source"] else ""
+        echo(f"{'':16} {param['help']}{source}")
 
 
 @command("narrows remy delta1.dna -o delta1.remy")
