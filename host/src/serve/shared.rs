@@ -88,8 +88,8 @@ impl Shared {
         }
         Err(format!(
             "{cc}: the server's net.ipv4.tcp_{file}_congestion_control does not have it; \
-             select one of {}",
-            list.join(", ")
+             write --cc {}",
+            list.join(" or ")
         ))
     }
     /// The counters, for Prometheus.
