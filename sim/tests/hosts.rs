@@ -248,6 +248,7 @@ fn pings_wait_in_the_host_too() {
     s.probes = vec![ProbeSpec {
         kind: ProbeKind::Ping,
         interval: Span::ms(20),
+        spacing: Default::default(),
         dscp: 0,
         host: 0,
         station: None,

@@ -159,8 +159,10 @@ pub enum Direction {
 pub struct ProbeSpec {
     /// `ping`: UDP, 64 bytes of payload, through the same bottleneck, the first at t = 0.
     pub kind: ProbeKind,
-    /// Interval between pings.
+    /// Mean interval between pings.
     pub interval: Span,
+    /// Distribution of the intervals.
+    pub spacing: Spacing,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
     /// Number of the far host that responds, from 1; 0: the common host of all without the key.
@@ -169,6 +171,16 @@ pub struct ProbeSpec {
     pub station: Option<u8>,
     /// Keys that have no field, by name.
     pub keys: Params,
+}
+
+/// Distribution of the intervals between pings.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Spacing {
+    /// All intervals are equal.
+    #[default]
+    Constant,
+    /// One ping in each interval, at a random time.
+    Random,
 }
 
 /// Kinds of probes.

@@ -13,7 +13,7 @@ use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario, Spacing};
 use crate::cc::Need;
 use crate::packet::Packet;
 use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
@@ -719,6 +719,9 @@ fn far_host(
     Some(values.take("host"))
 }
 
+const SPACINGS: [(&str, Spacing); 2] =
+    [("constant", Spacing::Constant), ("random", Spacing::Random)];
+
 fn probes(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -735,10 +738,12 @@ fn probes(
             let (dscp, host) = (dscp?, host?);
             let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
             let interval = values.take("interval");
+            let spacing = values.word("spacing", &SPACINGS);
             let keys = values.rest()?;
             let probe = |station| ProbeSpec {
                 kind,
                 interval,
+                spacing,
                 dscp,
                 host,
                 station,

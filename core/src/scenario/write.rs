@@ -8,7 +8,7 @@ use super::schema::OfKey;
 use super::value::{Node, Table, Tree, Value};
 use super::version;
 use super::wifi;
-use super::{Choice, Direction, FlowSpec, Scenario};
+use super::{Choice, Direction, FlowSpec, Scenario, Spacing};
 use crate::param::{self, Params};
 use crate::tcp::EcnNegotiation;
 use crate::units::{format_bytes, format_rate, format_span};
@@ -71,6 +71,9 @@ impl Scenario {
                 let mut e = Entries::new();
                 put(&mut e, "kind", Node::string(p.kind.name()));
                 write(&mut e, "interval", &p.interval);
+                if p.spacing == Spacing::Random {
+                    put(&mut e, "spacing", Node::string("random"));
+                }
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }

@@ -13,13 +13,15 @@ use crate::sys;
 use crate::sys::clock::Clock;
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
-    Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
+    Departures, Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics,
+    start,
 };
 use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter, StateSamples};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
@@ -398,7 +400,11 @@ impl<'p> Parts<'p> {
         let pings: Vec<Pinging> = (0..)
             .zip(&scenario.probes)
             .map(|(i, probe)| Pinging {
-                interval: probe.interval,
+                departures: Departures::new(
+                    probe.interval,
+                    probe.spacing,
+                    Rng::named(scenario.seed, &format!("probe/{i}")),
+                ),
                 dscp: probe.dscp,
                 from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
                 to: SocketAddrV4::new(address(far(probe.station), false), ECHOES + i),
@@ -409,7 +415,7 @@ impl<'p> Parts<'p> {
             let mut echoes = Vec::new();
             for port in FAR..=far_hosts(scenario) {
                 let here = |ping: &&Pinging| *ping.to.ip() == address(port, false);
-                let echoed: Vec<Pinging> = pings.iter().filter(here).copied().collect();
+                let echoed: Vec<Pinging> = pings.iter().filter(here).cloned().collect();
                 if echoed.is_empty() {
                     continue;
                 }

@@ -141,6 +141,8 @@ class Station(Part):
             (default: 40dB).
         error: Probability that a frame arrives damaged. Probability; 0 to 1, or 0% to 100%
             (default: 0).
+        weight: Weight of the station's airtime: its credit per round, in microseconds; needs
+            stack = "airtime". Count; 1 to 65535 (default: 256).
         rtt: Two-way propagation delay between the access point and the other end of the flows.
             Time; 0s to 1h (default: 2ms).
     """
@@ -153,6 +155,7 @@ class Station(Part):
     rate_control: str | None = None
     snr: str | None = None
     error: str | float | None = None
+    weight: int | None = None
     rtt: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,14 @@ class Wifi(Part):
             parameters } (default: pfifo_fast).
         driver: Frames of each access category that the driver accepts; needs stack = "before".
             Count; 1 to 1000000 (default: 123).
+        txops: Transmissions (A-MPDUs) of each access category that the hardware holds. Count; 1
+            to 64 (default: 2).
+        aql: Airtime queue limits (AQL) of the airtime that the driver holds; needs stack =
+            "airtime". Boolean; true, false (default: true).
+        codel_target: Target of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
+            Time; 50us to 10s (default: 20ms).
+        codel_interval: Interval of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
+            Time; 100us to 100s (default: 100ms).
         aggregate: Limits of one transmission (A-MPDU). Section (default: the limits of the
             standard).
     """
@@ -188,6 +199,10 @@ class Wifi(Part):
     stack: str | None = None
     qdisc: Chosen | None = None
     driver: int | None = None
+    txops: int | None = None
+    aql: bool | None = None
+    codel_target: str | None = None
+    codel_interval: str | None = None
     aggregate: Mapping[str, Value] | None = None
 
 @dataclass(frozen=True)
@@ -250,7 +265,10 @@ class Ping(Part):
             host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
             Text; the name of a station, or of a group with a count (default: the only station).
-        interval: Time between two probe packets. Time; 100us to 1h (default: 20ms).
+        interval: Mean time between two probe packets. Time; 100us to 1h (default: 20ms).
+        spacing: Times between probe packets: constant, or one packet at a random time in each
+            interval, which finds traffic that is synchronised with a constant interval. Choice;
+            constant, random (default: constant).
         dscp: DSCP of the probe packets and of their responses. Name or count; BE, LE, CS0 to
             CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
     """
@@ -258,6 +276,7 @@ class Ping(Part):
     host: int | None = None
     station: str | None = None
     interval: str | None = None
+    spacing: str | None = None
     dscp: str | int | None = None
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ use crate::packet::{Label, Packet};
 use crate::prefetch::on_large_pages;
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind};
-use narrows_core::engine::{Options, Recorder, access_delays, sender_port, start};
+use narrows_core::engine::{Departures, Options, Recorder, access_delays, sender_port, start};
 use narrows_core::metrics::{FlowMeter, ProbeMeter, Samples, StateSamples, metric_interval};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::registry::Registry;
@@ -56,10 +56,16 @@ impl World {
         }
         let mut probes = Vec::new();
         for (spec, number) in scenario.probes.iter().zip(timers_of_flows..) {
-            timers.set(number, Some(Time::ZERO));
+            let rng = Rng::named(scenario.seed, &format!("probe/{}", probes.len()));
+            let mut departures = Departures::new(spec.interval, spec.spacing, rng);
+            let first = departures.next_ping();
+            timers.set(
+                number,
+                Some(first).filter(|at| *at < Time::ZERO + scenario.duration),
+            );
             probes.push(Probe {
                 meter: ProbeMeter::new(),
-                interval: spec.interval,
+                departures,
                 label: Label::new(spec.dscp, spec.host, scenario.path.nat),
             });
         }

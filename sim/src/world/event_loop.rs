@@ -183,7 +183,7 @@ impl World {
         let Some(flow) = datapath.flows.get_mut(id as usize) else {
             let probe = number as usize - datapath.flows.len() * TIMERS_PER_FLOW as usize;
             datapath.ping(now, probe);
-            let next = now + datapath.probes[probe].interval;
+            let next = datapath.probes[probe].departures.next_ping();
             return datapath
                 .timers
                 .set(number, (next < self.end).then_some(next));

@@ -52,6 +52,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
     ProbeSpec {
         kind: ProbeKind::Ping,
         interval,
+        spacing: Default::default(),
         dscp: 0,
         host: 0,
         station: None,

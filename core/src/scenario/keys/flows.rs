@@ -144,7 +144,14 @@ pub(super) const KEYS: &[Key] = &[
         "probe",
         "interval",
         Kind::Span(Span::ms(20), Span::us(100), Span::s(3600)),
-        "time between two probe packets",
+        "mean time between two probe packets",
+    ),
+    plain(
+        "probe",
+        "spacing",
+        Kind::Word(&["constant", "random"]),
+        "times between probe packets: constant, or one packet at a random time in each interval, \
+         which finds traffic that is synchronised with a constant interval",
     ),
     made(
         "probe",
