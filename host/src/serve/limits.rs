@@ -19,6 +19,8 @@ pub const PENDING_OF_ADDRESS: usize = 64;
 pub const PENDING_BYTES: u64 = 4096;
 /// Time that such a connection may take to name its protocol, ns.
 pub const UNKNOWN: u64 = 5_000_000_000;
+/// Time that a request may take from its first to its last byte, ns.
+pub const REQUEST: u64 = 15_000_000_000;
 /// Time without a sign of life of a client after which nothing is sent for its session, ns.
 pub const SILENCE: u64 = 2_000_000_000;
 /// Data that this host sends to a client without a question for each part of it, and the file that
@@ -264,8 +266,8 @@ impl Limits {
                 "BYTES",
                 "host",
                 &"512MB",
-                "maximum socket memory of all sessions together; one address may use at most half \
-                 of it",
+                "maximum socket memory of all sessions together; one address may use half of it, \
+                 or an equal share when all of it is in use",
             ),
             row(
                 "--new-connections",
@@ -313,7 +315,8 @@ impl Limits {
                 "session",
                 &seconds(GONE),
                 "time without a packet from the client, or without progress of a load, after \
-                 which the session ends",
+                 which the session ends; the same applies to a session that exceeds its share of \
+                 --memory for this time",
             ),
             row(
                 "",
@@ -355,6 +358,13 @@ impl Limits {
                 "connection",
                 &seconds(UNKNOWN),
                 "maximum time in which a connection must identify its protocol",
+            ),
+            row(
+                "",
+                "",
+                "connection",
+                &seconds(REQUEST),
+                "maximum time from the first to the last byte of a request",
             ),
             row(
                 "",
