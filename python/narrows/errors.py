@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from narrows.runs.run import Run
@@ -24,8 +23,7 @@ class NarrowsError(Exception):
     """Base of all exceptions that narrows raises on purpose; their text is meant for users."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in a scenario.
 
     Attributes:

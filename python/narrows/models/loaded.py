@@ -6,8 +6,7 @@ This module imports little, because every command uses it; `plugins` loads them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from narrows.errors import EngineError
 
@@ -19,8 +18,7 @@ Names = tuple[tuple[str, str], ...]
 """The list (`cc` or `queue`) and the name of each model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """A plugin that was loaded.
 
     Attributes:

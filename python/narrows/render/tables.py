@@ -6,7 +6,6 @@ compare them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from narrows.render.words import number, percent, seconds, waited
@@ -26,8 +25,7 @@ class Cell(NamedTuple):
     path: str = ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Columns of words first, then columns of numbers."""
 
     caption: str

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, extras
@@ -15,12 +13,11 @@ from narrows.errors import EngineError, OutputError, RecordError, reason
 from narrows.models import loaded
 from narrows.runs.source import read
 from narrows.storage import provenance
-from narrows.storage.durable import replacing
-from narrows.storage.output import is_stream
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path as FilePath
 
     import pyarrow as pa
 
@@ -355,6 +352,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """The state with the tables by value, because the engine's memory stays in its process."""
+        from importlib.util import find_spec  # noqa: PLC0415 - few runs are pickled
+
         of = self._table if find_spec("pyarrow") else self.columns
         tables = {name: of(name) for name in _ALL}
         return {
@@ -442,6 +441,8 @@ def run(
         )
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
+    from pathlib import Path as FilePath  # noqa: PLC0415 - few runs are recorded
+
     return _recorded(
         FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how)
     )
@@ -469,6 +470,8 @@ def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) ->
 
     A capture that is not complete is removed.
     """
+    from narrows.storage.output import is_stream  # noqa: PLC0415 - likewise
+
     if is_stream(whole):
         done, wrong = play(str(whole))
     else:
@@ -482,6 +485,8 @@ def _replaced(
     whole: FilePath, play: Callable[[str], tuple[Run, str | None]]
 ) -> tuple[Run, str | None]:
     """The run, and the reason if its capture is not complete."""
+    from narrows.storage.durable import replacing  # noqa: PLC0415 - likewise
+
     played: list[tuple[Run, str | None]] = []
     try:
         whole.parent.stat()  # Its folder is not made.

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from narrows import _core, operating_system
 
-EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib loads slowly
+EVIDENCE = f"{_PACKAGE}/_evidence.json"
 """Stored reference cases; written by the validation, absent if it has not been run."""
 
 NEAREST = 3
@@ -82,7 +83,9 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
+def evidence(
+    figures: dict[str, Any], file: str | PathLike[str] = EVIDENCE
+) -> list[dict[str, Any]] | None:
     """The reference cases nearest to a result, with their agreement; None if none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
@@ -98,7 +101,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     in one quantity. All cases are of one release of Linux; for hosts like another release there is
     no evidence.
     """
-    if not file.exists():
+    if not os.path.exists(file):  # noqa: PTH110 - likewise
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
     if "wifi" in figures["scenario"]:
@@ -122,7 +125,8 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
 
     if figures["scenario"]["host"]["like"] != LIKE:
         return []
-    cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    with open(file, "rb") as source:  # noqa: PTH123 - likewise
+        cases = json.load(source)["cases"]
     alike = [
         c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)
     ]
