@@ -404,7 +404,22 @@ impl Sender {
         let mut packets = 0;
         let mut reordered_from = self.board.nxt();
         let first = self.board.numbers().start;
-        while let Some(seg) = self.board.pop_acked(ack) {
+        loop {
+            if let Some(run) = self.board.pop_untouched(ack) {
+                packets += run.segments;
+                news.delivered += run.segments;
+                times.first_acked.get_or_insert(run.first_sent_us);
+                times.last_acked = Some(run.last.sent_us);
+                reordered_from = reordered_from.min(run.first_seq);
+                news.original_delivered |= run.first_end <= self.high_seq;
+                let (last, number) = (&run.last, first + u64::from(packets) - 1);
+                times.delivered(last, number);
+                self.rack
+                    .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
+            }
+            let Some(seg) = self.board.pop_acked(ack) else {
+                break;
+            };
             let number = first + u64::from(packets);
             packets += 1;
             if seg.is(EVER_RETRANS) {
