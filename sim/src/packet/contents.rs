@@ -6,27 +6,26 @@
 use super::{HEADER, Kind, Packet};
 use narrows_core::packet::{self, Congestion};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use std::collections::VecDeque;
 
-/// Values by index; the index freed first is reused first.
+/// Values by index; the index freed last is reused first, because its slot is in the cache.
 #[derive(Debug)]
 struct Slab<T> {
     slots: Vec<T>,
-    free: VecDeque<u32>,
+    free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
         Slab {
             slots: Vec::new(),
-            free: VecDeque::new(),
+            free: Vec::new(),
         }
     }
 }
 
 impl<T: Copy> Slab<T> {
     fn put(&mut self, content: T) -> u32 {
-        match self.free.pop_front() {
+        match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = content;
                 slot
@@ -41,7 +40,7 @@ impl<T: Copy> Slab<T> {
         &self.slots[slot as usize]
     }
     fn take(&mut self, slot: u32) -> T {
-        self.free.push_back(slot);
+        self.free.push(slot);
         self.slots[slot as usize]
     }
 }

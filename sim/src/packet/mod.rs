@@ -278,7 +278,13 @@ impl Packet {
     pub fn damaged(&self) -> bool {
         self.flags & DAMAGED != 0
     }
+    /// Is it a segment or an ACK, and not damaged? An endpoint handles it.
+    #[inline]
+    pub fn is_of_endpoint(&self) -> bool {
+        self.class & 0b10 == 0 && self.flags & DAMAGED == 0
+    }
     /// Number of the flow, probe, connection half or application.
+    #[inline]
     pub fn flow(&self) -> u32 {
         self.flow
     }
