@@ -9,8 +9,6 @@ NarrowsError
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,7 +120,7 @@ class RecordError(OutputError):
         run: The run.
     """
 
-    def __init__(self, message: str, run: Run) -> None:
+    def __init__(self, message: str, run: "Run") -> None:
         """Stores the run and the text."""
         super().__init__(message)
         self.run = run

@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from os import PathLike
 from typing import Any
 
@@ -37,7 +36,7 @@ class Watch:
 
     def __init__(self) -> None:
         """Starts both clocks."""
-        self.start = datetime.now(timezone.utc)
+        self.start = time.gmtime()
         self._wall = time.perf_counter()
         self._cpu = time.process_time()
 
@@ -162,7 +161,7 @@ def of_host(watch: Watch) -> dict[str, Any]:
             "python": ".".join(map(str, sys.version_info[:3])),
             "cpus": os.cpu_count(),
         },
-        "started": watch.start.isoformat(timespec="seconds"),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", watch.start),
         "wall_s": round(wall, 6),
         "cpu_s": round(cpu, 6),
     }
