@@ -612,7 +612,8 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {
     )
 }
 
-/// As [`play`] without loss, with the backlog after each arrival; `polls`: polled at every wake-up.
+/// As [`play`] without loss, with the backlog after each arrival at the hop; `polls`: polled at
+/// every wake-up.
 fn backlogs(
     closed: bool,
     polls: bool,
@@ -632,7 +633,10 @@ fn backlogs(
         }
         let port = if *there { NEAR } else { FAR };
         path.push(now, port, frame(number as u64, *size), &mut log);
-        backlogs.extend(path.hops().next().map(|hop| hop.backlog()));
+        // A packet in the other direction does not serve the hop.
+        if *there {
+            backlogs.extend(path.hops().next().map(|hop| hop.backlog()));
+        }
     }
     drain(&mut path, &mut log);
     (log, backlogs)
