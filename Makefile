@@ -209,17 +209,18 @@ fuzz: ## Fuzz every parser of untrusted input, FUZZ_SECONDS each [default: 10]; 
 	fuzz/run.sh $(FUZZ_SECONDS)
 
 # AddressSanitizer works with the standard library of the toolchain; ThreadSanitizer needs an instrumented one.
+# The compiler of documentation tests reads RUSTDOCFLAGS, not RUSTFLAGS.
 SANITIZED := --package narrows-host --target $(shell uname -m)-unknown-linux-gnu --target-dir $(TARGET)/sanitized
 NIGHTLY = @rustup run nightly rustc --version > /dev/null 2>&1 || { \
   echo '$@ needs the nightly toolchain of Rust: install it with rustup toolchain install nightly.' >&2; exit 2; }
 asan: ## Test narrows-host under AddressSanitizer; needs nightly Rust
 	$(NIGHTLY)
-	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --locked $(SANITIZED)
+	RUSTFLAGS=-Zsanitizer=address RUSTDOCFLAGS=-Zsanitizer=address cargo +nightly test --locked $(SANITIZED)
 
 tsan: ## Test narrows-host under ThreadSanitizer; needs nightly Rust with rust-src
 	$(NIGHTLY)
 	@if [ -d "$$(rustc +nightly --print sysroot)/lib/rustlib/src" ]; then \
-	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
+	  RUSTFLAGS=-Zsanitizer=thread RUSTDOCFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
 	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi
 
 # A copy without history, so that a patch cannot reach the checkout; built without optimization.

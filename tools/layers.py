@@ -292,7 +292,7 @@ def above(name: str, crate: Crate, found: list[Use]) -> Iterator[str]:
     for module in sorted(layer.keys() - modules):
         yield f"layers.toml: {name}: there is no module {module}; remove it"
     for use in found:
-        if use.user not in layer:
+        if use.user not in layer or use.used in modules - layer.keys():
             continue
         if use.used not in layer:
             place = "the crate's root; move it into a module"

@@ -18,7 +18,7 @@
 | `advise_linux`, `advise_live` | results of congestion controls on Linux, for `advise` |
 | `published_linux`, `published_jitter` | published paths on Linux 6.12, and with varying RTTs |
 | `cliff_parts` | the causes of an early collapse of BBR |
-| `digest` | digests of every shipped scenario and 100 generated ones, to detect changes |
+| `digest` | digests of every shipped scenario and 200 generated ones, to detect changes |
 | `asked` | functions that their commands share |
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |

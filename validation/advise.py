@@ -58,6 +58,7 @@ from narrows.advise.utility import utility
 from narrows.advise.verdict import claim, decide, effects
 from narrows.errors import NarrowsError
 from narrows.inference import half_width, of_independent
+from narrows.json_object import JsonObject
 from narrows.measure.simulated import Plan, measure
 from validation import advise_linux, advise_live
 from validation.advise_page import (
@@ -69,7 +70,7 @@ from validation.advise_page import (
     markdown,
 )
 from validation.asked import positive, processes
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/advise-record.md"
 WIDTHS = HERE.parent / "python/narrows/data/advise.json"
@@ -260,7 +261,7 @@ def ahead(of: Recorded, cares: Sequence[str], one: str, other: str) -> tuple[flo
     return math.expm1(fmean(more) - reach), math.expm1(fmean(more) + reach)
 
 
-def live(number: int) -> Json:
+def live(number: int) -> JsonObject:
     """The recommendations for one live path."""
     return linux(number, kind="live")
 
@@ -282,12 +283,12 @@ def searched(of: Recorded) -> list[Found]:
     return out
 
 
-def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> Json:
+def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObject:
     """The recommendations for one Linux path, for all goals, with the Linux results."""
     of = next(path for path in recorded(kind) if path.number == number)
     name = f"{kind} {number}"
     rows = []
-    told: list[Json] = []
+    told: list[JsonObject] = []
     for cares, found in zip(CARES, stored(f"{kind}-{number}", lambda: searched(of)), strict=True):
         choice = decide(found)[0]
         truth = true_utilities(of, cares)
@@ -316,7 +317,7 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> Json:
     return {"rows": rows, "told": told}
 
 
-def _beside(of: Recorded, key: str, effect: Json) -> list[Json]:
+def _beside(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
     """A predicted effect and the measured one, for each run."""
     if effect["name"] not in PLAYED:
         return []
@@ -336,7 +337,7 @@ def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
     }
 
 
-def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[Json]:
+def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[JsonObject]:
     """The parts of an interval on each variant of the path, and the measured value, for the
     calibration.
     """
@@ -360,7 +361,7 @@ def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[Json]:
     return out
 
 
-def _factor(row: Json, share: float) -> float:
+def _factor(row: JsonObject, share: float) -> float:
     """How much wider than chance an interval must be that holds what was measured.
 
     >>> part = (2.0, 1.0, 4.0, 10.0)
@@ -382,7 +383,7 @@ def _factor(row: Json, share: float) -> float:
     return float(round(max(above, below), 6))
 
 
-def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float]) -> Json:
+def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float]) -> JsonObject:
     """A recommendation compared with the best allowed candidate."""
     allowed = [key for key in truth if key in found.candidates and found.allowed(key)]
     best = max(allowed, key=lambda key: truth[key])
@@ -401,7 +402,7 @@ def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float
     }
 
 
-def _rules(of: Recorded, truth: dict[str, float]) -> Json:
+def _rules(of: Recorded, truth: dict[str, float]) -> JsonObject:
     """The regret of the rules of thumb relative to the best of all candidates."""
     bdp = of.buffer_bytes / (of.rate_mbit * 1e6 / 8 * of.rtt_ms / 1000)
     picks = {
@@ -469,10 +470,10 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
     return out
 
 
-def from_measurement(seed: int, *, widths: bool = True) -> Json:
+def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
     """The recommendations for a measured path, with the results on the true path."""
     rows = []
-    told: list[Json] = []
+    told: list[JsonObject] = []
     both = stored(f"measured-{seed}", lambda: played(seed))
     if isinstance(both, str):
         return {"rows": [], "told": [], "error": both}
@@ -503,7 +504,7 @@ def _ahead(path: nw.Path) -> nw.Path:
                    reverse=nw.Hop(rate=path.rate, buffer=path.buffer))  # fmt: skip
 
 
-def _told(found: Found, true: Found, choice: str, name: str) -> list[Json]:
+def _told(found: Found, true: Found, choice: str, name: str) -> list[JsonObject]:
     """The predicted effects of a choice, and the results of each run on the true path."""
     if choice == found.present:
         return []
@@ -548,7 +549,7 @@ def _with_rate(
     return play(world, replace(candidate, share=candidate.share * ratio), trial)
 
 
-def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
+def calibrate(told: Sequence[JsonObject], measured_: Sequence[JsonObject]) -> JsonObject:
     """The widths of intervals for stated paths; those of measured paths are at least as wide."""
     stated_, own = _widths(told), _widths(measured_)
     both = {
@@ -564,7 +565,7 @@ def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
     }
 
 
-def _widths(told: Sequence[Json]) -> dict[str, list[float]]:
+def _widths(told: Sequence[JsonObject]) -> dict[str, list[float]]:
     """By metric, the factor on the spread and the share of the metric with the narrowest intervals
     for nine of ten.
     """
@@ -587,11 +588,11 @@ def _widths(told: Sequence[Json]) -> dict[str, list[float]]:
 
 
 def _all(
-    tasks: Sequence[tuple[Callable[..., Json], int]],
+    tasks: Sequence[tuple[Callable[..., JsonObject], int]],
     jobs: int | None,
     what: str,
     within_s: float | None = None,
-) -> list[Json] | None:
+) -> list[JsonObject] | None:
     """The results; None if the time ended before all tasks were complete."""
     begin = time.monotonic()
     with processes(jobs) as pool:
@@ -613,11 +614,11 @@ def _all(
     return out
 
 
-def _bare(number: int) -> Json:
+def _bare(number: int) -> JsonObject:
     return linux(number, widths=False)
 
 
-def _bare_measured(seed: int) -> Json:
+def _bare_measured(seed: int) -> JsonObject:
     return from_measurement(seed, widths=False)
 
 
@@ -641,21 +642,21 @@ def main() -> int:
         print(json.dumps(linux(args.only), indent=1))
         return 0
     if args.calibrate:
-        begun: list[tuple[Callable[[int], Json], int]] = [
+        begun: list[tuple[Callable[[int], JsonObject], int]] = [
             (_bare, n) for n in numbers if n in CALIBRATED
         ]
         begun += [(_bare_measured, seed) for seed in CALIBRATED_MEASURED]
         done = _all(begun, args.jobs, "calibration", args.within)
         if done is None:
             return AGAIN
-        by_kind: dict[bool, list[Json]] = {False: [], True: []}
+        by_kind: dict[bool, list[JsonObject]] = {False: [], True: []}
         for (task, _), of in zip(begun, done, strict=True):
             by_kind[task is _bare_measured] += of["told"]
         found = calibrate(by_kind[False], by_kind[True])
         WIDTHS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(json.dumps({name: found[name] for name in ("widths", "measured")}))
         return 0
-    tasks: list[tuple[Callable[[int], Json], int]] = [
+    tasks: list[tuple[Callable[[int], JsonObject], int]] = [
         (linux, n) for n in numbers if n not in CALIBRATED
     ]
     tasks += [(live, of.number) for of in recorded("live")]

@@ -36,8 +36,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from narrows.json_object import JsonObject
 from validation.asked import positive, span
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 DATA = HERE / "advise-linux-6.12.csv"
 
@@ -80,24 +81,24 @@ def rows(data: Path = DATA) -> tuple[str, list[dict[str, str]]]:
     return "\n".join(told), list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> Json:
+def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> JsonObject:
     """The case, as input of the program."""
     start = STARTS[run]
     flows = [
         {"id": "it", "cc": cc, "start": start},
         *([{"id": "rival", "cc": RIVAL, "start": start}] if beside else []),
     ]
-    path: Json = {name: float(of[name]) for name in PATH[1:]}
+    path: JsonObject = {name: float(of[name]) for name in PATH[1:]}
     return path | {"duration": SECONDS, "warmup": WARM_S, "ping": not beside, "flows": flows}
 
 
-def ask(program: str, of: Json) -> Json:
+def ask(program: str, of: JsonObject) -> JsonObject:
     """Runs the program on a case."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(of, file)
         file.flush()
         done = subprocess.run([program, file.name], check=True, capture_output=True, text=True)
-    told: Json = json.loads(done.stdout)
+    told: JsonObject = json.loads(done.stdout)
     return told
 
 

@@ -22,7 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 import narrows as nw
 from narrows.advise.trial import figures
 from narrows.errors import NarrowsError
-from validation.stored import HERE, Json
+from narrows.json_object import JsonObject
+from validation.stored import HERE
 
 DATA = HERE / "advise-live.csv"
 
@@ -67,7 +68,7 @@ def path(of: dict[str, float]) -> nw.Path:
     )
 
 
-def one(number: int) -> list[Json]:
+def one(number: int) -> list[JsonObject]:
     """The rows of a path.
 
     Raises:
@@ -111,7 +112,7 @@ def main() -> int:
     )
     parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="their numbers")
     args = parser.parse_args()
-    kept: list[Json] = []
+    kept: list[JsonObject] = []
     if DATA.exists():
         lines = [
             line

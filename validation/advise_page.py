@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from narrows.advise.verdict import FIGURES
+from narrows.json_object import JsonObject
 from validation.path_models import Criterion
-from validation.stored import Json
 
 CALIBRATED = range(22)
 """The Linux paths for the calibration of the intervals; they are not tested."""
@@ -25,7 +25,7 @@ PLAYED = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
 """The recorded metrics."""
 
 
-def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
+def criteria(rows: Sequence[JsonObject], told: Sequence[JsonObject]) -> list[Criterion]:
     """All criteria."""
     good = [row["regret"] <= GOOD for row in rows]
     worst = max(row["regret"] for row in rows)
@@ -88,11 +88,11 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
     return out
 
 
-def _is_recorded(row: Json) -> bool:
+def _is_recorded(row: JsonObject) -> bool:
     return not row["name"].startswith("measured")
 
 
-def _thumbs(rows: Sequence[Json]) -> list[str]:
+def _thumbs(rows: Sequence[JsonObject]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row.get("rules", {})))
 
 
@@ -113,7 +113,7 @@ NAMES = {
 """Names of metrics on the page."""
 
 
-def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) -> str:
+def markdown(rows: Sequence[JsonObject], told: Sequence[JsonObject], errors: Sequence[str]) -> str:
     """The page."""
     linux_rows = [row for row in rows if row["name"].startswith("Linux")]
     live_rows = [row for row in rows if row["name"].startswith("live")]
@@ -203,7 +203,7 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
     return "\n".join(lines) + "\n"
 
 
-def _interval(row: Json) -> str:
+def _interval(row: JsonObject) -> str:
     of = row.get("regret_of")
     return "" if of is None else f"{100 * of[0]:.1f} to {100 * of[1]:.1f} %"
 
@@ -212,11 +212,11 @@ def _range(of: Sequence[int]) -> str:
     return f"{min(of)} to {max(of)}" if min(of) < max(of) else str(max(of))
 
 
-def _of_all(row: Json) -> float:
+def _of_all(row: JsonObject) -> float:
     return float(1 - row["truth"][row["choice"]] / max(row["truth"].values()))
 
 
-def _lines(rows: Sequence[Json]) -> list[str]:
+def _lines(rows: Sequence[JsonObject]) -> list[str]:
     """A line for each rule of thumb."""
     thumbs = _thumbs(rows)
     return [

@@ -28,10 +28,12 @@ from narrows import __version__, _core
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import agreement
 from narrows.host.agree import number
+from narrows.json_object import JsonObject
 from narrows.runs.engines import choose
+from narrows.runs.model import RunJson
 from narrows.storage.durable import replacing
 from validation.asked import positive
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 TABLE = HERE / "agreement.toml"
 PAGE = HERE.parent / "docs/reference/agreement.md"
@@ -45,7 +47,7 @@ OPEN = 0.1
 Pair = tuple[str, str]
 
 
-def table() -> Json:
+def table() -> JsonObject:
     """The rows, each with its defaults."""
     found = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {name: found["defaults"] | row for name, row in found["row"].items()}
@@ -64,7 +66,7 @@ def quick() -> list[str]:
     return rows
 
 
-def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject:
+def scenario(name: str, row: JsonObject, here: agreement.Machine) -> agreement.Subject:
     """A row as a scenario.
 
     >>> here = agreement.Machine(hz=250, like="linux-6.12", release="6.12", ccs=())
@@ -73,7 +75,7 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
     (['cubic'], 2, '1bdp')
     """
     path = {key: value for key, value in row.items() if key in PATH}
-    flows: list[Json] = []
+    flows: list[JsonObject] = []
     for sender in row["cc"]:
         count, _, cc = sender.rpartition(" ")
         flows.append({"cc": cc, "count": int(count or 1)})
@@ -89,12 +91,14 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
     return agreement.of_tree(tree, name, here)
 
 
-def run(name: str, row: Json, here: agreement.Machine, *, runs: int, seeds: int) -> Json:
+def run(
+    name: str, row: JsonObject, here: agreement.Machine, *, runs: int, seeds: int
+) -> JsonObject:
     """Runs a row with the simulator and live, and simulates its negative control."""
     what = scenario(name, row, here)
     sim = agreement.simulate(what, seeds=seeds)
     live, flagged = agreement.measure(what, runs=runs)
-    found = agreement.beside(what, sim, live, flagged).json()
+    found: JsonObject = {**agreement.beside(what, sim, live, flagged).json()}
     if "control" in row:
         wrong = scenario(name, row | row["control"], here)
         apart = agreement.beside(what, agreement.simulate(wrong, seeds=seeds), live, flagged)
@@ -118,9 +122,9 @@ class Store:
 
     engine: str
     machine: agreement.Machine
-    rows: dict[str, Json]
+    rows: dict[str, JsonObject]
 
-    def figures(self, name: str, row: Json) -> dict[str, list[float]] | None:
+    def figures(self, name: str, row: JsonObject) -> dict[str, list[float]] | None:
         """The figures of a row; None if it was not measured, or if it is another scenario now."""
         found = self.rows.get(name)
         if found is None or found["scenario"] != words(row):
@@ -156,7 +160,7 @@ def stored(engine: str) -> Store | None:
     return Store(engine, here, found["rows"])
 
 
-def summary(runs: Sequence[Json]) -> dict[str, list[float]]:
+def summary(runs: Sequence[RunJson]) -> dict[str, list[float]]:
     """Median and range of each metric over runs."""
     every = [agreement.figures(one) for one in runs]
     found = {}
@@ -168,7 +172,7 @@ def summary(runs: Sequence[Json]) -> dict[str, list[float]]:
     return found
 
 
-def measure(store: Store, name: str, row: Json, *, runs: int) -> None:
+def measure(store: Store, name: str, row: JsonObject, *, runs: int) -> None:
     """Runs a row with the engine of a store."""
     what = scenario(name, row, store.machine)
     flagged: list[str] = []
@@ -200,7 +204,7 @@ class Compared:
 
 
 def beside(
-    name: str, pair: Pair, what: agreement.Subject, ours: Json, reference: Json
+    name: str, pair: Pair, what: agreement.Subject, ours: JsonObject, reference: JsonObject
 ) -> Iterator[Compared]:
     """The metrics of a pair of engines, from the median and range of each."""
     path = _core.path_numbers(what.tree)
@@ -317,7 +321,7 @@ def _short(value: Any) -> str:  # noqa: ANN401 - a value of TOML
     return ", ".join(map(_short, value)) if isinstance(value, list) else str(value)
 
 
-def words(row: Json) -> str:
+def words(row: JsonObject) -> str:
     """A row in short.
 
     >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp",
@@ -491,7 +495,7 @@ def _metrics(found: Found) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _listed(found: Found, rows: Json, verdict: str) -> list[str]:
+def _listed(found: Found, rows: JsonObject, verdict: str) -> list[str]:
     told = [
         "| name | scenario | engines | metric | first | second | range of the second | allowed "
         "difference |",

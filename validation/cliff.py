@@ -31,9 +31,10 @@ from itertools import pairwise
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 LINUX = HERE / "evidence/cliff-linux-6.12.csv"
 """Runs of Linux: loss in %, start of the flow in s, goodput of 60 s in Mbit/s."""
@@ -100,7 +101,7 @@ class Cliff:
         """Whether the cliff is within the tolerance."""
         return self.found is not None and abs(self.found - self.expected) <= self.within
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """The result as JSON."""
         return {
             "gain": self.gain,
@@ -141,7 +142,7 @@ def wanted() -> list[Cliff]:
     return [*alone, Cliff(gain=1.25, detection=True, expected=half(linux()), within=WITHIN_LINUX)]
 
 
-def scenario(gain: float, loss: float, *, detection: bool) -> Json:
+def scenario(gain: float, loss: float, *, detection: bool) -> JsonObject:
     """The path of the figure with one flow of that gain."""
     return {
         "title": f"BBR, probing gain {gain}, loss {loss:.2%}",

@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from narrows import _core
+from narrows.json_object import JsonObject
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, Run, run
 from narrows.runs.scenario import from_tree
 from validation import cliff
 from validation.asked import positive
-from validation.stored import Json
 
 GRIDS = {
     1.1: (0.07, 0.075, 0.08, 0.085, 0.09, 0.095, 0.1),
@@ -80,7 +80,7 @@ PARTS = (
 )
 
 
-def scenario(gain: float, loss: float, part: Part) -> Json:
+def scenario(gain: float, loss: float, part: Part) -> JsonObject:
     """The scenario of the cliff, without policer detection."""
     tree = cliff.scenario(gain, loss, detection=False)
     tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.parameters}]

@@ -10,10 +10,11 @@ The first command writes evidence/comparison.md. Pairs of measurements of the sa
 in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
 simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers, AQMs, a
 policer, random loss and jitter. One or both directions are loaded, by TCP flows, by TCP flows
-beside a page (`--test page`), or by datagrams (`--test udp_flood`). Files have the format of iperf2
-or iperf3, with intervals from a first-order autoregressive process, and are read like any other.
-Results of `narrows latency` come from pings of simulated paths and from a model of a host that is
-interrupted. For the power, the path of the second measurement is changed by 10 %.
+beside a page (`--test page`), or by datagrams (`--test udp_flood`). Some measurements have several
+loads (`--repeats`). Files have the format of iperf2 or iperf3, with intervals from a first-order
+autoregressive process, and are read like any other. Results of `narrows latency` come from pings of
+simulated paths and from a model of a host that is interrupted. For the power, the path of the
+second measurement is changed by 10 %.
 
 There are two criteria. At most 1 % of all pairs may have a false verdict in a family of metrics.
 The number of false verdicts of one kind of measurement must have a probability of at least 1 % at
@@ -32,20 +33,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from narrows.compare import latency
 from narrows.compare.measurements import ERROR_RATE, differences
 from narrows.files import of_text
+from narrows.json_object import JsonObject
 from narrows.latency.result import PERCENTILES, needed
 from narrows.latency.result import read as read_latency
-from narrows.measure.result import Measurement, Phase, Pings
+from narrows.measure.result import Column, Measurement, Phase, Pings
+from narrows.measure.result import Flow as LoadFlow
 from narrows.measure.simulated import Plan, watch
 from narrows.runs.run import run
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output
 from validation.asked import processes
-from validation.stored import Json
+
+if TYPE_CHECKING:
+    from narrows.latency.model import LatencyJson
+    from narrows.measure.model import UdpLoadJson
 
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
@@ -69,7 +75,7 @@ METRICS = {
 CHANGED = {"better", "worse", "faster", "slower"}
 """Verdicts that are false on an unchanged path."""
 
-Result = Measurement | Json
+Result = Measurement | JsonObject
 """A measurement, or a result of `narrows latency`."""
 
 UP = Hop(rate="5Mbit", buffer="1bdp")
@@ -100,13 +106,51 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
     return measure
 
 
+def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measurement]:
+    """`--repeats`: independent loads of the same path, one after the other."""
+    once = _simulated(path, plan)
+
+    def measure(seed: int, factor: float) -> Measurement:
+        parts = [once(1000 * seed + number, factor) for number in range(loads)]
+        phases: list[Phase] = []
+        flows: list[LoadFlow] = []
+        sent: Column = []
+        rtts: Column = []
+        begin = 0.0
+        for part in parts:
+            shift = begin
+
+            def later(times: Column, shift: float = shift) -> Column:
+                return [None if t is None else t + shift for t in times]
+
+            phases += [
+                replace(p, from_s=p.from_s + shift, to_s=p.to_s + shift) for p in part.phases
+            ]
+            flows += [
+                replace(
+                    f,
+                    from_s=f.from_s + shift,
+                    to_s=f.to_s + shift,
+                    columns={**f.columns, "t_s": later(f.columns["t_s"])},
+                )
+                for f in part.flows
+            ]
+            sent += later(part.pings[0].columns["t_s"])
+            rtts += part.pings[0].columns["rtt_ms"]
+            begin = max(p.to_s for p in phases)
+        train = replace(parts[0].pings[0], columns={"t_s": sent, "rtt_ms": rtts})
+        return Measurement({}, phases, flows, [train])
+
+    return measure
+
+
 def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
     """`--test page`: one flow in each direction beside a page that is loaded all the time."""
     plan = Plan(streams=1, at_once=True)
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        web: Json = {
+        web: JsonObject = {
             "kind": "web",
             "fetch": fetch,
             "keepalive": True,
@@ -126,13 +170,13 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
     return measure
 
 
-def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
+def flooded(path: Path, stream: JsonObject) -> Callable[[int, float], Measurement]:
     """`--test udp_flood`: pings, and datagrams of which only totals are known."""
     idle_s, load_s = 3.0, 10.0
 
     def measure(seed: int, factor: float) -> Measurement:
         del factor
-        times: Json = {
+        times: JsonObject = {
             "start": f"{idle_s + random.Random(seed).random()}s",
             "stop": f"{idle_s + load_s}s",
         }
@@ -145,7 +189,10 @@ def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
             seed=seed,
         )
         sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
-        load = {"direction": "down", "loss": 0.2 + 0.1 * random.Random(f"loss {seed}").random()}
+        load: UdpLoadJson = {
+            "direction": "down",
+            "loss": 0.2 + 0.1 * random.Random(f"loss {seed}").random(),
+        }
         return Measurement(
             {"udp_load": load},
             [Phase("idle", 0.0, idle_s), Phase("loaded", idle_s, idle_s + load_s)],
@@ -163,7 +210,7 @@ def flooded(path: Path, stream: Json) -> Callable[[int, float], Measurement]:
 _PINGED = ("t_s", "rtt_ms")
 
 
-def times(ns: list[int]) -> Json:
+def times(ns: list[int]) -> JsonObject:
     """A distribution in a result of `narrows latency`."""
     ordered, n = sorted(ns), len(ns)
     known = {key: float(key[1:].replace("_", ".")) / 100 for key in PERCENTILES}
@@ -179,7 +226,7 @@ def _nanoseconds(took_s: float) -> int:
     return round(float(f"{1e9 * took_s:.3g}"))
 
 
-def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> Json:
+def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> JsonObject:
     """A result of `narrows latency`, with the slowest responses as it keeps them."""
     limit = sorted(response_s)[len(response_s) // 2] + 1e-3
     slow = sorted((took, t) for t, took in zip(sent, response_s, strict=True) if took > limit)[
@@ -192,10 +239,10 @@ def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float
     }
 
 
-def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
+def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
     """Requests each millisecond over a simulated path, beside these flows."""
 
-    def measure(seed: int, factor: float) -> Json:
+    def measure(seed: int, factor: float) -> JsonObject:
         del factor
         scenario = Scenario(
             path,
@@ -216,12 +263,14 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], Json]:
     return measure
 
 
-def interrupted(per_s: float, mean_s: float, *, seconds: int = 11) -> Callable[[int, float], Json]:
+def interrupted(
+    per_s: float, mean_s: float, *, seconds: int = 11
+) -> Callable[[int, float], JsonObject]:
     """Requests each millisecond to a host that is interrupted: Poisson arrivals, exponential
     lengths.
     """
 
-    def measure(seed: int, factor: float) -> Json:
+    def measure(seed: int, factor: float) -> JsonObject:
         del factor
         draw = random.Random(f"host {seed}")
         at, until = draw.expovariate(per_s), 0.0
@@ -354,7 +403,7 @@ def _text(
     return lambda seed, factor: of_text(write(seed, mbit * factor, **how).encode(), "file")
 
 
-def _udp(rate: str) -> Json:
+def _udp(rate: str) -> JsonObject:
     return {"kind": "udp", "rate": rate, "packet": "1400B"}
 
 
@@ -419,6 +468,15 @@ CASES = (
     Case("the same, 30 s", _simulated(CUBIC, Plan(load_s=30, at_once=True)), ("down_mbit",)),
     Case("the same, BBR, 10 s", _simulated(CUBIC, Plan(cc="bbr", at_once=True))),
     Case("the same, fq_codel, 10 s", _simulated(FAIR, Plan(at_once=True))),
+    Case(
+        "3 loads of 2 CUBIC flows, 5 s",
+        repeated(CUBIC, Plan(streams=2, load_s=5, directions=("down",)), 3),
+        ("down_mbit",),
+    ),
+    Case(
+        "5 loads of 1 CUBIC flow, 0.1 % loss, 5 s",
+        repeated(replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=5, directions=("down",)), 5),
+    ),
     Case("page in parallel", paged(CUBIC, "parallel")),
     Case("page in sequence, fq_codel", paged(FAIR, "sequential")),
     Case("UDP 24 Mbit/s over 20 Mbit/s", flooded(CUBIC, _udp("24Mbit"))),
@@ -461,7 +519,8 @@ def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
     if isinstance(before, Measurement) and isinstance(after, Measurement):
         return {d.figure.key: d.verdict for d in differences(before, after)}
     assert isinstance(before, dict) and isinstance(after, dict)  # noqa: PT018
-    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(before, after)}
+    two = cast("LatencyJson", before), cast("LatencyJson", after)
+    return {f"{d.clock} {d.key}": d.verdict for d in latency.differences(*two)}
 
 
 Row = tuple[str, Counter[str], dict[str, float]]
@@ -505,7 +564,7 @@ def _rows(pairs: int, *, resume: bool) -> list[Row]:
     return [known[at] for at in range(len(CASES))]
 
 
-def live(folder: FilePath) -> Json:
+def live(folder: FilePath) -> JsonObject:
     """False verdicts of results of one host, of which each two consecutive ones are a pair."""
     files = sorted(folder.glob("*.json"))
     results = [read_latency(file) for file in files]

@@ -4,7 +4,7 @@
     difference python -m validation.digest --write     renews validation/digests.txt python -m
     validation.digest --only queues/fq.toml
 
-The runs are every scenario file below `scenarios/` and 100 scenarios generated from stated seeds. A
+The runs are every scenario file below `scenarios/` and 200 scenarios generated from stated seeds. A
 digest is the first 64 bits of the SHA-256 of the run's JSON without `provenance`. Neither the
 machine nor the build may change it. A change of the code that is meant to change results renews the
 file in a commit of its own, which names the reason.
@@ -31,7 +31,7 @@ from validation.stored import HERE
 
 SCENARIOS = HERE.parent / "scenarios"
 KEPT = HERE / "digests.txt"
-GENERATED = range(11_000, 11_100)
+GENERATED = range(11_000, 11_200)
 """Seeds of the generated scenarios."""
 
 # fmt: off

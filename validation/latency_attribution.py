@@ -40,8 +40,8 @@ from datetime import datetime
 from pathlib import Path
 
 from narrows.host.live import HOST
+from narrows.json_object import JsonObject
 from validation.asked import positive
-from validation.stored import Json
 
 STALL_S = 0.004
 BETWEEN_S = 0.025
@@ -222,7 +222,7 @@ def hog(processor: int) -> Callable[[], None]:
     return taken
 
 
-def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Json:
+def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> JsonObject:
     """Makes so many stalls at one place; returns the number of attributions to each part."""
     count = int(trials * BETWEEN_S * 1.3 / 0.001) + 1500
     far = ["nsenter", "-t", str(pids["far"]), "-n", "taskset", "-c", "1", str(HOST), "serve"]
@@ -292,7 +292,7 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
     return began
 
 
-def _slow(told: Json) -> list[tuple[float, float, str]]:
+def _slow(told: JsonObject) -> list[tuple[float, float, str]]:
     """For each slow answer: due time of its question, response time in µs, attribution."""
     kept = told["slow"]["kept"]
     return [
@@ -300,14 +300,14 @@ def _slow(told: Json) -> list[tuple[float, float, str]]:
     ]
 
 
-def _whose(told: Json, began: list[float]) -> Iterator[str]:
+def _whose(told: JsonObject, began: list[float]) -> Iterator[str]:
     slow = _slow(told)
     for at in began:
         near = [s for s in slow if at - STALL_S < s[0] < at + WITHIN_S]
         yield max(near, key=lambda s: s[1])[2] if near else "nobody"
 
 
-def _own(told: Json, trials: int) -> Iterator[str]:
+def _own(told: JsonObject, trials: int) -> Iterator[str]:
     """Attributions if an end makes the stalls itself; adjacent slow answers belong to one stall."""
     groups: list[list[tuple[float, float, str]]] = []
     for one in sorted(_slow(told)):
@@ -319,7 +319,7 @@ def _own(told: Json, trials: int) -> Iterator[str]:
     yield from ["nobody"] * (trials - len(found))
 
 
-def row(found: Json) -> str:
+def row(found: JsonObject) -> str:
     """A line of the table."""
     right = found["blamed"].get(found["right"], 0)
     others = ", ".join(

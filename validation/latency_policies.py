@@ -25,9 +25,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from narrows.host.live import HOST
+from narrows.json_object import JsonObject
 from narrows.latency.render import span
 from validation.latency_tools import FAR, two
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/latency-measured.md"
 COMMAND = "python -m validation.latency_policies"
@@ -127,7 +128,7 @@ def far_ends(far: list[str], device: str) -> Iterator[None]:
         yield
 
 
-def asked(near: list[str], *words: str | int) -> Json:
+def asked(near: list[str], *words: str | int) -> JsonObject:
     """One run of `narrows-host latency`."""
     command = [*near, str(HOST), "latency", FAR, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -200,11 +201,11 @@ LOADS = {"none": "none", "cpu": "CPU-bound processes"}
 """The names of loads on the page."""
 
 
-def _measured(lab: Json) -> list[Json]:
+def _measured(lab: JsonObject) -> list[JsonObject]:
     return [setup for setup in lab["setups"] if not setup["refused"]]
 
 
-def _lab(lab: Json) -> str:
+def _lab(lab: JsonObject) -> str:
     """A row for each policy under each load."""
     names = ("p50", "p90", "p99", "p99_9", "max")
     heads = ["policy", "load", *(f"{name.replace('_', '.')} µs" for name in names)]
@@ -220,11 +221,11 @@ def _lab(lab: Json) -> str:
     return text
 
 
-def _compared(lab: Json) -> str:
+def _compared(lab: JsonObject) -> str:
     """A row for each policy: its change against the first policy under the same load."""
     heads = ["policy", "load", "p99", "slow replies", "CPU time of the load"]
     text = _row(heads) + _row(["---"] * len(heads))
-    first: dict[str, Json] = {}
+    first: dict[str, JsonObject] = {}
     for setup in _measured(lab):
         base = first.setdefault(setup["load"], setup)
         if setup is base:
@@ -248,7 +249,7 @@ def _ratio(before: float | None, after: float | None) -> str:
     )
 
 
-def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
+def verdicts(lab: JsonObject, kernel: dict[str, list[Step]]) -> list[str]:
     """The criteria that are not met."""
     wrong = []
     slow = {
@@ -269,7 +270,7 @@ def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
     return wrong
 
 
-def page(lab: Json, kernel: dict[str, list[Step]], climbs: dict[str, list[Step]]) -> str:
+def page(lab: JsonObject, kernel: dict[str, list[Step]], climbs: dict[str, list[Step]]) -> str:
     """The page."""
     around = lab["surroundings"]
     cpu = around["processors"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from narrows.json_object import JsonObject
 from narrows.reference.agreement import Outcome as AnyOutcome
 from narrows.reference.agreement import can_run, itself, play
-from validation.stored import Case, Json, judge, value
+from validation.stored import Case, judge, value
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 __all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
 
@@ -62,15 +66,15 @@ def naive(case: Case) -> dict[str, bool]:
     share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
     answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}
     return {
-        name: all(judge(case, f, value(run, f)).agrees for f in case.compared)
+        name: all(judge(case, f, value(cast("RunJson", run), f)).agrees for f in case.compared)
         for name, run in answers.items()
     }
 
 
-def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
+def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> JsonObject:
     """A run in which every flow has this goodput and RTT at all times."""
 
-    def fct_s(flow: Json) -> float | None:
+    def fct_s(flow: JsonObject) -> float | None:
         if "size" not in flow or not goodput_mbit:
             return None
         size_bytes = float(flow["size"].removesuffix("B"))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from narrows.json_object import JsonObject
 from narrows.reproduce.published import (
     LIKE,
     MAPS,
@@ -33,7 +34,7 @@ from narrows.reproduce.published import (
     reproduce,
 )
 from narrows.reproduce.published import criteria as all_criteria
-from validation.stored import Json, known
+from validation.stored import known
 
 TRIALS = 5
 """Number of runs of each cell, as published: the start of a flow within a tick decides some cells.
@@ -165,7 +166,7 @@ def _off(cell: Cell, figure: str, published: float, ours: float) -> Off:
     return Off(case=name, figure=figure, published=published, ours=ours)
 
 
-def document(maps: Maps) -> Json:
+def document(maps: Maps) -> JsonObject:
     """A set as one JSON object."""
     return {
         "published_of": maps.kernel,

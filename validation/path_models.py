@@ -30,10 +30,11 @@ from typing import Any
 import narrows as nw
 from narrows import path_model
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.measure.result import DIRECTIONS
 from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, processes
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/path-models.md"
 KEPT = HERE.parent / "target/path-models"
@@ -109,10 +110,10 @@ def _log(draw: random.Random, low: float, high: float) -> float:
     return math.exp(draw.uniform(math.log(low), math.log(high)))
 
 
-def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Json]:
+def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, JsonObject]:
     kind = draw.choices(list(SHARES), list(SHARES.values()))[0]
     per_s = rate_mbit / 8e-6
-    keys: Json = {"rate": path_model.bits(rate_mbit)}
+    keys: JsonObject = {"rate": path_model.bits(rate_mbit)}
     depth = burst = None
     link = "serial"
     if kind == "fifo":
@@ -161,7 +162,7 @@ def drawn(seed: int) -> tuple[nw.Path, Truth]:
     return path, Truth(rtt, ahead, back)
 
 
-def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.PathModel | None]:
+def inferred(seed: int, plan: Plan = PLAN) -> tuple[JsonObject, path_model.PathModel | None]:
     """A path measured and inferred."""
     path, truth = drawn(seed)
     try:
@@ -179,19 +180,19 @@ def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.PathModel |
     }, found
 
 
-def calibrated(seed: int) -> Json:
+def calibrated(seed: int) -> JsonObject:
     """The same, with the resolution of each quantity."""
     row, found = inferred(seed, replace(PLAN, streams=FEW) if seed % 2 else PLAN)
     if found is None:
         return row
-    scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
+    scales: JsonObject = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
     for direction, model in found.directions.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
         scales[direction] = {name: [value.unit, value.grain] for name, value in known.items()}
     return row | {"scales": scales}
 
 
-def one(seed: int) -> Json:
+def one(seed: int) -> JsonObject:
     """A path measured and inferred, with the prediction for another load."""
     row, found = inferred(seed)
     if found is None:
@@ -201,7 +202,7 @@ def one(seed: int) -> Json:
     return row | {"unseen": ahead}
 
 
-def _asked(path: nw.Path, seed: int) -> Json:
+def _asked(path: nw.Path, seed: int) -> JsonObject:
     """Goodput of two flows of another congestion control and p95 ping RTT beside them, means of
     three runs.
     """
@@ -220,14 +221,14 @@ def _asked(path: nw.Path, seed: int) -> Json:
     return {"goodput_mbit": sum(goodput) / 3, "p95_ms": sum(p95) / 3}
 
 
-QUANTITIES: dict[str, Callable[[Json], tuple[Json | None, float | None]]] = {
+QUANTITIES: dict[str, Callable[[JsonObject], tuple[JsonObject | None, float | None]]] = {
     "rate_mbit": lambda row: (row["model"]["rate_mbit"], row["truth"]["rate_mbit"]),
     "buffer_bytes": lambda row: (row["model"]["buffer_bytes"], row["truth"]["depth_bytes"]),
     "burst_bytes": lambda row: (row["model"]["burst_bytes"], row["truth"]["burst_bytes"]),
 }
 
 
-def directions(rows: Sequence[Json]) -> Iterator[Json]:
+def directions(rows: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Every direction of every path, with its true parameters and its path model."""
     for row in rows:
         for direction in DIRECTIONS:
@@ -248,7 +249,7 @@ GRAINS = (0.0, *(2 ** (n / 2) for n in range(-8, 31)))
 """Candidate numbers of resolution steps that are added to the unit."""
 
 
-def off(rows: Sequence[Json], kind: str = "") -> Json:
+def off(rows: Sequence[JsonObject], kind: str = "") -> JsonObject:
     """By quantity and family, the error that nine of ten estimates do not exceed, in units and
     resolution steps.
 
@@ -280,7 +281,7 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
     }
 
 
-def _narrowest(values: Sequence[Off]) -> Json:
+def _narrowest(values: Sequence[Off]) -> JsonObject:
     """The number of resolution steps with the narrowest intervals that contain nine of ten values.
 
     The width is the mean of its logarithm. The ends then contain nine of ten values with confidence
@@ -288,7 +289,7 @@ def _narrowest(values: Sequence[Off]) -> Json:
     interval becomes narrower. These ends depend on few extreme values and are therefore not used to
     select the number of steps.
     """
-    best: tuple[float, Json] | None = None
+    best: tuple[float, JsonObject] | None = None
     n = len(values)
     for grains in GRAINS:
         scales = [unit + grains * grain for _, unit, grain in values]
@@ -357,7 +358,7 @@ def _share(of: Sequence[bool]) -> float:
     return sum(of) / len(of) if of else 0.0
 
 
-def criteria(rows: Sequence[Json]) -> list[Criterion]:
+def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
     """All criteria for these paths: parameters and predictions."""
     whole = [row for row in rows if "model" in row]
     out = criteria_of(whole)
@@ -381,7 +382,7 @@ def criterion(
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
 
 
-def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
+def criteria_of(whole: Sequence[JsonObject]) -> list[Criterion]:
     """The criteria for the parameters."""
     every = list(directions(whole))
     told = [
@@ -448,12 +449,12 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
     return out
 
 
-def _near(row: Json, figure: str) -> bool:
+def _near(row: JsonObject, figure: str) -> bool:
     a, b = row["unseen"]["model"][figure], row["unseen"]["true"][figure]
     return bool(b) and abs(a / b - 1) <= UNSEEN_OFF
 
 
-def markdown(rows: Sequence[Json]) -> str:
+def markdown(rows: Sequence[JsonObject]) -> str:
     """The page."""
     whole = [row for row in rows if "model" in row]
     seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
@@ -549,8 +550,8 @@ def build() -> str:
 
 
 def rows_of(
-    of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool
-) -> list[Json]:
+    of: Callable[[int], JsonObject], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool
+) -> list[JsonObject]:
     """The result of each seed. With `resume`, stored results of an interrupted run are used."""
     KEPT.mkdir(parents=True, exist_ok=True)
     file = KEPT / f"{keep}.jsonl"

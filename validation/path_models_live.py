@@ -48,6 +48,7 @@ import narrows as nw
 from narrows import files, path_model
 from narrows.errors import NarrowsError
 from narrows.host.live import HOST
+from narrows.json_object import JsonObject
 from narrows.measure.result import DIRECTIONS, Measurement
 from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, span
@@ -64,7 +65,7 @@ from validation.path_models import (
     directions,
     drawn,
 )
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/path-models-live.md"
 
@@ -97,10 +98,10 @@ def path_of(seed: int) -> tuple[nw.Path, Truth]:
             return path, truth
 
 
-def measured(seed: int) -> Json:
+def measured(seed: int) -> JsonObject:
     """Measures an emulated path and stores all results."""
     path, truth = path_of(seed)
-    row: Json = {
+    row: JsonObject = {
         "seed": seed,
         "truth": {"rtt_ms": truth.rtt_ms, "down": asdict(truth.down), "up": asdict(truth.up)},
     }
@@ -114,7 +115,7 @@ def measured(seed: int) -> Json:
     return _keep(seed, "row", row | told)
 
 
-def asked_for(seed: int) -> Json:
+def asked_for(seed: int) -> JsonObject:
     """Loads the same path with the congestion control of the prediction."""
     path, _ = path_of(seed)
     load, idle = (f"{t:g}s" for t in (UNSEEN_PLAN.load_s, UNSEEN_PLAN.idle_s))
@@ -123,14 +124,14 @@ def asked_for(seed: int) -> Json:
     return _keep(seed, f"{UNSEEN}.row", {"seed": seed} | told)
 
 
-def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, Json]:
+def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, JsonObject]:
     asked = ("--cc", cc, "--duration", load, "--idle", idle)
     return _between(
         path, *NARROWS, "measure", "far", *asked, *QUIET, *more, far=f"{HOST} serve --net-admin"
     )
 
 
-def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, Json]:
+def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, JsonObject]:
     """Output of a command at the client of an emulated path, and the self-check of the emulator or
     its error.
     """
@@ -162,7 +163,7 @@ def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str,
         return done.stdout, {"instruments": {"trusted": told["trusted"], "why": told["why"]}}
 
 
-def _keep(seed: int, what: str, row: Json) -> Json:
+def _keep(seed: int, what: str, row: JsonObject) -> JsonObject:
     _kept(seed, what).write_text(json.dumps(row) + "\n", encoding="utf-8")
     return row
 
@@ -171,17 +172,17 @@ def _kept(seed: int, what: str) -> Path:
     return KEPT_LIVE / f"{seed}.{what}"
 
 
-def known(seed: int, what: str = "row") -> Json | None:
+def known(seed: int, what: str = "row") -> JsonObject | None:
     """The stored results of a path."""
     file = _kept(seed, what)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
-def _trusted(row: Json | None) -> bool:
+def _trusted(row: JsonObject | None) -> bool:
     return bool(row and row.get("instruments", {}).get("trusted"))
 
 
-def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
+def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], JsonObject]]:
     """The missing runs, then those that were not trusted; with `anew` all runs."""
     runs = [
         (seed, what, run)
@@ -193,7 +194,7 @@ def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
     return [partial(run, seed) for seed, _, run in due]
 
 
-def inferred(row: Json) -> Json:
+def inferred(row: JsonObject) -> JsonObject:
     """The path model of a stored measurement, with the true parameters."""
     if "error" in row:
         return row
@@ -216,7 +217,7 @@ def inferred(row: Json) -> Json:
     return row
 
 
-def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
+def compared(seed: int, path: nw.Path, model: nw.Path) -> JsonObject:
     """Results of the prediction load by direction: live run, path model, and simulation of the true
     path.
     """
@@ -233,7 +234,7 @@ def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
     }
 
 
-def _played(path: nw.Path, seed: int) -> Json:
+def _played(path: nw.Path, seed: int) -> JsonObject:
     runs = [_figures(measure(path, UNSEEN_PLAN, seed=seed + more)) for more in range(TIMES)]
     return {
         direction: {name: fmean(run[direction][name] for run in runs) for name in FIGURES}
@@ -244,7 +245,7 @@ def _played(path: nw.Path, seed: int) -> Json:
 FIGURES = ("goodput_mbit", "p95_ms")
 
 
-def _figures(of: Measurement) -> Json:
+def _figures(of: Measurement) -> JsonObject:
     """Goodput and p95 ping RTT by direction."""
     return {
         direction: {
@@ -255,7 +256,7 @@ def _figures(of: Measurement) -> Json:
     }
 
 
-def predicted(rows: Sequence[Json], by: str = "model") -> list[Criterion]:
+def predicted(rows: Sequence[JsonObject], by: str = "model") -> list[Criterion]:
     """The criteria for predictions: for each direction, and for whole paths."""
     asked = [row["unseen"] for row in rows if "unseen" in row]
     if not asked:
@@ -281,7 +282,7 @@ def _near(a: float, b: float) -> bool:
     return bool(b) and abs(a / b - 1) <= UNSEEN_OFF
 
 
-def markdown(rows: Sequence[Json]) -> str:
+def markdown(rows: Sequence[JsonObject]) -> str:
     """The page."""
     good = [row for row in rows if "model" in row and row["instruments"]["trusted"]]
     late = sum("model" in row and not row["instruments"]["trusted"] for row in rows)
@@ -337,12 +338,12 @@ def markdown(rows: Sequence[Json]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def every_criterion(rows: Sequence[Json]) -> list[Criterion]:
+def every_criterion(rows: Sequence[JsonObject]) -> list[Criterion]:
     """The criteria for parameters and predictions."""
     return criteria_of(rows) + predicted(rows)
 
 
-def _unseen(rows: Sequence[Json]) -> list[str]:
+def _unseen(rows: Sequence[JsonObject]) -> list[str]:
     """The section on predictions, largest errors first."""
     plan = UNSEEN_PLAN
     told = [
@@ -391,11 +392,11 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
     return [*lines, ""]
 
 
-def _truth(of: Json) -> str:
+def _truth(of: JsonObject) -> str:
     return f"{of['kind']} {of['rate_mbit']:.3g} Mbit/s, loss {100 * of['loss']:.2g} %"
 
 
-def _off(told: Json, true: float | None) -> str:
+def _off(told: JsonObject, true: float | None) -> str:
     """Error of a quantity and its interval, as two cells."""
     if true is None or told["value"] is None:
         return "| "
@@ -449,7 +450,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not all(c.met for c in found))
 
 
-def _measure(runs: Sequence[Callable[[], Json]], most: int | None) -> None:
+def _measure(runs: Sequence[Callable[[], JsonObject]], most: int | None) -> None:
     """Executes the runs in order and reports the result of each."""
     for run in runs[:most]:
         row = run()

@@ -44,6 +44,7 @@ from statistics import median
 import narrows as nw
 from narrows import files, path_model
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.path_model.others import EXAMPLE, PAUSES, noticed
@@ -60,7 +61,7 @@ from validation.path_models import (
     directions,
     rows_of,
 )
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/path-models-shared.md"
 KEPT_SHARED = KEPT / "shared"
@@ -104,10 +105,10 @@ PACKET_BYTES = 1400
 """Size of the datagrams of cross traffic."""
 
 
-def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Json]:
+def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tuple[Hop, JsonObject]:
     fair = ("fq_codel", "cake", "fq")
     queue = draw.choice(fair if kind == "fair" else ("fifo", "fifo", "fifo", "codel", "pie", *fair))
-    keys: Json = {"rate": path_model.bits(rate_mbit)}
+    keys: JsonObject = {"rate": path_model.bits(rate_mbit)}
     depth = None
     if queue == "fifo":
         depth = round(max(15 * 1514, rate_mbit / 8e-6 * rtt_ms / 1000 * _log(draw, 0.5, 3)))
@@ -120,7 +121,7 @@ def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tup
     return Hop(queue, rate_mbit, depth, None, "serial", loss), keys
 
 
-def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, Json]:
+def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, JsonObject]:
     """The path of a seed, its truth, and how it is loaded.
 
     >>> drawn(7001)[1] == drawn(7001)[1], drawn(7001)[2]["kind"]
@@ -133,7 +134,7 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, Json]:
     ahead, keys = _hop(draw, kind, down, rtt)
     back, reverse = _hop(draw, kind, up, rtt)
     path = nw.Path(rtt=f"{round(rtt * 1000)}us", reverse=nw.Hop(**reverse), **keys)
-    load: Json = {
+    load: JsonObject = {
         "kind": kind,
         "streams": draw.choice((1, 2, 4, 8)),
         "cc": draw.choice(("cubic", "cubic", "bbr")),
@@ -147,7 +148,7 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, Json]:
     return path, Truth(rtt, ahead, back), load
 
 
-def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, Json]:
+def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, JsonObject]:
     """The path of a seed beside a UDP stream that comes and goes, along the path's own direction.
 
     >>> comes_and_goes(7601)[2]["kind"]
@@ -159,7 +160,7 @@ def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, Json]:
     ahead, keys = _hop(draw, draw.choice(KINDS), down, rtt)
     back, reverse = _hop(draw, draw.choice(KINDS), up, rtt)
     path = nw.Path(rtt=f"{round(rtt * 1000)}us", reverse=nw.Hop(**reverse), **keys)
-    load: Json = {
+    load: JsonObject = {
         "kind": "on_off",
         "streams": draw.choice((2, 4, 8)),
         "others": round(down * draw.uniform(0.1, 0.6), 2),
@@ -168,7 +169,7 @@ def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, Json]:
     return path, Truth(rtt, ahead, back), load
 
 
-def plan(load: Json) -> Plan:
+def plan(load: JsonObject) -> Plan:
     """The load of a simulated measurement."""
     if load["kind"] == "both":
         streams = 1 if load["test"] == "bidir" else 4
@@ -176,7 +177,7 @@ def plan(load: Json) -> Plan:
     return Plan(streams=max(2, load["streams"]), load_s=8.0)
 
 
-def others(load: Json, until_s: float) -> list[nw.Flow]:
+def others(load: JsonObject, until_s: float) -> list[nw.Flow]:
     """The cross traffic of a simulated path."""
     if load["kind"] == "udp":
         stream = {
@@ -199,19 +200,23 @@ def others(load: Json, until_s: float) -> list[nw.Flow]:
     return []
 
 
-Drawn = tuple[nw.Path, Truth, Json]
+Drawn = tuple[nw.Path, Truth, JsonObject]
 
 
-def simulated(seed: int, draw: Callable[[int], Drawn] = drawn) -> tuple[Measurement, Truth, Json]:
+def simulated(
+    seed: int, draw: Callable[[int], Drawn] = drawn
+) -> tuple[Measurement, Truth, JsonObject]:
     """A measurement of a path in the simulator."""
     path, truth, load = draw(seed)
     how = plan(load)
     return measure(path, how, seed=seed, beside=others(load, how.end_s())), truth, load
 
 
-def row_of(seed: int, found: path_model.PathModel, truth: Json, load: Json, *, live: bool) -> Json:
+def row_of(
+    seed: int, found: path_model.PathModel, truth: JsonObject, load: JsonObject, *, live: bool
+) -> JsonObject:
     """The path model of a path, with the true parameters."""
-    scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
+    scales: JsonObject = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
     for direction, model in found.directions.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
         scales[direction] = {name: [value.unit, value.grain] for name, value in known.items()}
@@ -225,14 +230,14 @@ def row_of(seed: int, found: path_model.PathModel, truth: Json, load: Json, *, l
     }
 
 
-def calibrated(seed: int) -> Json:
+def calibrated(seed: int) -> JsonObject:
     """A path with fair queueing or bidirectional load, with the resolution of each quantity."""
     which = len(KINDS) * (seed // 2) + seed % 2
     measured, truth, load = simulated(which)
     return row_of(seed, path_model.infer(measured, seed=which), asdict(truth), load, live=False)
 
 
-def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> Json:
+def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> JsonObject:
     """A simulated path, measured and inferred."""
     measured, truth, load = simulated(seed, draw)
     try:
@@ -242,12 +247,12 @@ def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> Json:
     return row_of(seed, found, asdict(truth), load, live=False)
 
 
-def one_on_off(seed: int) -> Json:
+def one_on_off(seed: int) -> JsonObject:
     """A simulated path with intermittent cross traffic, measured and inferred."""
     return one(seed, comes_and_goes)
 
 
-def measured_live(seed: int) -> Json:
+def measured_live(seed: int) -> JsonObject:
     """Measures an emulated path. The cross traffic is sent by the client, against the direction of
     the path.
     """
@@ -299,7 +304,7 @@ def measured_live(seed: int) -> Json:
             timeout=120,
             cwd=HERE.parent,
         )
-        row: Json = {"seed": seed, "truth": told, "load": load}
+        row: JsonObject = {"seed": seed, "truth": told, "load": load}
         if done.returncode:
             row["error"] = done.stderr.strip()[-300:]
         else:
@@ -309,10 +314,10 @@ def measured_live(seed: int) -> Json:
     return row
 
 
-def inferred_live(seed: int) -> Json:
+def inferred_live(seed: int) -> JsonObject:
     """The path model of a stored measurement."""
     kept = KEPT_SHARED / f"{seed}.row"
-    row: Json = (
+    row: JsonObject = (
         json.loads(kept.read_text(encoding="utf-8"))
         if kept.exists()
         else {"seed": seed, "error": "not measured"}
@@ -330,7 +335,7 @@ QUANTITIES = {"rate_mbit": "rate_mbit", "buffer_bytes": "depth_bytes", "loss": "
 """Names of the quantities in the path model and in the true parameters."""
 
 
-def holds(known: Json, true: float) -> bool:
+def holds(known: JsonObject, true: float) -> bool:
     """Whether a stated interval contains the true value.
 
     >>> holds({"low": 3.0, "high": None}, 4.0), holds({"low": 3.0, "high": 3.5}, 4.0)
@@ -340,19 +345,19 @@ def holds(known: Json, true: float) -> bool:
     return (low is None or low <= true) and (high is None or true <= high)
 
 
-def stated(known: Json) -> bool:
+def stated(known: JsonObject) -> bool:
     """Whether the quantity has an interval."""
     return known["low"] is not None or known["high"] is not None
 
 
-def beside(row: Json, direction: str) -> bool:
+def beside(row: JsonObject, direction: str) -> bool:
     """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated
     ones.
     """
     return bool(row["load"].get("others")) and direction == ("up" if row["live"] else "down")
 
 
-def criteria(rows: Sequence[Json]) -> list[Criterion]:
+def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
     """The criteria for the parameters."""
     whole = [row for row in rows if "model" in row]
     every = [w | {"row": row} for row in whole for w in directions([row])]
@@ -409,7 +414,7 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
     return out
 
 
-def within(load: Json, rate_mbit: float) -> bool:
+def within(load: JsonObject, rate_mbit: float) -> bool:
     """Whether intermittent cross traffic is within the limits that the path model states for this
     plan.
 
@@ -427,7 +432,7 @@ def within(load: Json, rate_mbit: float) -> bool:
     )
 
 
-def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
+def on_off_criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
     """The criteria with intermittent cross traffic."""
     every = [
         w | {"load": row["load"]}
@@ -459,7 +464,7 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
     ]
 
 
-def on_off_table(rows: Sequence[Json]) -> list[str]:
+def on_off_table(rows: Sequence[JsonObject]) -> list[str]:
     """The reported cross traffic by mean off time."""
     every = [
         w | {"load": row["load"]}
@@ -487,7 +492,7 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
     return out
 
 
-def told(rows: Sequence[Json], kind: str) -> str:
+def told(rows: Sequence[JsonObject], kind: str) -> str:
     """Number of determined parameters for one kind of path: a row of the page."""
     every = [
         w
@@ -505,7 +510,7 @@ def told(rows: Sequence[Json], kind: str) -> str:
     return f"| {kind} | {len(every)} | {family} | {value} | {len(closed)} | {width} |"
 
 
-def _shares(rows: Sequence[Json]) -> str:
+def _shares(rows: Sequence[JsonObject]) -> str:
     """Share of the link rate that constant-rate cross traffic uses."""
     udp = [
         w
@@ -519,7 +524,7 @@ def _shares(rows: Sequence[Json]) -> str:
     return f"{min(shares, default=0):.0f} to {max(shares, default=0):.0f} %"
 
 
-def in_step(rows: Sequence[Json]) -> list[str]:
+def in_step(rows: Sequence[JsonObject]) -> list[str]:
     """Paths whose cross traffic was reported as absent, with its packets per ping interval."""
     out = []
     for w in (w for row in rows if row["load"]["kind"] == "udp" for w in directions([row])):
@@ -540,7 +545,7 @@ def in_step(rows: Sequence[Json]) -> list[str]:
     return out
 
 
-def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
+def markdown(rows: Sequence[JsonObject], on_off: Sequence[JsonObject]) -> str:
     """The page."""
     good = [row for row in rows if "model" in row]
     asked = [*criteria(good), *on_off_criteria(on_off)]

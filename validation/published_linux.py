@@ -31,9 +31,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from narrows.json_object import JsonObject
 from narrows.reproduce.published import TEST_S, Cell, cells, received_mbit, reproduce
 from validation.papers import TRIALS
-from validation.stored import HERE, Json
+from validation.stored import HERE
 
 DATA = HERE / "evidence/published-linux-6.12.csv"
 PATH = ("cc", "buffer_kib", "rate_mbit", "rtt_ms")
@@ -58,7 +59,7 @@ def name(cell: Cell) -> str:
     return f"{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
 
 
-def case(cell: Cell, start_s: float) -> Json:
+def case(cell: Cell, start_s: float) -> JsonObject:
     """The case, as input of the program."""
     rate = f"{cell.rate_mbit}mbit"
     waiting_s = cell.buffer_kib * 1024 * 8 / (cell.rate_mbit * 1e6)

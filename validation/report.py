@@ -10,15 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
+from narrows.json_object import JsonObject
 from narrows.reference import agreement as of_cases
 from narrows.reference.agreement import Outcome as AnyOutcome
 from narrows.reference.stored import Case as AnyCase
 from narrows.reproduce.published import Criterion, Result
-from narrows.teach.demo import short
+from narrows.teach.render import short
 from validation import agreement, linux, papers
 from validation import cliff as cliffs
 from validation.explained import Explanation
-from validation.stored import Case, Json, missing
+from validation.stored import Case, missing
 
 ENGINES = "agree"
 """Beginning of the names of cases of the engine `linux`."""
@@ -185,7 +186,7 @@ class Validation:
         }
         return [(where, outcomes) for where, outcomes in split.items() if outcomes]
 
-    def document(self) -> Json:
+    def document(self) -> JsonObject:
         """The results as one JSON object."""
         return {
             "narrows": __version__,

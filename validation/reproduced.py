@@ -19,9 +19,11 @@ from collections.abc import Callable, Mapping
 from textwrap import fill
 from typing import Any
 
-from narrows.reproduce.lab import Figures, Lab, Of, again, finished, goodput, mid, part, queue_ms
+from narrows.json_object import JsonObject
+from narrows.reproduce.lab import Lab, Of, again, finished, goodput, mid, part, queue_ms
 from narrows.reproduce.losses import lossy
 from narrows.reproduce.maps import published_gains
+from narrows.runs.model import RunJson, measured
 from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 from validation.stored import HERE
 
@@ -50,7 +52,7 @@ def told(values: list[float], digits: int = 1) -> str:
 
 
 def by_case(
-    lab: Lab, cases: Mapping[Any, Scenario] | Mapping[Any, Figures], of: Of, seeds: int
+    lab: Lab, cases: Mapping[Any, Scenario] | Mapping[Any, JsonObject], of: Of, seeds: int
 ) -> dict[Any, list[float]]:
     """A metric of every run of every case."""
     return {key: [of(one) for one in runs] for key, runs in lab.play(cases, seeds=seeds).items()}
@@ -118,7 +120,7 @@ def queues(lab: Lab) -> Table:
     }
     runs = lab.play(cases, seeds=3)
 
-    def lost(figures: Figures) -> float:
+    def lost(figures: RunJson) -> float:
         return float(figures["queue"]["drops"])
 
     rows = [
@@ -147,8 +149,11 @@ def eight(lab: Lab) -> Table:
         for packets in (64, 128, 256)
     }
 
-    def rtt(figures: Figures) -> float:
-        return float(statistics.median(flow["rtt_ms"]["p50"] for flow in figures["flows"])) / 1000
+    def rtt(figures: RunJson) -> float:
+        return (
+            float(statistics.median(measured(flow["rtt_ms"]["p50"]) for flow in figures["flows"]))
+            / 1000
+        )
 
     got, real = by_case(lab, cases, rtt, 3), linux()
     rows = [
@@ -329,7 +334,7 @@ def ties(lab: Lab) -> Table:
         for c in cells("bbr", "4.15")
         if c.buffer_kib == 100 and c.rate_mbit >= 500 and c.rtt_ms >= 100  # noqa: PLR2004
     ]
-    cases: dict[tuple[int, int, str], Figures] = {}
+    cases: dict[tuple[int, int, str], JsonObject] = {}
     for c in places:
         for name, spread in jitters.items():
             tree = c.scenario().tree()

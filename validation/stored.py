@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from narrows.json_object import JsonObject
 from narrows.reference import stored
 from narrows.reference.stored import (
     Figure,
-    Json,
     Verdict,
     judge,
     kind,
@@ -38,7 +38,7 @@ GRID = frozenset(
 """Family, rate and RTT of the cases that were recorded first. The criteria apply to these. The
 other cases were added to test other paths."""
 
-__all__ = ["Case", "Figure", "Json", "Verdict", "cases", "judge", "kind", "known", "missing",
+__all__ = ["Case", "Figure", "JsonObject", "Verdict", "cases", "judge", "kind", "known", "missing",
     "number", "value"]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from narrows import _core
 from validation.asked import positive
@@ -92,7 +92,7 @@ def _run(tree: Figures, engine: Literal["sim", "live"] = "sim") -> Figures:
     from narrows.runs.run import run  # noqa: PLC0415
     from narrows.runs.scenario import from_tree  # noqa: PLC0415
 
-    return run(from_tree(tree), engine=engine).json
+    return cast("Figures", run(from_tree(tree), engine=engine).json)
 
 
 def _of(runs: list[Figures], figure: Callable[[Figures], float]) -> float:

@@ -9,21 +9,21 @@
 //!
 //! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
 //! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in
-//! ACKs, a window scale of 14. Probes are UDP. Sequence numbers begin at 0. TCP checksums are zero,
-//! because there is no payload to sum.
+//! ACKs, counters of accurate ECN, a window scale of 14. Probes are UDP. Sequence numbers begin at
+//! 0. TCP checksums are zero, because there is no payload to sum.
 //!
 //! Records that arrive out of order by less than [`HORIZON`] are sorted. They do arrive out of
 //! order: an engine advances a queue only when it must, so it may report a drop after later
 //! packets.
 //!
 //! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
-//! 768.
+//! 768, 9768.
 
 use crate::net::{NEAR, Port};
 use crate::packet::Ecn;
 use crate::queue::DropReason;
-use crate::tcp::wire::{AckSegment, Segment};
-use crate::transport::MSS;
+use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
+use crate::transport::{MSS, TcpOptions};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
@@ -46,6 +46,8 @@ const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 const WINDOW_SCALE: u8 = 14;
+/// The kind of the AccECN option of order 1.
+const ACCECN_ORDER_1: u8 = 174;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -255,6 +257,9 @@ pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -
     } else {
         options.extend([1, 1]);
         timestamps(&mut options, s.tsval, s.tsecr);
+        if s.options == TcpOptions::AccEcn {
+            accurate_ecn(&mut options, 3, MarkedBytes::default());
+        }
     }
     let (seq, ack) = if s.syn { (0, 0) } else { (s.seq as u32 + 1, 1) };
     let flags = Flags {
@@ -279,9 +284,15 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
         options.extend([4, 2]);
         timestamps(&mut options, a.tsval, a.tsecr);
         options.extend([1, 3, 3, WINDOW_SCALE]);
+        if a.marks.counters() > 0 {
+            accurate_ecn(&mut options, a.marks.counters(), MarkedBytes::default());
+        }
     } else {
         options.extend([1, 1]);
         timestamps(&mut options, a.tsval, a.tsecr);
+        if let Some(bytes) = a.bytes() {
+            accurate_ecn(&mut options, a.marks.counters(), bytes);
+        }
         let blocks = &a.sacks[..usize::from(a.n_sacks).min(a.sacks.len())];
         if !blocks.is_empty() {
             options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
@@ -378,6 +389,19 @@ fn tcp(
     out.extend([0; 4]);
     out.extend(options);
     total
+}
+
+/// The AccECN option of order 1, padded: bytes with ECT(1), CE and, if there are three counters,
+/// ECT(0). Those of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
+fn accurate_ecn(out: &mut Vec<u8>, counters: u8, bytes: MarkedBytes) {
+    out.extend([ACCECN_ORDER_1, 2 + 3 * counters]);
+    let mut counter = |value: u32| out.extend(&value.to_be_bytes()[1..]);
+    counter(1);
+    counter(bytes.ce);
+    if counters > 2 {
+        counter(bytes.ect0.wrapping_add(1));
+        out.push(1);
+    }
 }
 
 fn timestamps(out: &mut Vec<u8>, value: u32, echo: u32) {

@@ -37,6 +37,7 @@ mod remy;
 mod replay;
 mod response;
 mod scenario_errors;
+mod scenario_kernels;
 mod scenario_needs;
 mod scenario_parse;
 mod scenario_properties;

@@ -51,6 +51,8 @@ const DAMAGED: u64 = 1 << 32;
 struct Log {
     arrived: Vec<(Time, Port, u64)>,
     departed: Vec<(Time, u64, Span)>,
+    /// Time and queueing delay of each departure, also in closed form.
+    delays: Vec<(Time, Span)>,
     dropped: Vec<(Time, u64, DropReason)>,
 }
 
@@ -67,6 +69,10 @@ impl NetworkObserver<Frame> for Log {
     fn departed(&mut self, now: Time, _hop: u8, _class: u8, p: &Frame) {
         self.departed
             .push((now, p.number, now.since(p.enqueued_at())));
+        self.delays.push((now, now.since(p.enqueued_at())));
+    }
+    fn has_departed(&mut self, now: Time, _hop: u8, entered: Time) {
+        self.delays.push((now, now.since(entered)));
     }
 }
 
@@ -576,11 +582,64 @@ fn jitter_lies_behind_the_queue() {
     }
 }
 
+proptest! {
+    /// Departures that are computed on entry are those of the events.
+    #[test]
+    fn the_closed_form_of_a_hop_agrees_with_its_general_form(
+        arrivals in arrivals(),
+        packets in 0u64..30,
+        in_bytes: bool,
+        polls: bool,
+    ) {
+        let limit = if in_bytes {
+            Limit::Bytes(Bytes::new(packets * 1000))
+        } else {
+            Limit::Packets(packets)
+        };
+        let (mut general, waiting) = backlogs(false, polls, limit, &arrivals);
+        let (closed, waiting_closed) = backlogs(true, polls, limit, &arrivals);
+        prop_assert_eq!(waiting, waiting_closed);
+        prop_assert!(closed.departed.is_empty());
+        general.departed.clear();
+        prop_assert_eq!(general, closed);
+    }
+}
+
 fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {
     prop::collection::vec(
         (0u64..3_000_000, prop::bool::weighted(0.8), 40u64..2000),
         1..300,
     )
+}
+
+/// As [`play`] without loss, with the backlog after each arrival at the hop; `polls`: polled at
+/// every wake-up.
+fn backlogs(
+    closed: bool,
+    polls: bool,
+    limit: Limit,
+    arrivals: &[(u64, bool, u64)],
+) -> (Log, Vec<Backlog>) {
+    let (mut path, mut log) = (path(SERIAL, limit, 0.0, 1), Log::default());
+    if closed {
+        path.use_closed_form();
+    }
+    let (mut now, mut backlogs) = (Time::ZERO, Vec::new());
+    for (number, (gap, there, size)) in arrivals.iter().enumerate() {
+        // Many arrive at the instant of a departure.
+        now += Span::us(gap / 1000);
+        while let Some(at) = path.next_wakeup().filter(|at| polls && *at <= now) {
+            path.poll(at, &mut log);
+        }
+        let port = if *there { NEAR } else { FAR };
+        path.push(now, port, frame(number as u64, *size), &mut log);
+        // A packet in the other direction does not serve the hop.
+        if *there {
+            backlogs.extend(path.hops().next().map(|hop| hop.backlog()));
+        }
+    }
+    drain(&mut path, &mut log);
+    (log, backlogs)
 }
 
 /// Pushes each arrival after its gap, polling at every wake-up on the way; checks conservation at

@@ -64,8 +64,8 @@ fn the_corrected_line_keeps_what_was_right() {
     assert_eq!(
         told("", "cuont = 3"),
         "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, \
-         stop, restart, size, id, ecn, direction, dscp, workload, host, station\n    write: count \
-         = 3"
+         stop, restart, size, id, ecn, direction, dscp, like, workload, host, station\n    \
+         write: count = 3"
     );
     assert_eq!(
         told("[path]", "[paht]").lines().nth(1).unwrap().trim(),
@@ -180,7 +180,16 @@ fn corrections_by_line() {
         ),
         ("[host]\niw = 0", "iw = 1"),
         ("[host]\nhz = 5000", "hz = 1000"),
-        ("[host]\nlike = \"linux-4.14\"", "like = \"linux-4.15\""),
+        ("[host]\nlike = \"linux-4.3\"", "like = \"linux-4.4\""),
+        ("[host]\nlike = \"linux-7.9\"", "like = \"linux-7.3\""),
+        (
+            "[host]\nwith_rules = [\"tso_deferral_caped\"]",
+            "with_rules = [\"tso_deferral_capped\"]",
+        ),
+        (
+            "[host]\nwithout_rules = \"sack_compression\"",
+            "without_rules = [\"sack_compression\"]",
+        ),
         ("[host]\nlike = \"plan9\"", "like = \"linux-6.12\""),
         ("[host]\nclock = \"msec\"", "clock = \"us\""),
         ("[host]\nclock = 1", "clock = \"us\""),
@@ -231,6 +240,8 @@ fn corrections_by_line() {
         ("stop = \"3s\"\nrestart = \"3s\"", "restart = \"4s\""),
         ("stop = \"3s\"\nrestart = 5", "restart = \"5s\""),
         ("ecn = \"yes\"", "ecn = true"),
+        ("ecn = \"AccECN\"", "ecn = \"accecn\""),
+        ("ecn = \"accecn\"\n[host]\necn = \"off\"", "ecn = false"),
         ("dscp = \"ef\"", "dscp = \"EF\""),
         ("dscp = 64", "dscp = 63"),
         ("direction = \"upp\"", "direction = \"up\""),

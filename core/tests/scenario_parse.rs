@@ -85,6 +85,7 @@ fn a_full_file_means_what_it_says() {
         [ProbeSpec {
             kind: ProbeKind::Ping,
             interval: Span::ms(10),
+            spacing: Default::default(),
             dscp: 0,
             host: 0,
             station: None,

@@ -1,7 +1,7 @@
 //! A scenario: what holds for every file.
 
 use crate::common::*;
-use narrows_core::kernel::KERNELS;
+use narrows_core::kernel::{Rule, series};
 use narrows_core::net::loss;
 use narrows_core::param::Value;
 use narrows_core::scenario::keys;
@@ -72,7 +72,10 @@ prop_compose! {
         s.host.wmem_max = Bytes::new(host.1 / 2 + 4096 + host.2);
         s.host.notsent_lowat = Bytes::new(host.3);
         s.host.read_latency = Span::ns(host.3 % 100_001);
-        s.host.like = KERNELS[choices.1].0.into();
+        let known = series();
+        s.host.like = known[choices.3 as usize % known.len()].clone();
+        s.host.with_rules = [Rule::TsoDeferralCapped][..choices.1 % 2].into();
+        s.host.without_rules = [Rule::SackCompression][..choices.0 % 2].into();
         s.host.pacing = Pacing::ALL[choices.0];
         s.host.ecn = EcnMode::ALL[ecn];
         s.host.slow_start_after_idle = ecn == 0;
@@ -86,7 +89,8 @@ prop_compose! {
             let stop = stops.then_some(start + Span::ns(1));
             let restart = stop.filter(|_| i % 2 == 1).map(|stop| stop + Span::ns(i as u64));
             let ecn = [EcnNegotiation::Off,
-                EcnNegotiation::Requested][usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
+                [EcnNegotiation::Requested, EcnNegotiation::Accurate][i / 2 % 2]]
+                [usize::from(s.host.ecn != EcnMode::Off && i % 2 == 0)];
             FlowSpec { id: format!("f{i}"), rtt, start, stop, restart, ecn,
             size: size.map(Bytes::new), ..flow.clone() }
         }).collect();

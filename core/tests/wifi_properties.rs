@@ -62,6 +62,7 @@ fn stations(error: f64) -> Vec<Peer> {
         phy: phy.expect("a rate of the standard"),
         link: None,
         error: if i % 2 == 0 { error } else { 0.0 },
+        weight: 256,
         forward: Span::us(i as u64 % 3 * 500),
         reverse: Span::us(i as u64 % 2 * 700),
     };

@@ -76,6 +76,12 @@ impl Space {
             }
             let path = format!("/proc/sys/net/{name}");
             fs::write(&path, value).map_err(|e| {
+                if *name == "ipv4/tcp_ecn" && e.raw_os_error() == Some(libc::EINVAL) {
+                    return HostError::Missing(format!(
+                        "this kernel has no accurate ECN (tcp_ecn = {value}): boot Linux 7.0 or \
+                         newer, remove ecn = \"accecn\" from the flows, or write --engine sim"
+                    ));
+                }
                 HostError::Failed(
                     "a setting of the namespace",
                     io::Error::new(e.kind(), format!("{path} = {value}: {e}")),

@@ -11,10 +11,9 @@ Quantities are text with their unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`
 unit in their name.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # The import of `typing` takes longer than the whole package.
     from narrows import cc, errors, models, queue
     from narrows._core import __version__
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
@@ -92,6 +91,8 @@ command starts quickly.
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415 - not for `narrows --version`
+
     if name in ("cc", "errors", "models", "queue"):
         return import_module(f"narrows.{name}")
     for home, names in _HOMES.items():

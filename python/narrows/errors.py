@@ -9,12 +9,9 @@ NarrowsError
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from narrows.runs.run import Run
@@ -24,8 +21,7 @@ class NarrowsError(Exception):
     """Base of all exceptions that narrows raises on purpose; their text is meant for users."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in a scenario.
 
     Attributes:
@@ -124,7 +120,7 @@ class RecordError(OutputError):
         run: The run.
     """
 
-    def __init__(self, message: str, run: Run) -> None:
+    def __init__(self, message: str, run: "Run") -> None:
         """Stores the run and the text."""
         super().__init__(message)
         self.run = run

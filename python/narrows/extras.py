@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from narrows.errors import NarrowsError
 
 _PYARROW = (
@@ -18,5 +16,7 @@ def require_pyarrow() -> None:
     Raises:
         NarrowsError: If it is not.
     """
+    from importlib.util import find_spec  # noqa: PLC0415 - a run without tables needs no search
+
     if find_spec("pyarrow") is None:
         raise NarrowsError(_PYARROW)

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measure import history
-from narrows.measure.result import Measurement, short
+from narrows.measure.result import DIRECTIONS, Direction, Measurement, short
 from narrows.measure.simulated import Plan, watch
 from narrows.measure.summary import outages
 from narrows.storage import json_kinds
@@ -31,9 +31,16 @@ from narrows.storage.json_kinds import flag, number, rows, table, text, whole, w
 
 if TYPE_CHECKING:
     from narrows.advise.candidates import Candidate
+    from narrows.advise.model import (
+        ForecastFigureJson,
+        ForecastJson,
+        JudgedJson,
+        LineJson,
+        LoadJson,
+        ScoredJson,
+    )
     from narrows.advise.verdict import Advice
 
-Json = dict[str, Any]
 
 SEEDS = 6
 """Simulated measurements of each variant, before and after."""
@@ -84,7 +91,7 @@ class Judged:
         """Whether the measured value is in the interval."""
         return self.low <= self.measured <= self.high
 
-    def json(self) -> Json:
+    def json(self) -> JudgedJson:
         """For programs."""
         return {
             "name": self.name,
@@ -111,13 +118,13 @@ def seen(measured: Measurement, direction: str) -> dict[str, float]:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def forecast(advice: Advice, measured: Measurement | None) -> Json:
+def forecast(advice: Advice, measured: Measurement | None) -> ForecastJson:
     """The forecast of a repetition of the measurement after the change, with intervals; for a
     stated path, of the simulation.
     """
     choice, asked = advice.choice, advice.found.asked
-    direction = "down" if measured is None else _direction(measured, asked.role)
-    figures = (
+    direction: Direction = "down" if measured is None else _direction(measured, asked.role)
+    figures: list[ForecastFigureJson] = (
         _measured_again(advice, measured, direction)
         if measured is not None
         else [
@@ -137,7 +144,7 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
         "host": "" if measured is None else measured.host,
         "measurement": "" if measured is None else measured.id,
         "way": direction,
-        "load": None if measured is None else _load(measured, direction) | _changes(choice),
+        "load": None if measured is None else {**_load(measured, direction), **_changes(choice)},
         "path": asked.place.json(),
         "as": asked.role,
         "for": list(asked.cares),
@@ -154,7 +161,7 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
     }
 
 
-def _load(measured: Measurement, direction: str) -> Json:
+def _load(measured: Measurement, direction: str) -> LoadJson:
     """The load of a direction: number of concurrent flows, congestion control, and whether the
     other direction was loaded at the same time.
     """
@@ -168,20 +175,22 @@ def _load(measured: Measurement, direction: str) -> Json:
     }
 
 
-def _changes(choice: Candidate) -> Json:
+def _changes(choice: Candidate) -> LoadJson:
     return {} if choice.present or choice.cc is None else {"cc": choice.cc}
 
 
-def _direction(measured: Measurement, role: str) -> str:
-    directions = [
+def _direction(measured: Measurement, role: str) -> Direction:
+    directions: list[Direction] = [
         direction
-        for direction in ("up", "down")
+        for direction in DIRECTIONS
         if any(flow.direction == direction for flow in measured.flows)
     ]
     return (directions[0] if role == "sender" else directions[-1]) if directions else "down"
 
 
-def _measured_again(advice: Advice, measured: Measurement, direction: str) -> list[Json]:
+def _measured_again(
+    advice: Advice, measured: Measurement, direction: Direction
+) -> list[ForecastFigureJson]:
     """Simulates the measurement with and without the change, and applies the ratio to the measured
     values.
     """
@@ -219,7 +228,7 @@ def _measured_again(advice: Advice, measured: Measurement, direction: str) -> li
         min(tried, key=lambda one: one[0])[1]
     ]
     ratios = {name: [value for one in likely for value in one[name]] for name in before}
-    out = []
+    out: list[ForecastFigureJson] = []
     for name, values in ratios.items():
         if values:
             order = sorted(values)
@@ -313,7 +322,7 @@ class Scored:
     judged: tuple[Judged, ...] = ()
     why: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> ScoredJson:
         """For programs."""
         return {
             "forecast": self.forecast,
@@ -347,11 +356,11 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
     return out
 
 
-def _named(line: Json) -> str:
-    return "leave it" if line["leave"] else str(line["choice"]["key"])
+def _named(line: ForecastJson) -> str:
+    return "no change" if line["leave"] else str(line["choice"]["key"])
 
 
-def _later(line: Json, measured: Measurement) -> bool:
+def _later(line: ForecastJson, measured: Measurement) -> bool:
     """Whether this is a later, complete measurement of the same host."""
     if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
         return False
@@ -366,7 +375,7 @@ def _later(line: Json, measured: Measurement) -> bool:
     return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
 
 
-def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
+def _unlike_load(line: ForecastJson, measured: Measurement, queue: str | None) -> str:
     """The reason why a measurement cannot score a forecast; empty if it can."""
     direction, choice = line["way"], line["choice"]
     wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
@@ -422,7 +431,7 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
     return out
 
 
-def _judge(of: Json, measured: Measurement) -> list[Judged]:
+def _judge(of: ForecastJson, measured: Measurement) -> list[Judged]:
     """Stores the score of a forecast."""
     found = seen(measured, of["way"])
     found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
@@ -474,7 +483,7 @@ _LINES = {
 """Fields of each kind of line that are read; later versions may add kinds."""
 
 
-def read() -> list[Json]:
+def read() -> list[LineJson]:
     """The lines, the oldest first, each verified.
 
     Raises:
@@ -485,10 +494,10 @@ def read() -> list[Json]:
         name = f"{file()}: line {at}"
         json_kinds.check(line, table({"kind": text}, required=("kind",)), name)
         json_kinds.check(line, _LINES.get(line["kind"], table({})), name)
-    return lines
+    return cast("list[LineJson]", lines)
 
 
-def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def rate(lines: Sequence[LineJson]) -> tuple[int, int]:
     """Number of metrics inside their intervals, and number of scored metrics.
 
     >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
@@ -500,7 +509,7 @@ def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(hits), len(hits)
 
 
-def _append(line: Json) -> str:
+def _append(line: LineJson) -> str:
     try:
         kept = chain().append(line)
     except OSError as error:

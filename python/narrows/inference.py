@@ -10,8 +10,9 @@ spectrum at frequency zero. The mean divided by the standard error has Student's
 B degrees of freedom. A short or slowly varying series therefore has a wide interval.
 
 Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
-verdict on ten seconds. For a shorter series, whose B would be less than three, two estimates are
-computed, with B = 2 and with B = 3. The larger one is used.
+verdict on ten seconds. For a shorter series, whose B would be less than three, there is an estimate
+for each number from that B to three. The largest one is used. If that B is one, which is the case
+for fewer than eight values, the interval has two degrees of freedom instead of three.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
 probability of any false verdict among them is at most the given level.
@@ -82,19 +83,19 @@ def of_series(values: Sequence[float]) -> Estimate:
     """
     n = len(values)
     usual = round(0.4 * n ** (2 / 3))
-    freedom = min(n - 1, max(3, usual))
+    most = min(n - 1, max(3, usual))
     mean = math.fsum(values) / n
     # Rounding must not leave a variance in a constant series.
     centred = [v - mean if abs(v - mean) > 1e-12 * abs(mean) else 0.0 for v in values]
     squares = []
-    for j in range(1, freedom + 1):
+    for j in range(1, most + 1):
         projection = math.fsum(
             v * math.cos(math.pi * j * (i + 0.5) / n) for i, v in enumerate(centred)
         )
         squares.append(2 / n * projection**2)
-    counts = [freedom] if usual >= freedom else range(2, freedom + 1)
+    counts = range(min(usual, most), most + 1)
     largest = max(math.fsum(squares[:count]) / count for count in counts)
-    return Estimate(math.sqrt(largest / n), freedom)
+    return Estimate(math.sqrt(largest / n), most if usual > 1 else min(most, 2))
 
 
 def of_independent(values: Sequence[float]) -> Estimate:

@@ -5,10 +5,15 @@ needs Linux and calls `require_linux`. Locks of files need POSIX; Windows has no
 program at a time may write a sweep, a history or sealed forecasts there.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # The import of `typing` takes longer than most commands.
+    from typing import NoReturn
 
 try:
     import fcntl

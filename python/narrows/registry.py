@@ -8,12 +8,36 @@ import difflib
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from narrows import _core
 from narrows.errors import NarrowsError
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+    from narrows.json_object import JsonObject
+
+
+class Parameter(TypedDict):
+    """A parameter of a model, or a key of a scenario: a row of `narrows list --verbose`."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    source: str
+    min: NotRequired[str | float]
+    max: NotRequired[str | float]
+    words: NotRequired[list[str]]
+    one: NotRequired[str]
+    params: NotRequired[list[Parameter]]
+    """The parameters of each table of a list, called `one`."""
+    required: NotRequired[list[str]]
+    section: NotRequired[str]
+    takes: NotRequired[str]
+    range: NotRequired[str]
+    """Section, type and range of a key."""
 
 
 @cache
@@ -99,7 +123,7 @@ def paced() -> frozenset[str]:
 
 
 @cache
-def _qdiscs() -> dict[str, Json]:
+def _qdiscs() -> dict[str, JsonObject]:
     return {row["name"]: row for row in table("qdisc")}
 
 
@@ -162,7 +186,7 @@ def below_shaper() -> tuple[str, ...]:
 
 
 @cache
-def sysctls() -> dict[str, Json]:
+def sysctls() -> dict[str, JsonObject]:
     """The settings that a plan may change.
 
     Each name has the `pattern` of its value, `global`, and the data on which it `acts`: `sent`,

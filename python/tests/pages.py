@@ -36,6 +36,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from conftest import NARROWS, ROOT
@@ -267,7 +268,7 @@ def _runs(folder: str) -> str:
         "Jain",
         "ping p50 ms",
         "ping p95 ms",
-        "queue delay p50 ms",
+        "queueing delay p50 ms",
         "drops",
         "marks",
     )
@@ -329,9 +330,15 @@ def _params(params: list[dict[str, object]]) -> str:
     return _table("parameter", "default", "values", "meaning", "source") + "".join(rows) + inner
 
 
-def _rules(rules: list[dict[str, str]]) -> str:
-    rows = [_row(r["since"], r["of"], r["name"], r["help"], r["source"]) for r in rules]
-    return _table("since Linux", "component", "rule", "change", "source") + "".join(rows)
+def _rules(rules: list[dict[str, Any]]) -> str:
+    rows = [
+        _row(
+            r["since"], ", ".join(r["backports"]), r["of"], f"`{r['name']}`", r["help"], r["source"]
+        )
+        for r in rules
+    ]
+    head = ("since Linux", "ported back to", "component", "rule", "change", "source")
+    return _table(*head) + "".join(rows)
 
 
 def _keys(keys: list[dict[str, str]]) -> str:

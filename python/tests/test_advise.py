@@ -367,8 +367,8 @@ def test_an_operator_gets_offers() -> None:
     said = [offer.says for offer in found.offers]
     assert len(said) == len(set(said)) == 10
     by = {offer.says: offer for offer in found.offers}
-    assert by["policer, Bc 0.25 s"].bbr_again_pct > by["shaper, fq_codel"].bbr_again_pct
-    assert 40 < by["shaper, fq_codel"].share_pct < 60
+    assert by["policer, Bc 0.25 s"].bbr_again_pct > by["shaper with fq_codel"].bbr_again_pct
+    assert 40 < by["shaper with fq_codel"].share_pct < 60
     assert json.loads(json.dumps(found.json()))["offers"][0]["says"] == said[0]
 
 
@@ -532,7 +532,7 @@ def test_what_an_advice_is_given_for() -> None:
     main = claim(found.effects, found.found.asked.cares)
     assert main is not None
     assert (main.name, main.unit) == ("p95_ms", "ms")
-    assert headline(found).startswith("Use bbr instead of cubic: latency under load, p95 from ")
+    assert headline(found).startswith("Use bbr instead of cubic: p95 latency under load from ")
     assert claim(found.effects, ("retransmissions",)) is None or found.effects
 
 
@@ -666,7 +666,7 @@ def test_a_path_model_from_a_stranger_is_read_with_care(odd: object) -> None:
 
 
 def test_the_tree_s_rule_for_a_path() -> None:
-    assert "BBR has at least 10 % more goodput" in rule(
+    assert "BBR had at least 10 % more goodput" in rule(
         asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%")
     )
     assert rule(asked(role="receiver", buffer="1bdp")) == ""

@@ -158,10 +158,10 @@ def test_boundaries_have_a_budget() -> None:
     assert boundaries(fast, one, other) == []
 
 
-def test_products_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_limiters_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "PACKETS", 500_000)
     offered = contract.offers(asked("20Mbit", role="operator"))
     assert offered.seconds < contract.SECONDS
     assert json.loads(json.dumps(offered.json()))["budget"]["reached"] is True
-    with pytest.raises(NarrowsError, match="the products on this path exceed the budget"):
+    with pytest.raises(NarrowsError, match="the rate limiters on this path exceed the budget"):
         contract.offers(asked("200Mbit", role="operator"))

@@ -404,19 +404,10 @@ def test_list(cli: Cli) -> None:
     assert "cubic" in cli("list", "cc").stdout
     assert "fifo" in cli("list", "queues").stdout
     assert "hystart" in cli("list", "cc", "cubic").stdout
+    # Some parameters have no source.
+    assert "()" not in cli("list", "workload", "poisson").stdout
     (cubic,) = json.loads(cli("list", "cc", "cubic", "--json").stdout)["cc"]
     assert {"name", "help", "source", "params"} <= set(cubic)
-
-
-def test_list_rules(cli: Cli) -> None:
-    lines = cli("list", "rules").stdout.splitlines()
-    assert "4.19  bbr: the pacing rate counts payload" in lines
-    told = cli("list", "rules", "bbr").stdout
-    assert "3.6 % more (Linux 4.19: tcp_bbr: fix bbr pacing rate for internal pacing)" in told
-    assert "HyStart" not in told
-    rules = json.loads(cli("list", "rules", "--json").stdout)["rules"]
-    assert len(rules) == len(lines)
-    assert all(set(rule) == {"of", "name", "since", "help", "source"} for rule in rules)
 
 
 def test_version(cli: Cli) -> None:

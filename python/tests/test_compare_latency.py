@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from narrows import cli
 from narrows.compare import latency
+from narrows.compare import render as comparison
 from narrows.latency.result import PERCENTILES, needed
 
 
@@ -81,7 +82,7 @@ def result(
 
 
 def sentences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    return latency.sentences(latency.differences(a, b), a, b, (a["host"], b["host"]))
+    return comparison.latency_sentences(latency.differences(a, b), a, b, (a["host"], b["host"]))
 
 
 def test_the_slower_host_is_named_with_the_factor() -> None:

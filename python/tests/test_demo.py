@@ -13,7 +13,8 @@ import pytest
 from conftest import NARROWS, Cli, cpu_s, until
 
 from narrows.reproduce.published import Cell, Gain, Result, cells, criteria, received_mbit, third
-from narrows.teach.demo import document, show
+from narrows.teach.demo import document
+from narrows.teach.render import show_maps
 from narrows.teach.story import story
 
 
@@ -148,7 +149,7 @@ def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
         result(cell(cc="bbr", **SHALLOW), 840.0),
     ]
     turned = [result(cell(goodput_mbit=9.6), 9.56), result(cell(cc="bbr", goodput_mbit=5.0), 9.6)]
-    show([*turned, *starved], 1.5, out, goodput=True)
+    show_maps([*turned, *starved], 1.5, out, goodput=True)
     text = out.getvalue()
     assert "\x1b" not in text
     assert " 0|-48!" in text

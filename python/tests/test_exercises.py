@@ -104,7 +104,8 @@ def test_the_help_and_the_course_do_not_give_away_an_answer(cli: Cli) -> None:
     shown = [cli("exercise", *words, "--help").stdout for words in ((), ("check",))]
     for text in (*shown, course.read_text(encoding="utf-8")):
         for word in re.findall(r"check slow-start (.*)", text):
-            given = [exercises.answer(w, EVERY["slow-start"]) for w in word.split()]
+            numbers = [w for w in word.split() if not w.endswith(("=NUMBER", "=TIME"))]
+            given = [exercises.answer(w, EVERY["slow-start"]) for w in numbers]
             ranges = {q.id: q for q in EVERY["slow-start"].questions}
             assert not any(ranges[id_].low <= n <= ranges[id_].high for id_, n in given)
 

@@ -51,12 +51,19 @@ def forecast(**more: object) -> str:
     return forecasts._append(line | more)
 
 
+def test_a_forecast_of_no_change_is_named_as_in_the_record(simulated: dict[str, Any]) -> None:
+    forecast(leave=True)
+    (one,) = forecasts.score_open(measured(simulated))
+    assert "(no change) is scored" in forecasts.sentences([one])[0]
+
+
 def test_a_later_measurement_scores_and_only_once(simulated: dict[str, Any]) -> None:
     name = forecast()
     (one,) = forecasts.score_open(measured(simulated))
     assert (one.forecast, [judged.hit for judged in one.judged]) == (name, [True, False])
     assert "is scored: 1 of 2 metrics were within their intervals" in forecasts.sentences([one])[0]
     assert forecasts.rate(list(forecasts.read())) == (1, 2)
+    assert f"{name[:12]} (bbr) is scored" in forecasts.sentences([one])[0]
     assert forecasts.score_open(measured(simulated)) == []
 
 

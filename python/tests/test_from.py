@@ -212,7 +212,7 @@ def test_a_queue_discipline_that_tc_printed_is_not_an_error() -> None:
             "bps means bytes per second",
         ),
         ("policy-map x\n class y\n  police 200000 6250", 3, "200000 is 0.2 Mbit/s"),
-        ("class y\nshape peak 2000000", 2, "= 4 Mbit/s, 2 times 2"),
+        ("class y\nshape peak 2000000", 2, "= 4 Mbit/s, 2 times the configured 2 Mbit/s"),
         ("police cir 20000000 bc 12500", 1, "5 ms of the rate"),
         ("shape average 8000000 4000", 1, "in bits here"),
         ("tc qdisc add dev e root netem delay 100ms rate 1gbit", 1, "includes delayed packets"),
@@ -668,7 +668,7 @@ def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",
     )
     assert done.returncode == 0
-    assert "line 2: netem replaces fq" in done.stdout
+    assert "line 2: warning: netem replaces fq" in done.stdout
     assert 'rate = "200kbit"' in done.stdout
     out = tmp_path / "path.toml"
     told = json.loads(

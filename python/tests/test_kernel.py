@@ -40,6 +40,10 @@ RANDOM = (
     "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n"
     "\treturn getrandom(buf, len, flags);\n}\n\nvoid other(void)\n{\n}\n"
 )
+POOL = (
+    "void random_init_early(const char *command_line)\n{\n"
+    "\t_mix_pool_bytes(command_line, strlen(command_line));\n}\n"
+)
 TUN = (
     "int tun_net_xmit(void)\n{\n\ttxq_trans_cond_update(queue);\n}\n"
     "void *tun_do_read(void)\n{\n\tif (!ptr) {\n\t\t/* Read frames from ring */\n\t}\n}\n"
@@ -62,6 +66,8 @@ def archive(tmp_path: Path) -> Path:
     (tree / "arch/um/Kconfig").write_text(KCONFIG, encoding="utf-8")
     (tree / "arch/um/os-Linux/util.c").write_text(RANDOM, encoding="utf-8")
     (tree / "drivers/net").mkdir(parents=True)
+    (tree / "drivers/char").mkdir()
+    (tree / "drivers/char/random.c").write_text(POOL, encoding="utf-8")
     (tree / "drivers/net/tun.c").write_text(TUN, encoding="utf-8")
     (tree / "answer").write_text("717\n", encoding="utf-8")
     packed = tmp_path / "linux-6.12.9.tar"
@@ -104,7 +110,7 @@ def test_the_configuration_has_each_option_once_and_reports_absent_ones() -> Non
 
 
 def test_changes_apply_once_or_not_at_all() -> None:
-    hz, random, closes, opens = options.CHANGES
+    hz, random, pool, closes, opens = options.CHANGES
     assert hz.apply(KCONFIG) == KCONFIG.replace("default 100\n", "default 1000\n")
     changed = random.apply(RANDOM)
     assert changed is not None
@@ -113,6 +119,7 @@ def test_changes_apply_once_or_not_at_all() -> None:
     assert changed.endswith("void other(void)\n{\n}\n")
     assert random.apply("int main;") is None
     assert random.apply(RANDOM + RANDOM) is None
+    assert pool.apply(POOL) == "void random_init_early(const char *command_line)\n{\n}\n"
     gate = closes.apply(TUN)
     assert gate is not None
     assert "netif_tx_stop_queue(queue);\n\ttxq_trans_cond_update(queue);\n" in gate
@@ -164,8 +171,9 @@ def test_a_patch_makes_another_kernel(archive: Path, tmp_path: Path) -> None:
     listed = {release.name: release for release in model.releases()}
     assert listed["6.12"].kernels == (plain, patched)
     assert listed["6.12"].modelled
-    assert not listed["7.3"].modelled
-    assert listed["6.12"].rules > listed["4.15"].rules == 0
+    assert listed["7.3"].modelled
+    assert not listed["7.3"].kernels
+    assert listed["6.12"].rules > listed["4.15"].rules > listed["4.4"].rules
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,6 @@ def test_the_same_layer_and_a_missing_layer_are_refused(
     }
     assert check(tmp_path, capsys, TABLE, **files) == [
         "layers.toml: one: the module other has no layer; add it to one",
-        "high.rs:1: high uses a name of the crate's root; move it into a module",
         "low.rs:1: low uses side of the same layer (layers.toml, one)",
     ]
 

@@ -19,6 +19,7 @@ from narrows import files, forecasts
 from narrows.advise import measured as place_of
 from narrows.compare import latency as compare_latency
 from narrows.compare import measurements as compare
+from narrows.compare import render as comparison
 from narrows.errors import NarrowsError
 from narrows.latency import render as latency_render
 from narrows.latency import result as latency
@@ -149,9 +150,9 @@ def test_measurements(document: Json, tmp_path: Path, monkeypatch: pytest.Monkey
         one = files.of_text(content, "file")
         shown(one)
         found = compare.differences(right, one)
-        compare.sentences(found, "a", "b")
-        compare.table(found, "a", "b")
-        compare.warnings(right, one, ("a", "b"))
+        comparison.sentences(found, "a", "b")
+        comparison.table(found, "a", "b")
+        comparison.warnings(right, one, ("a", "b"))
         compare.differences(one, right)
         forecasts.score_open(one)
 
@@ -171,9 +172,9 @@ def test_latency_results(tmp_path: Path) -> None:
         one = latency.read(file)
         for a, b in ((right, one), (one, right)):
             found = compare_latency.differences(a, b)
-            compare_latency.sentences(found, a, b, ("a", "b"))
+            comparison.latency_sentences(found, a, b, ("a", "b"))
             for each in compare_latency.by_clock(found):
-                compare_latency.table(each, ("a", "b"))
+                comparison.latency_table(each, ("a", "b"))
         report.page(latency_render.document([("a", right), ("b", one)]))
         latency.hlog([("b", one)])
 

@@ -24,6 +24,7 @@ import narrows as nw
 from narrows import files, forecasts
 from narrows.advise import measured as place_of
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.errors import NarrowsError
 from narrows.latency import render as latency_render
 from narrows.latency import result as latency
@@ -71,7 +72,7 @@ def damaged(draw: st.DrawFn, text: str) -> str:
 def shown(measured: Measurement) -> None:
     """What commands do with a measurement."""
     render.sentences(measured)
-    measurements.sentences(measurements.differences(measured, measured), "a", "b")
+    comparison.sentences(measurements.differences(measured, measured), "a", "b")
     answer(measured).json()
 
 

@@ -266,7 +266,7 @@ def test_what_would_show_is_said_where_nobody_was_seen() -> None:
     others = found.directions["down"].others
     assert others.seen is False
     assert "20 % of the link" in others.why
-    assert f"Cross traffic: none seen; {others.why}." in model_lines(found)
+    assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
     # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]
@@ -303,7 +303,7 @@ def test_traffic_in_step_with_the_pings_is_a_stated_exception() -> None:
     # every ping may meet a gap between two of them.
     excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0)
     assert excluded.seen is False
-    assert excluded.why.endswith(", and is not synchronized with the pings")
+    assert excluded.why.endswith(", and was not synchronized with the pings")
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:

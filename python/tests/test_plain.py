@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,44 @@ def test_short_commands_import_few_modules_of_narrows(
     line = [sys.executable, "-c", code, *words, *([tiny] if "run" in words else [])]
     done = subprocess.run(line, cwd=tiny.parent, capture_output=True, text=True, check=True)
     assert set(done.stdout.splitlines()[-1].split()) - allowed == set()
+
+
+OUTSIDE_CLICK = [
+    (("--version",), True),
+    (("run", "scenario.toml"), True),
+    (("run", "--json", "scenario.toml"), True),
+    (("run", "scenario.toml", "--quiet"), True),
+    (("run", "--seed", "3", "scenario.toml"), False),
+    (("run", "missing.toml"), False),
+    (("run", "wrong.toml"), False),
+    (("run", "--json"), False),
+    (("run", ""), False),
+    (("run", "scenario.toml", "scenario.toml"), False),
+]
+"""Command lines, and whether `narrows.__main__` executes them without Click."""
+
+
+@pytest.mark.parametrize(("words", "outside"), OUTSIDE_CLICK)
+def test_a_short_command_has_the_same_output_without_click(
+    words: tuple[str, ...], outside: bool, tiny: Path
+) -> None:
+    (tiny.parent / "scenario.toml").write_bytes(tiny.read_bytes())
+    (tiny.parent / "wrong.toml").write_text("[path]\n", encoding="utf-8")
+    loaded = "import atexit, sys; atexit.register(lambda: print('click' in sys.modules))"
+
+    def done(module: str) -> tuple[int, object, str, bool]:
+        code = f"{loaded}; from {module} import main; main()"
+        command = [sys.executable, "-c", code, *words]
+        one = subprocess.run(command, cwd=tiny.parent, capture_output=True, text=True, check=False)
+        text, _, click = one.stdout.rstrip("\n").rpartition("\n")
+        told: object = text
+        if text.startswith("{"):
+            told = {key: value for key, value in json.loads(text).items() if key != "provenance"}
+        return one.returncode, told, one.stderr, click == "True"
+
+    short, full = done("narrows.__main__"), done("narrows.cli")
+    assert short[:3] == full[:3]
+    assert (short[3], full[3]) == (not outside, True)
 
 
 def test_a_notebook_shows_runs_and_scenarios() -> None:

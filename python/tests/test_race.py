@@ -92,8 +92,8 @@ def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> Non
 
     laps = [lap("a", 40.0, 6.0), lap("b", 44.0, 3.0), lap("c", 80.0, 2.0)]
     said = sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}, seeds=5))
-    assert "smallest share beside CUBIC: a (40 ± 6 %; no significant difference from b)" in said
-    assert said.endswith("largest: c (80 ± 2 %).")
+    assert "smallest for a (40 ± 6 %; no significant difference from b)" in said
+    assert said.endswith("largest for c (80 ± 2 %).")
 
 
 def test_everyone_can_be_asked_for() -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 from narrows.cli import main
-from narrows.reproduce import losses, maps, page
+from narrows.reproduce import losses, maps, render
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
 from narrows.reproduce.maps import published_gains
@@ -48,7 +48,8 @@ def test_a_miss_is_of_a_check_and_has_its_experiment() -> None:
 
 def test_setups_are_all_that_is_kept_by() -> None:
     there = {file.stem for file in (ROOT / "python/narrows/reproduce").glob("*.py")}
-    assert there - set(SETUPS) == {"__init__", "checks", "command", "page", "published", "running"}
+    others = {"__init__", "checks", "command", "model", "published", "render", "running"}
+    assert there - set(SETUPS) == others
 
 
 def test_both_ends_of_what_is_accepted_are_inside() -> None:
@@ -114,8 +115,8 @@ def test_a_bisection_that_finds_nothing_says_so() -> None:
         experiment=experiment, ours=told, quick=True, runs=1, seconds=1.0, made="1", failed=why
     )
     assert (found.count("failed"), found.count("outside")) == (1, 0)
-    assert "Not determined: 1." in page.verdict([found])
-    assert f"| {why['law-1.5']} | – |" in page.markdown([found], "x")
+    assert "Not determined: 1." in render.verdict([found])
+    assert f"| {why['law-1.5']} | – |" in render.markdown([found], "x")
     assert (
         next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"]
         == why["law-1.5"]
@@ -160,7 +161,7 @@ def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -
 
 def test_a_quick_run_does_not_ask_for_explanations() -> None:
     bad = replace(outcome(bbr_5=8.0), quick=True)
-    text = page.markdown([bad], "x")
+    text = render.markdown([bad], "x")
     assert "| not explained |" not in text
     assert (
         "| BBR, 5 flows: mean queue | not explained; a full run is decisive: narrows reproduce "
@@ -179,7 +180,7 @@ def test_a_missing_scikit_learn_is_said_with_what_to_install(
     found = Outcome(
         experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks
     )
-    assert "scikit-learn is not installed: pip install" in page.page([found], "x")
+    assert "scikit-learn is not installed: pip install" in render.page([found], "x")
 
 
 class Played(Lab):
@@ -214,8 +215,8 @@ def outcome(**ours: float) -> Outcome:
 
 def test_pages_tell_what_is_outside_and_why() -> None:
     good, bad = outcome(), outcome(bbr_2=9.0, bbr_5=8.0)
-    assert page.verdict([good]).startswith("7 of 7 published values (100.0 %)")
-    text = page.markdown([bad], "narrows reproduce queue-model")
+    assert render.verdict([good]).startswith("7 of 7 published values (100.0 %)")
+    text = render.markdown([bad], "narrows reproduce queue-model")
     assert "5 of 7 published values (71.4 %)" in text
     assert "An experiment explains 1 of the 2 values outside." in " ".join(text.split())
     assert (
@@ -223,7 +224,7 @@ def test_pages_tell_what_is_outside_and_why() -> None:
         "[reading.md](../../validation/evidence/reading.md) |" in text
     )
     assert "| BBR, 5 flows: mean queue | not explained | – |" in text
-    shown = page.page([bad], "narrows reproduce queue-model")
+    shown = render.page([bad], "narrows reproduce queue-model")
     assert shown.count("OUTSIDE") == 2
     assert "It rained." in shown
     assert shown.count("<svg") == 7
@@ -288,6 +289,6 @@ def test_the_stored_page_is_of_these_experiments() -> None:
         assert f"## {one.name}\n" in text
         for check in one.checks:
             assert (
-                f"| {check.of} | {check.unit} | {check.published} | {page.accepted(check)} |"
+                f"| {check.of} | {check.unit} | {check.published} | {render.accepted(check)} |"
                 in text
             )

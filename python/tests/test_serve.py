@@ -249,7 +249,14 @@ def test_congestion_controls_take_turns() -> None:
             capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         assert refused.returncode == 2
-        assert allowed[0] in refused.stderr
+        assert f"write --cc {allowed[0]}" in refused.stderr
+        refused = subprocess.run(
+            [HOST, "measure", "127.0.0.1", "--port", str(port), "--test", "tcp_down", "--cc",
+            "nonsense"],
+            capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert refused.returncode == 2
+        assert f"write --cc {allowed[0]}" in refused.stderr
 
 
 def test_five_hundred_clients_at_once_and_none_starves() -> None:

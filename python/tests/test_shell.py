@@ -209,6 +209,22 @@ def test_a_shell_without_a_packet_says_that_nobody_can_tell(tmp_path: Path) -> N
     assert "the self-check has no result: no packet crossed the path" in words
 
 
+def test_tune_on_a_host_of_the_shell_writes_no_files_for_the_next_boot(tmp_path: Path) -> None:
+    # Inside a container, its mark is visible on the hosts of the shell, too.
+    ready()
+    other = "reno" if kernel_default() != "reno" else "cubic"
+    told = tmp_path / "plan.json"
+    plan = f"{shlex.join(map(str, [NARROWS]))} tune plan --cc {other} --json > {told}"
+    done = shell("--rate", "20Mbit", command=["sh", "-c", plan])
+    assert done.returncode in {0, 1}, done.stderr
+    changes = json.loads(told.read_text(encoding="utf-8"))["changes"]
+    assert [change for change in changes if change["phase"] == "boot"] == []
+
+
+def kernel_default() -> str:
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()
+
+
 def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(
     tmp_path: Path,
 ) -> None:

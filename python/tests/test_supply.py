@@ -201,6 +201,31 @@ def test_a_sanitizer_without_its_toolchain_says_what_is_missing(
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("target", ["asan", "tsan"])
+def test_documentation_tests_are_sanitized_as_well(tmp_path: Path, target: str) -> None:
+    (tmp_path / "root/lib/rustlib/src").mkdir(parents=True)
+    environment = tools(
+        tmp_path / "bin",
+        rustup="exit 0",
+        rustc=f"echo {tmp_path / 'root'}",
+        cargo='echo "$RUSTFLAGS / $RUSTDOCFLAGS"',
+    )
+    environment.pop("MAKEFLAGS", None)
+    done = subprocess.run(
+        ["make", "-C", str(ROOT), target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    (flags,) = (line for line in done.stdout.splitlines() if line.startswith("-Z"))
+    compiler, documentation = flags.split(" / ")
+    # Without its library, the program of a documentation test cannot be linked.
+    assert documentation == compiler
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize(
     ("installed", "database", "code", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path as File
 
 import pytest
@@ -101,7 +102,7 @@ def test_what_is_known_of_each_host() -> None:
 
 def test_bbr_without_pacing_is_an_error_before_4_13_only() -> None:
     assert "error: ens18 bbr is not paced: Linux 4.9" in told(read("debian-9", BBR), "pacing")
-    assert "Linux 4.13: tcp: internal implementation for pacing" in told(
+    assert 'Linux 4.13, commit "tcp: internal implementation for pacing"' in told(
         read("debian-9", BBR), "pacing"
     )
     fq = ("qdisc pfifo_fast 0: dev ens18", "qdisc fq 8001: dev ens18")
@@ -134,7 +135,7 @@ def test_leaves_under_mq_count() -> None:
 
 def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
     later = ("net/core/default_qdisc:pfifo_fast", "net/core/default_qdisc:fq")
-    assert "warning: ens18 it has pfifo_fast, but the default is fq" in told(
+    assert "warning: ens18 it uses pfifo_fast, but the default is fq" in told(
         read("debian-11", later), "qdisc"
     )
     assert "narrows tune plan --qdisc fq --dev ens18" in told(read("debian-11", later), "qdisc")
@@ -246,8 +247,8 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
         laptop, "wifi-queue"
     )
     assert (
-        "warning: wlp2s0 it sends at 117 Mbit/s with 40 MHz, the signal is -78 dBm; the card can "
-        "use 160 MHz" in told(laptop, "wifi-link")
+        "warning: wlp2s0 transmit bit rate 117 Mbit/s, channel width 40 MHz, signal -78 dBm. The "
+        "card supports 160 MHz" in told(laptop, "wifi-link")
     )
     assert "warning: wlan0" in told(
         read(
@@ -404,6 +405,14 @@ def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
             )
     (need,) = plan(read("no-bbr"), Ask(cc="bbr")).needs
     assert "is built without it" in need.why
+
+
+def test_a_required_command_can_be_copied_into_a_shell() -> None:
+    value = "net.ipv4.tcp_allowed_congestion_control=reno bbr cubic"
+    need = {"what": "setting", "name": "a", "command": ["sysctl", "-w", value], "why": "first"}
+    made = Plan.of({"title": "Nothing", "changes": [], "needs": [need]})
+    (line,) = [line for line in lines(made) if "sysctl" in line]
+    assert shlex.split(line) == ["sysctl", "-w", value]
 
 
 def test_bbr_brings_fq_where_nothing_else_paces() -> None:

@@ -336,7 +336,7 @@ def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(ho
     done = host.run(NARROWS, "tune", "plan", "--cc", restricted[0], "--netns", "qt")
     assert done.returncode == 1
     assert f"{restricted[0]} is restricted" in done.stdout
-    assert f"sysctl -w {ALLOWED}=" in done.stdout
+    assert f"sysctl -w '{ALLOWED}=" in done.stdout
     # Who applies a plan of another host hears the same before anything is changed.
     late = host.tune("apply", netns="qt", plan=plan(change("sysctl", CC, now, restricted[0])))
     assert late["code"] == 2

@@ -117,6 +117,44 @@ def test_a_table_is_unpacked_up_to_its_limit(
         chart.read(tmp_path / "b.csv")
 
 
+def _number(n: int, length: int = 0) -> bytes:
+    """A number of Thrift's compact protocol, in so many bytes at least."""
+    parts, n = [], 2 * n
+    while n or len(parts) < max(length, 1):
+        parts.append(n & 0x7F | 0x80)
+        n >>= 7
+    parts[-1] &= 0x7F
+    return bytes(parts)
+
+
+def test_a_page_that_is_larger_than_the_footer_states_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, size = tmp_path / "a.parquet", 4 << 20
+    table = pa.table({"text": [b"\0" * size], "seed": [1]})
+    pq.write_table(table, file, compression="zstd", use_dictionary=False, write_statistics=False)
+    content, about = file.read_bytes(), pq.read_metadata(file).row_group(0)
+    footer = -8 - int.from_bytes(content[-8:-4], "little")
+    head, foot = content[:footer], content[footer:]
+    for stated in (about.total_byte_size, about.column(0).total_uncompressed_size):
+        right = _number(stated)
+        assert foot.count(right) == 1
+        foot = foot.replace(right, _number(1000, len(right)))
+    file.write_bytes(head + foot)
+    assert pq.read_metadata(file).row_group(0).total_byte_size == 1000
+    # Within the limit, and beyond it.
+    assert chart.read(file).num_rows == 1
+    monkeypatch.setattr(chart, "MOST_TABLE_BYTES", size - 1)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    with pytest.raises(NarrowsError, match=r"a\.parquet: larger than 3 MiB"):
+        chart.read(file)
+    # A header that is none of a page.
+    begin = about.column(0).data_page_offset
+    file.write_bytes(head[:begin] + b"\xff" * 20 + head[begin + 20 :] + foot)
+    with pytest.raises(NarrowsError, match=r"a\.parquet: is damaged or no table"):
+        chart.read(file)
+
+
 def test_a_damaged_page_of_a_table_is_found(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     table = pa.table({"seed": list(range(1000))})

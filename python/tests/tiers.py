@@ -19,8 +19,8 @@ FILES = frozenset(
         "test_latency.py", "test_latency_hostile.py", "test_latency_policies.py", "test_live.py",
         "test_live_wifi.py",
         "test_measure_far_end.py", "test_measure_live.py", "test_measure_web.py", "test_serve.py",
-        "test_serve_confined.py", "test_serve_crowd.py", "test_serve_limits.py", "test_shell.py",
-        "test_terminal_servers.py",
+        "test_serve_confined.py", "test_serve_crowd.py", "test_serve_limits.py",
+        "test_serve_slow.py", "test_shell.py", "test_terminal_servers.py",
         "test_tune_kernel.py", "test_tune_netns.py", "test_with.py",
     }
 )  # fmt: skip

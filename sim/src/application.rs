@@ -162,7 +162,13 @@ impl Applications {
         owners.applications.push(number);
         let unknown = || SimError::UnknownWorkload(choice.kind.clone());
         let factory = workload::find(&choice.kind).ok_or_else(unknown)?;
-        let (config, far_config) = (scenario.host.config(), scenario.host.far_config());
+        let (mut config, mut far_config) = (scenario.host.config(), scenario.host.far_config());
+        // The server sends most of the data.
+        let kernel = scenario.host.kernel_of(flow);
+        match flow.direction {
+            Direction::Down => config.kernel = kernel,
+            Direction::Up => far_config.kernel = kernel,
+        }
         let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
         let end = flow
             .stop
@@ -181,7 +187,7 @@ impl Applications {
             cc: flow.cc.params.clone(),
             host: cc::Host {
                 hz: scenario.host.hz,
-                kernel: config.kernel,
+                kernel,
                 gso: config.gso,
                 seed: 0,
             },

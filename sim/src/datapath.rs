@@ -23,7 +23,7 @@ use crate::observer::Observer;
 use crate::owners::is_application;
 use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
-use narrows_core::engine::Network;
+use narrows_core::engine::{Departures, Network};
 use narrows_core::host::Fate;
 use narrows_core::metrics::{PacketEvent, ProbeMeter};
 use narrows_core::net::access::AccessLinks;
@@ -51,7 +51,7 @@ pub(crate) struct Datapath {
 /// One probe.
 pub(crate) struct Probe {
     pub meter: ProbeMeter,
-    pub interval: Span,
+    pub departures: Departures,
     pub label: Label,
 }
 

@@ -248,6 +248,7 @@ fn pings_wait_in_the_host_too() {
     s.probes = vec![ProbeSpec {
         kind: ProbeKind::Ping,
         interval: Span::ms(20),
+        spacing: Default::default(),
         dscp: 0,
         host: 0,
         station: None,
@@ -343,14 +344,14 @@ fn old_releases_do_what_they_did() {
             "{cc} {like}: {}",
             f.goodput_mbit
         );
-        f.retransmits
+        (f.retransmits, f.goodput_mbit)
     };
-    let [old, new] = ["linux-4.15", "linux-6.12"].map(|like| with("bbr", like));
+    let [(old, _), (new, _)] = ["linux-4.15", "linux-6.12"].map(|like| with("bbr", like));
     assert!(old > 3 * new, "BBR sent {old} again, and {new} since");
     let [old, new] = ["linux-4.15", "linux-6.12"].map(|like| with("cubic", like));
     assert!(
-        old != new && old < 2 * new && new < 2 * old,
-        "CUBIC sent {old} again, and {new} since"
+        old.1 != new.1 && old.0 < 2 * new.0 && new.0 < 2 * old.0,
+        "CUBIC sent {old:?} again, and {new:?} since"
     );
 }
 

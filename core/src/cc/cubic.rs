@@ -30,6 +30,7 @@ use super::reno::{avoid, slow_start};
 use super::{
     Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Sent, Window,
 };
+use crate::kernel::Rule;
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -108,7 +109,7 @@ impl Cubic {
             hystart: HyStart::new(Mode::from_word(params.word("hystart")), host),
             fast_convergence: params.bool("fast_convergence"),
             friendliness: params.bool("tcp_friendliness"),
-            fine_clock: host.kernel.follows(&hystart::FINE_CLOCK),
+            fine_clock: host.kernel.follows(Rule::HystartMicroseconds),
             cnt: 0,
             w_max: 0,
             epoch: None,

@@ -9,9 +9,9 @@
 //!   minimum by an eighth of that minimum. The required difference is at least 4 ms and at most 16
 //!   ms.
 //!
-//! Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, and round trips were in eighths of
-//! one. An ACK train of half of the minimum round trip was enough for paced flows as well. Only the
-//! first eight round trips of a round counted.
+//! Before 5.6 ([`Rule::HystartMicroseconds`]) the clock had whole milliseconds, and round trips
+//! were in eighths of one. An ACK train of half of the minimum round trip was enough for paced
+//! flows as well. Before 5.8, only the first eight round trips of a round counted.
 //!
 //! HyStart++: after eight samples of a round, its minimum round trip is compared with that of the
 //! last round. If it is higher by an eighth (at least 4 ms, at most 16 ms), slow start becomes
@@ -19,7 +19,7 @@
 //! falls again, slow start resumes.
 
 use super::{Ack, Host, Sample, Window};
-use crate::kernel::{Kernel, Rule};
+use crate::kernel::Rule;
 use crate::param::{Kind, Param};
 use crate::transport::Gso;
 use crate::units::{Span, Time};
@@ -34,30 +34,8 @@ const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// A millisecond in eighths, the unit of round trips before [`FINE_CLOCK`].
+/// A millisecond in eighths, the unit of round trips before [`Rule::HystartMicroseconds`].
 const EIGHTH_US: u64 = 125;
-
-/// Changes of HyStart since Linux 4.15.
-pub const RULES: &[Rule] = &[FINE_CLOCK, ROUNDS_BY_SAMPLES];
-
-/// A clock of microseconds, and an allowance for bursts.
-pub const FINE_CLOCK: Rule = Rule {
-    name: "HyStart in microseconds",
-    since: Kernel(5, 6),
-    help: "times in microseconds, an allowance for bursts, and a full RTT for paced flows; \
-        before, milliseconds, half an RTT, and eight samples per round",
-    source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to \
-        perform a divide only when needed; make Hystart aware of pacing",
-};
-/// Rounds advance with samples.
-pub const ROUNDS_BY_SAMPLES: Rule = Rule {
-    name: "HyStart rounds by RTT samples",
-    since: Kernel(5, 16),
-    help: "a round begins with the first sample after the end of the last round; before, with the \
-        first ACK that increased the window",
-    source: "Linux 5.16: tcp_cubic: fix spurious Hystart ACK train detections for \
-        not-cwnd-limited flows",
-};
 
 /// The algorithm that ends slow start.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -137,7 +115,7 @@ impl HyStart {
     /// (Linux does this before the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
         let by_samples =
-            self.mode != Mode::PlusPlus && self.host.kernel.follows(&ROUNDS_BY_SAMPLES);
+            self.mode != Mode::PlusPlus && self.host.kernel.follows(Rule::HystartRoundsBySamples);
         if ev.una <= self.round_end || by_samples {
             return;
         }
@@ -167,13 +145,18 @@ impl HyStart {
             Mode::Off => {}
             Mode::Linux if self.found => {}
             Mode::Linux => {
-                if ev.una > self.round_end && self.host.kernel.follows(&ROUNDS_BY_SAMPLES) {
+                let low = w.cwnd < LOW_WINDOW;
+                let kernel = self.host.kernel;
+                if ev.una > self.round_end
+                    && kernel.follows(Rule::HystartRoundsBySamples)
+                    && (!low || kernel.follows(Rule::HystartRoundsBelowLowWindow))
+                {
                     self.begin_round(ev.now, ev.nxt);
                 }
-                if w.cwnd < LOW_WINDOW {
+                if low {
                     return;
                 }
-                if self.host.kernel.follows(&FINE_CLOCK) {
+                if self.host.kernel.follows(Rule::HystartMicroseconds) {
                     self.linux(w, ev, rtt, least);
                 } else {
                     self.coarse(w, ev, rtt, least);
@@ -197,8 +180,11 @@ impl HyStart {
                 w.ssthresh = w.cwnd;
             }
         }
-        self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(rtt.as_us()));
-        if self.samples < SAMPLES {
+        let first = self.samples < SAMPLES;
+        if first || self.host.kernel.follows(Rule::HystartMinimumOfRound) {
+            self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(rtt.as_us()));
+        }
+        if first {
             self.samples += 1;
         } else if self
             .least_us
@@ -209,7 +195,7 @@ impl HyStart {
         }
     }
 
-    /// The algorithm before [`FINE_CLOCK`].
+    /// The algorithm before [`Rule::HystartMicroseconds`].
     fn coarse(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         let ms = |us: u64| us / 1000;
         let eighths = |span: Span| (span.as_us() / EIGHTH_US).max(1);
@@ -221,13 +207,16 @@ impl HyStart {
                 w.ssthresh = w.cwnd;
             }
         }
-        if self.samples < SAMPLES {
-            self.samples += 1;
+        let first = self.samples < SAMPLES;
+        if first || self.host.kernel.follows(Rule::HystartMinimumOfRound) {
             self.least_us = Some(
                 self.least_us
                     .unwrap_or(u64::MAX)
                     .min(eighths(rtt) * EIGHTH_US),
             );
+        }
+        if first {
+            self.samples += 1;
             return;
         }
         let threshold = (least >> 3).clamp(DELAY_LEAST_US / EIGHTH_US, DELAY_MOST_US / EIGHTH_US);
@@ -295,6 +284,7 @@ fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
 
     /// One round of HyStart++: `n` ACKs of a packet each, with this RTT; the next round ends at
     /// `nxt`.
@@ -357,7 +347,7 @@ mod tests {
     /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms.
     /// Before, the first eight of a round counted; now the minimum of all does.
     #[test]
-    fn eight_round_trips_of_a_round_counted_before_5_6() {
+    fn eight_round_trips_of_a_round_counted_before_5_8() {
         let ended = |kernel| {
             let (mut h, mut w) = (of(kernel), Window::new(20));
             let ack = |h: &mut HyStart, w: &mut Window, rtt_us| {
@@ -370,7 +360,10 @@ mod tests {
             ack(&mut h, &mut w, 40_000);
             w.ssthresh == w.cwnd
         };
-        assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended), [true, false]);
+        let releases = [(5, 5), (5, 7), (5, 8)].map(|(a, b)| Kernel::published(a, b));
+        assert_eq!(releases.map(ended), [true, true, false]);
+        let ported = ["linux-5.7", "linux-5.4"].map(|name| Kernel::named(name).unwrap());
+        assert_eq!(ported.map(ended), [false, false]);
     }
 
     /// ACKs a millisecond apart for more than half of the minimum round trip ended slow start,
@@ -387,15 +380,15 @@ mod tests {
             })
         };
         assert_eq!(
-            [Kernel(5, 5), Kernel(5, 6)].map(ended_ms),
+            [Kernel::published(5, 5), Kernel::published(5, 6)].map(ended_ms),
             [Some(21), Some(41)]
         );
     }
 
     #[test]
     fn a_round_began_with_growth_before_5_16() {
-        let began = |kernel| {
-            let (mut h, mut w) = (of(kernel), Window::new(10));
+        let began = |kernel, cwnd| {
+            let (mut h, mut w) = (of(kernel), Window::new(cwnd));
             let mut sample = Sample::at(Time::ZERO + Span::ms(40));
             (sample.una, sample.nxt) = (1, 10);
             h.on_sample(&mut w, &sample, Span::ms(40), Span::ms(40));
@@ -405,10 +398,11 @@ mod tests {
             h.on_ack(&mut w, &ack);
             (by_sample, h.round_end)
         };
-        assert_eq!(
-            [Kernel(5, 15), Kernel(5, 16)].map(began),
-            [(0, 11), (10, 10)]
-        );
+        assert_eq!(began(Kernel::published(5, 15), 20), (0, 11));
+        assert_eq!(began(Kernel::published(5, 16), 20), (10, 10));
+        // Below 16 packets, no round began until 6.14.
+        assert_eq!(began(Kernel::published(6, 13), 10), (0, 0));
+        assert_eq!(began(Kernel::published(6, 14), 10), (10, 10));
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod observer;
 mod options;
 mod packet_trace;
 mod packets;
+mod probe;
 mod recorder;
 mod run;
 
@@ -38,5 +39,6 @@ pub use observer::Observer;
 pub use options::{MOST_ROWS, Options, Progress, TooShort, check_rows};
 pub use packet_trace::{PacketTrace, TraceEvent};
 pub use packets::Packets;
+pub use probe::Departures;
 pub use recorder::Recorder;
 pub use run::{Outcome, Run, path_metrics, probe_metrics};

@@ -126,6 +126,12 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
+    /// Uses the closed form of hops that have one, if the observer has no trace.
+    pub fn use_closed_form(&mut self) {
+        if let Network::Wired(path) = self {
+            path.use_closed_form();
+        }
+    }
     /// Updates the stored wake-up times of a path's queue disciplines. Call it after something
     /// other than a packet has changed them.
     pub fn rouse(&mut self, now: Time) {

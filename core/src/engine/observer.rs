@@ -98,6 +98,7 @@ impl<S> Observer<S> {
         }
     }
     /// Writes a packet to the capture.
+    #[inline]
     fn record<P>(&mut self, at: Time, seen: Where, packet: &P)
     where
         S: Packets<P>,
@@ -109,6 +110,15 @@ impl<S> Observer<S> {
     /// Adds an event of a packet to the trace, if the trace keeps events of this time.
     #[inline]
     fn trace<P: Packet>(&mut self, now: Time, event: TraceEvent, hop: u8, packet: &P)
+    where
+        S: Packets<P>,
+    {
+        if self.trace.is_some() {
+            self.trace_cold(now, event, hop, packet);
+        }
+    }
+    #[cold]
+    fn trace_cold<P: Packet>(&mut self, now: Time, event: TraceEvent, hop: u8, packet: &P)
     where
         S: Packets<P>,
     {
@@ -169,6 +179,10 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
                 levels.departed(hop, now.since(packet.enqueued_at()));
             }
         }
+    }
+    #[inline]
+    fn has_departed(&mut self, now: Time, hop: u8, entered: Time) {
+        self.queues[usize::from(hop)].departed(now, entered, 0);
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason) {
         self.queues[usize::from(hop)].dropped(reason);

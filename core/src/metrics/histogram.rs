@@ -42,10 +42,14 @@ impl Histogram {
         Histogram::default()
     }
     /// Counts `span`.
+    #[inline]
     pub fn record(&mut self, span: Span) {
         let ns = span.as_ns();
         let (octave, bucket) = place(ns);
-        self.octave(octave)[bucket] += 1;
+        match self.octaves.get_mut(octave) {
+            Some(Some(buckets)) => buckets[bucket] += 1,
+            _ => self.octave(octave)[bucket] += 1,
+        }
         self.least = if self.count == 0 {
             ns
         } else {
@@ -55,6 +59,7 @@ impl Histogram {
         self.count += 1;
         self.sum_ns += u128::from(ns);
     }
+    #[cold]
     fn octave(&mut self, octave: usize) -> &mut [u64; PER_OCTAVE] {
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, None);

@@ -320,6 +320,7 @@ impl QueueMeter {
         self.marks += 1;
     }
     /// Counts a packet of `class` that left and had entered at `entered`.
+    #[inline]
     pub fn departed(&mut self, now: Time, entered: Time, class: u8) {
         if now >= self.warmup {
             self.delay.record(now.since(entered));

@@ -29,7 +29,8 @@
 
 use super::NetworkObserver;
 use super::bernoulli::Bernoulli;
-use super::delay::DelayLine;
+use super::closed_form::ClosedForm;
+use super::delay::{ConstantDelay, DelayLine};
 use super::delivery_trace::DeliveryTrace;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
@@ -179,6 +180,8 @@ pub struct Hop<P> {
     timely: bool,
     /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
+    /// In the place of `queue` and `held`, in closed form.
+    closed: Option<Box<ClosedForm>>,
 }
 
 impl<P: Packet> Hop<P> {
@@ -202,6 +205,7 @@ impl<P: Packet> Hop<P> {
             held: None,
             before: Before::new(spec, seed, name),
             number,
+            closed: None,
         }
     }
 
@@ -213,6 +217,9 @@ impl<P: Packet> Hop<P> {
     /// Returns the backlog in front of the link: the packets in the discipline, and the one that a
     /// token bucket has taken out of it.
     pub fn backlog(&self) -> Backlog {
+        if let Some(closed) = &self.closed {
+            return closed.backlog();
+        }
         let mut backlog = self.queue.backlog();
         if let (Server::Bucket(_) | Server::Shaper(_), Some(head)) = (&self.server, &self.held) {
             backlog.add(head.size());
@@ -220,7 +227,50 @@ impl<P: Packet> Hop<P> {
         backlog
     }
 
-    /// Returns the number of packets in the hop, including the one in service.
+    /// Uses the closed form from now on, if the empty hop has one; returns whether it has.
+    pub(super) fn use_closed_form(&mut self) -> bool {
+        if let (Server::Serial(serial), None, true) = (&self.server, &self.before, self.is_empty())
+        {
+            if let Some(limit) = self.queue.tail_drop().filter(|_| serial.is_constant()) {
+                self.closed = Some(Box::new(ClosedForm::new(limit)));
+            }
+        }
+        self.closed.is_some()
+    }
+
+    /// In closed form: takes an entering `packet`, and handles everything up to `now`.
+    #[inline]
+    pub(super) fn pass<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        line: &mut ConstantDelay<P>,
+        out: &mut O,
+    ) {
+        let (Some(closed), Server::Serial(serial)) = (&mut self.closed, &mut self.server) else {
+            return;
+        };
+        closed.settle(now, self.number, out);
+        packet.set_enqueued_at(now);
+        let size = packet.size();
+        let Some(start) = closed.start(now, size) else {
+            return out.dropped(now, self.number, packet, DropReason::Overflow);
+        };
+        let departs = serial.serve(start, size);
+        closed.add(now, departs, size);
+        line.push(departs, packet);
+    }
+
+    /// In closed form: reports all departures up to `now`.
+    #[inline]
+    pub(super) fn settle<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
+        if let Some(closed) = &mut self.closed {
+            closed.settle(now, self.number, out);
+        }
+    }
+
+    /// Returns the number of packets in the hop, including the one in service. In closed form, all
+    /// of them are on the delay line.
     pub fn len(&self) -> u64 {
         self.queue.backlog().packets + u64::from(self.held.is_some())
     }

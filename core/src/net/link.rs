@@ -208,6 +208,10 @@ impl Serial {
             remainder: 0,
         }
     }
+    /// Returns whether the rate is constant.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.flow, Flow::Constant(_))
+    }
     /// Starts to send a packet of `size` bytes at `now`, and returns the time at which it has left.
     /// `now` is not earlier than the time returned last.
     #[inline]

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`access`] | access links: the delay between the shared path and single receivers |
+//! | `closed_form` | the closed form of a FIFO before a serial link |
 //! | [`bernoulli`] | random trials per packet, for loss, duplication, corruption and reordering |
 //! | [`delay`] | propagation with a constant delay |
 //! | [`delivery_trace`] | a link that follows a packet-delivery trace |
@@ -22,6 +23,7 @@
 
 pub mod access;
 pub mod bernoulli;
+mod closed_form;
 pub mod delay;
 pub mod delivery_trace;
 pub mod hop;
@@ -77,6 +79,10 @@ pub trait NetworkObserver<P> {
     /// Called when `packet` leaves the queue of a hop; its queueing delay is the time since
     /// `enqueued_at`. `class` is the discipline's class.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
+    /// Called in the place of [`departed`](Self::departed) for a hop in closed form
+    /// ([`path::Path::use_closed_form`]), at the latest when the hop is served at `now` or later.
+    /// `entered` is the time at which the packet entered the queue.
+    fn has_departed(&mut self, _now: Time, _hop: u8, _entered: Time) {}
     /// Called when `packet` was dropped.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason);
     /// Returns a duplicate of `packet`; `None` where the engine cannot make one.

@@ -45,6 +45,8 @@ struct Direction<P> {
     /// if an arrival follows. They are cached because they are read more often than they change.
     due: Time,
     news: Time,
+    /// Whether the only hop is in closed form.
+    closed: bool,
 }
 
 impl<P: Packet> Direction<P> {
@@ -56,6 +58,7 @@ impl<P: Packet> Direction<P> {
             out: DelayLine::Constant(ConstantDelay::new(delay)),
             due: Time::MAX,
             news: Time::MAX,
+            closed: false,
         }
     }
     /// Hops, each with the propagation behind it.
@@ -83,6 +86,11 @@ impl<P: Packet> Direction<P> {
         if self.hops.is_empty() {
             return self.out.push(now, packet);
         }
+        if self.closed {
+            if let ([hop], DelayLine::Constant(line)) = (self.hops.as_mut_slice(), &mut self.out) {
+                return hop.pass(now, packet, line, out);
+            }
+        }
         self.serve(now, out);
         let behind = self.between.first_mut().unwrap_or(&mut self.out);
         self.hops[0].push(now, packet, behind, out);
@@ -92,6 +100,9 @@ impl<P: Packet> Direction<P> {
     #[inline]
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if self.due > now {
+            if let ([hop], true) = (self.hops.as_mut_slice(), self.closed) {
+                hop.settle(now, out);
+            }
             return;
         }
         match self.hops.as_mut_slice() {
@@ -231,6 +242,17 @@ impl<P: Packet> Path<P> {
         Path {
             forward: Direction::of(hops),
             reverse,
+        }
+    }
+
+    /// Uses the closed form of hops that have one. The path is empty, and its observer needs no
+    /// more about a departure than
+    /// [`has_departed`](super::NetworkObserver::has_departed) reports.
+    pub fn use_closed_form(&mut self) {
+        for way in [&mut self.forward, &mut self.reverse] {
+            if let ([hop], DelayLine::Constant(_)) = (way.hops.as_mut_slice(), &way.out) {
+                way.closed = hop.use_closed_form();
+            }
         }
     }
 

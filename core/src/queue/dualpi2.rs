@@ -7,21 +7,22 @@
 //!   every `tupdate`, the change of `p` is `alpha (d - target)` plus `beta (d - previous d)`.
 //! - The probability of a mark or drop is `p²` for C (two random numbers below `p`), and
 //!   `coupling · p` for L. A packet that can be marked is marked, others are dropped.
-//! - A packet of L is also marked if it waited longer than `step`. With fewer than two full frames
-//!   in the queue, no packet is marked or dropped.
+//! - A packet of L is also marked if it waited longer than `step`. If fewer bytes than two full
+//!   frames remain behind a departing packet, it is neither marked nor dropped.
 //! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking, and L
 //!   marks every packet and drops with `p²`.
 //! - L is served first while it has credit. While both queues have packets, a byte sent from L
 //!   reduces the credit by `protection`, and a byte sent from C increases it by `100 - protection`.
 //! - Packets are dropped or marked when they leave, or, with `drop_early`, when they arrive.
+//! - The segments of a super-packet enter the queue one by one.
 //!
 //! Fairness: a sender that halves its window per round trip sends about `1.22 / √pC`, one that
 //! responds to each mark `2 / pL`. With `pC = p²` and `pL = 2 p`, both are nearly equal.
 //!
-//! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 6.17
-//! `sch_dualpi2` for defaults, step, credit and order. It is newer than 6.12, so there is no
-//! recording for comparison: tests check the formulas. Deviation: the phase of the timer is drawn
-//! from the seed, because the queue exists before the scenario.
+//! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 7.3
+//! `sch_dualpi2` for defaults, step, credit and order. Deviations: the phase of the timer is drawn
+//! from the seed, because the queue exists before the scenario. Linux also limits the memory of
+//! both queues, to twice the size of `limit` full frames.
 
 use super::codel::mark;
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
@@ -106,10 +107,10 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Below this number of bytes in both queues no packet is marked or dropped: two full IP packets.
-const SPARED: u64 = 2 * 1500;
-/// A full IP packet, for the initial credit.
-const MTU: i64 = 1500;
+/// A full frame (`psched_mtu` of an Ethernet device), in bytes.
+const FRAME: u64 = 1514;
+/// Below this number of bytes in both queues no packet is marked or dropped: two full frames.
+const SPARED: u64 = 2 * FRAME;
 /// A probability of 1.
 const ONE: u64 = 1 << 32;
 
@@ -283,12 +284,13 @@ impl<P: Packet> DualPi2<P> {
         &self.law
     }
     fn reset_credit(&mut self) {
-        self.credit = MTU * (self.weights[LOW] - self.weights[CLASSIC]);
+        self.credit = FRAME as i64 * (self.weights[LOW] - self.weights[CLASSIC]);
     }
     fn bytes(&self) -> Bytes {
         self.queues[LOW].backlog.bytes + self.queues[CLASSIC].backlog.bytes
     }
-    /// Returns whether this packet passes, marked if necessary.
+    /// Returns whether this packet passes, marked if necessary; `waiting`: bytes in both queues
+    /// beside it.
     fn passes(
         &mut self,
         now: Time,
@@ -320,6 +322,9 @@ impl<P: Packet> DualPi2<P> {
 
 impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
+        while let Some(first) = packet.first_segment() {
+            self.enqueue(now, first, sink);
+        }
         let class = match packet.ecn() {
             Ecn::Ect1 | Ecn::Ce => LOW,
             Ecn::NotEct | Ecn::Ect0 => CLASSIC,
@@ -342,8 +347,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
                 self.reset_credit();
                 return None;
             };
-            let waiting = self.bytes();
             let Waiting { mut packet, step } = self.queues[class].pop()?;
+            let waiting = self.bytes();
             if !self.drop_early && !self.passes(now, class, &mut packet, waiting, sink) {
                 sink.dropped(now, packet, DropReason::Aqm);
                 continue;

@@ -84,6 +84,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     fn wakes(&self) -> bool {
         false
     }
+    fn tail_drop(&self) -> Option<Limit> {
+        (!self.from_head).then_some(self.limit)
+    }
     fn peek(&self) -> Option<Bytes> {
         self.packets.front().map(Packet::size)
     }

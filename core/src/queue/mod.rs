@@ -106,6 +106,11 @@ pub trait QueueDiscipline<P>: Send {
     fn wakes(&self) -> bool {
         true
     }
+    /// Returns the limit of a FIFO that drops at the tail, whose departures its driver may compute
+    /// itself; `None` for any other discipline. Called once.
+    fn tail_drop(&self) -> Option<Limit> {
+        None
+    }
     /// Returns whether every call must come at its own time, because the discipline has a clock
     /// that nobody can turn back. Otherwise a driver may make up for past calls. Called once.
     fn timely(&self) -> bool {

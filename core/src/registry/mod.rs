@@ -1,9 +1,6 @@
 //! Congestion controls and queue disciplines by name. To add one, in this crate or in another,
 //! register it.
 //!
-//! The dated rules of every module are collected here too ([`RULES`]), because this is the lowest
-//! layer above all of them.
-//!
 //! The registry is the only source of such names: Python and `narrows-host` read it.
 //!
 //! | module | contents |
@@ -14,24 +11,12 @@
 pub mod linux;
 pub mod measurement;
 
-use crate::cc::{self, CcKind, bbr, hystart};
-use crate::kernel::Rule;
+use crate::cc::{self, CcKind};
 use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::{self, QueueContext, QueueDiscipline, QueueKind};
-use crate::tcp::{prr, rack, receiver, sender};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// Every dated rule of [`kernel`](crate::kernel), by the module that follows it.
-pub const RULES: &[(&str, &[Rule])] = &[
-    ("sender", sender::RULES),
-    ("loss detection", rack::RULES),
-    ("window in recovery", prr::RULES),
-    ("receiver", receiver::RULES),
-    ("HyStart", hystart::RULES),
-    ("bbr", bbr::RULES),
-];
 
 /// The names that a scenario may use. `P` is the driver's packet.
 pub struct Registry<P: 'static> {
@@ -88,37 +73,5 @@ impl<P: Packet + Send + 'static> Registry<P> {
             inner
         });
         whole.then_some(made)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::{LINUX_4_15, LINUX_6_12};
-    use alloc::format;
-
-    #[test]
-    fn every_rule_came_between_the_releases_that_can_be_named_and_is_told_whole() {
-        for rule in RULES.iter().flat_map(|(_, rules)| *rules) {
-            assert!(
-                rule.since > LINUX_4_15 && rule.since <= LINUX_6_12,
-                "{}",
-                rule.name
-            );
-            let source = format!("Linux {}.{}", rule.since.0, rule.since.1);
-            let (told, rest) = rule.source.split_at(source.len());
-            assert!(
-                told == source && rest.starts_with([':', ' ']),
-                "{}: {}",
-                rule.name,
-                rule.source
-            );
-        }
-        for (of, rules) in RULES {
-            assert!(
-                rules.windows(2).all(|two| two[0].since <= two[1].since),
-                "{of}: by release"
-            );
-        }
     }
 }

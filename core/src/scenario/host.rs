@@ -8,8 +8,8 @@ use super::read::{Field, Section, listed};
 use super::schema::Values;
 use super::value::{Node, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
-use super::{Buffer, Choice, Link, hop};
-use crate::kernel::{KERNELS, Kernel, releases};
+use super::{Buffer, Choice, FlowSpec, Link, hop};
+use crate::kernel::{self, Kernel, Rule, TABLE};
 use crate::param::Params;
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
@@ -21,8 +21,12 @@ use alloc::vec::Vec;
 /// The properties of both ends of every flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSpec {
-    /// The kernel whose rules they follow: `linux-6.12`.
+    /// The kernel whose rules they follow: `linux-6.12`, `linux-6.12.5`.
     pub like: String,
+    /// Rules that they follow although the release does not have them.
+    pub with_rules: Vec<Rule>,
+    /// Rules of the release that they do not follow.
+    pub without_rules: Vec<Rule>,
     /// Initial window in packets.
     pub iw: u32,
     /// Timer frequency of the kernel, in Hz.
@@ -130,9 +134,19 @@ pub(super) fn gso_range() -> String {
 }
 
 impl HostSpec {
-    /// The release that it runs.
+    /// The rules that it follows.
     pub fn kernel(&self) -> Kernel {
-        Kernel::named(&self.like).unwrap_or_default()
+        let kernel = Kernel::named(&self.like).unwrap_or_default();
+        let with = self.with_rules.iter();
+        let kernel = with.fold(kernel, |kernel, rule| kernel.with(*rule));
+        let without = self.without_rules.iter();
+        without.fold(kernel, |kernel, rule| kernel.without(*rule))
+    }
+
+    /// The rules that the sender of a flow follows: those of the flow's own release, if it has one.
+    pub fn kernel_of(&self, flow: &FlowSpec) -> Kernel {
+        let own = flow.like.as_deref().and_then(Kernel::named);
+        own.unwrap_or_else(|| self.kernel())
     }
 
     /// Returns whether `fq` paces above interfaces without a rate of their own.
@@ -189,7 +203,9 @@ impl HostSpec {
     fn of(values: &mut Values) -> HostSpec {
         let config = Config::default();
         HostSpec {
-            like: KERNELS[0].0.into(),
+            like: kernel::DEFAULT.into(),
+            with_rules: Vec::new(),
+            without_rules: Vec::new(),
             iw: values.take("iw"),
             hz: values.take("hz"),
             clock: values.word("clock", &Clock::ALL.map(|clock| (clock.word(), clock))),
@@ -218,6 +234,17 @@ impl HostSpec {
     ) -> Option<HostSpec> {
         let d = HostSpec::default();
         let like = optional(s.field("like"), d.like, |f| like(out, &f));
+        let with_rules = optional(s.field("with_rules"), Vec::new(), |f| rules(out, &f));
+        let without_rules = optional(s.field("without_rules"), Vec::new(), |f| rules(out, &f));
+        let contradiction = without_rules.as_ref().and_then(|without| {
+            let both = |rule: &&Rule| with_rules.iter().flatten().any(|with| with == *rule);
+            without.iter().find(both)
+        });
+        if let (Some(rule), Some(f)) = (contradiction, s.field("without_rules")) {
+            let problem = format!("contradicts with_rules, which has {}", rule.row().name);
+            out.refuse(&f, problem, Fix::None);
+            return None;
+        }
         let mut values = out.values(s);
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
         let nic = nic(out, s, known, &mut values);
@@ -226,6 +253,8 @@ impl HostSpec {
         let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
         let host = HostSpec {
             like: like?,
+            with_rules: with_rules?,
+            without_rules: without_rules?,
             gso: gso?,
             nic: nic?,
             rmem_default,
@@ -244,6 +273,15 @@ impl HostSpec {
     pub(super) fn node(&self) -> Node {
         let mut e = Entries::new();
         put(&mut e, "like", Node::string(self.like.clone()));
+        for (key, rules) in [
+            ("with_rules", &self.with_rules),
+            ("without_rules", &self.without_rules),
+        ] {
+            if !rules.is_empty() {
+                let names = rules.iter().map(|rule| Node::string(rule.row().name));
+                put(&mut e, key, Node::array(names.collect()));
+            }
+        }
         write(&mut e, "iw", &self.iw);
         write(&mut e, "hz", &self.hz);
         put(&mut e, "clock", Node::string(self.clock.word()));
@@ -362,23 +400,75 @@ fn small_queues(out: &mut Collector<'_>, f: &Field<'_>) -> Option<SmallQueues> {
 }
 
 /// The name of a release.
-fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
+pub(super) fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
     let like = out.text(f, 100)?;
     if Kernel::named(like).is_some() {
         return Some(like.into());
     }
-    let names = releases();
-    let problem = match like.strip_prefix("linux-") {
-        Some(_) => "is not supported by this version; supported",
-        None => "is not a known host; known",
+    let (problem, near) = match like.strip_prefix("linux-") {
+        Some(number) => ("is not a release of this version", kernel::nearest(number)),
+        None => ("is not a known host", kernel::DEFAULT.into()),
     };
-    let near = keys::nearest(like, names.iter().copied()).unwrap_or(names[0]);
     out.refuse(
         f,
-        format!("{problem}: {}", listed(&names)),
-        Fix::Value(quote(near)),
+        format!("{problem}; known: {}", kernel::range()),
+        Fix::Value(quote(&near)),
     );
     None
+}
+
+/// A list of names of rules.
+fn rules(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Vec<Rule>> {
+    let Value::Array(items) = &f.entry.node.value else {
+        let fix = Fix::Value(format!("[{}]", show(&f.entry.node.value)));
+        out.refuse(f, "is not a list of rules", fix);
+        return None;
+    };
+    let mut found = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let written = match &item.value {
+            Value::String(name) => name.as_str(),
+            _ => "",
+        };
+        let Some(rule) = Rule::named(written) else {
+            let mut near = near_rules(written);
+            let problem = match near.len() {
+                0 => "is not a rule; `narrows list rules` prints the known ones".into(),
+                _ => format!("is not a rule; near names: {}", listed(&near)),
+            };
+            let fix = match near.len() {
+                0 => Fix::None,
+                _ => Fix::Value(quote(near.remove(0))),
+            };
+            let path = format!("{}[{i}]", f.path);
+            out.value(path, f.entry.key_at.as_ref(), item, problem, fix);
+            return None;
+        };
+        if !found.contains(&rule) {
+            found.push(rule);
+        }
+    }
+    Some(found)
+}
+
+/// Names of rules that resemble `written`, the nearest first: a misspelt one, or those with a
+/// word of it.
+fn near_rules(written: &str) -> Vec<&'static str> {
+    const SHOWN: usize = 5;
+    let names = || TABLE.iter().map(|row| row.name);
+    let mut near: Vec<&'static str> = keys::nearest(written, names()).into_iter().collect();
+    let low = written.to_lowercase();
+    let words = || {
+        low.split(|c: char| !c.is_alphanumeric())
+            .filter(|word| word.len() > 2)
+    };
+    let shared = |name: &str| words().filter(|word| name.contains(*word)).count();
+    let mut others: Vec<&'static str> = names().filter(|name| shared(name) > 0).collect();
+    others.sort_by_key(|name| core::cmp::Reverse(shared(name)));
+    others.retain(|name| !near.contains(name));
+    near.extend(others);
+    near.truncate(SHOWN);
+    near
 }
 
 /// `"on"`, `"off"`, `"17p"`, `"16KiB"`; also `true` and `false`.

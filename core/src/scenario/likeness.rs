@@ -176,6 +176,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         found.extend(match flow.ecn {
             EcnNegotiation::Off => None,
             EcnNegotiation::Requested => Some("ecn".into()),
+            EcnNegotiation::Accurate => Some("accurate ecn".into()),
             EcnNegotiation::Both => Some("ecn as the congestion control needs".into()),
         });
         found.extend(

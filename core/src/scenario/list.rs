@@ -6,12 +6,11 @@ use super::keys::{self, Form, Key};
 use super::value::{Node, Tree};
 use super::write::param_node;
 use crate::cc::CcKind;
-use crate::kernel::Rule;
+use crate::kernel::{Kernel, Row, TABLE};
 use crate::net::{ElementKind, link};
 use crate::packet::Packet;
 use crate::param::{Kind, Param};
-use crate::registry::{RULES, Registry, linux, measurement};
-use alloc::format;
+use crate::registry::{Registry, linux, measurement};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -54,7 +53,8 @@ const LISTS: &[&str] = &[
 ///   `max`, as a scenario writes them, with their unit. A word has `words`, a file the texts of
 ///   narrows, and a list the `params` of its tables;
 /// - a key of the scenario: `section`, `name`, `takes`, `default`, `range`, `help` and `supported`;
-/// - a rule: `of` (the module that follows it), `name`, `since`, `help` and `source`;
+/// - a rule: `of` (the module that follows it), `name`, `since`, `backports` (the first stable
+///   release of each series that also has it), `help` and `source`;
 /// - a qdisc and a sysctl: the columns of [`linux`];
 /// - `linux`: its congestion controls, and the queue disciplines that are compared;
 /// - `measurement`: the tests with their default.
@@ -96,12 +96,7 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
                 .collect()
         }
         "scenario" => keys::all().map(key).collect(),
-        "rules" => {
-            let rules = RULES
-                .iter()
-                .flat_map(|(of, rules)| rules.iter().map(move |r| (*of, r)));
-            rules.map(|(of, r)| rule(of, r)).collect()
-        }
+        "rules" => TABLE.iter().map(rule).collect(),
         "qdisc" => linux::QDISCS.iter().map(qdisc).collect(),
         "sysctl" => linux::SYSCTLS.iter().map(sysctl).collect(),
         "linux" => return Some(of_linux()),
@@ -139,17 +134,35 @@ fn key(k: &Key) -> Node {
     ])
 }
 
-fn rule(of: &str, rule: &Rule) -> Node {
-    table(&[
-        ("of", Node::string(of)),
-        ("name", Node::string(rule.name)),
-        (
-            "since",
-            Node::string(format!("{}.{}", rule.since.0, rule.since.1)),
-        ),
-        ("help", Node::string(rule.help)),
-        ("source", Node::string(rule.source)),
-    ])
+fn rule(row: &Row) -> Node {
+    Node::table(rule_entries(row))
+}
+
+fn rule_entries(row: &Row) -> Vec<(String, Node)> {
+    let ports = row.ports.iter().map(|port| Node::string(port.text()));
+    [
+        ("of", Node::string(row.of)),
+        ("name", Node::string(row.name)),
+        ("since", Node::string(row.since.text())),
+        ("backports", Node::array(ports.collect())),
+        ("help", Node::string(row.help)),
+        ("source", Node::string(row.source)),
+    ]
+    .map(|(name, node)| (name.into(), node))
+    .into()
+}
+
+/// `{"rules": […]}`: the rules of [`describe`], each with `active`: whether the release called
+/// `like` has it. `None` if there is no such release.
+pub fn rules_of(like: &str) -> Option<Tree> {
+    let kernel = Kernel::named(like)?;
+    let rows = TABLE.iter().map(|row| {
+        let mut entries = rule_entries(row);
+        entries.push(("active".into(), Node::bool(kernel.follows(row.rule))));
+        Node::table(entries)
+    });
+    let rules = Node::array(rows.collect());
+    Some(Tree::new(alloc::vec![("rules".into(), rules)]))
 }
 
 fn qdisc(qdisc: &linux::Qdisc) -> Node {

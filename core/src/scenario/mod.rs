@@ -34,6 +34,7 @@
 
 mod application;
 mod dscp;
+mod ecn;
 pub mod error;
 mod hop;
 mod host;
@@ -125,6 +126,8 @@ pub struct FlowSpec {
     pub size: Option<Bytes>,
     /// Number of its far host, from 1; 0: the common host of all flows without the key.
     pub host: u8,
+    /// The release of its sender's host, if it differs from that of [`HostSpec`].
+    pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
     /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one
@@ -159,8 +162,10 @@ pub enum Direction {
 pub struct ProbeSpec {
     /// `ping`: UDP, 64 bytes of payload, through the same bottleneck, the first at t = 0.
     pub kind: ProbeKind,
-    /// Interval between pings.
+    /// Mean interval between pings.
     pub interval: Span,
+    /// Distribution of the intervals.
+    pub spacing: Spacing,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
     /// Number of the far host that responds, from 1; 0: the common host of all without the key.
@@ -169,6 +174,16 @@ pub struct ProbeSpec {
     pub station: Option<u8>,
     /// Keys that have no field, by name.
     pub keys: Params,
+}
+
+/// Distribution of the intervals between pings.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Spacing {
+    /// All intervals are equal.
+    #[default]
+    Constant,
+    /// One ping in each interval, at a random time.
+    Random,
 }
 
 /// Kinds of probes.

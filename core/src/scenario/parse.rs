@@ -2,8 +2,10 @@
 
 use super::application;
 use super::dscp;
+use super::ecn;
 use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
+use super::host;
 use super::keys;
 use super::model::Offer;
 use super::read::{Field, Section};
@@ -13,8 +15,9 @@ use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario, Spacing};
 use crate::cc::Need;
+use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
 use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
@@ -179,6 +182,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let context = FlowContext {
         end,
         ecn,
+        host: host.as_ref(),
         reverse,
         wifi: wifi.as_ref(),
     };
@@ -357,6 +361,8 @@ struct FlowContext<'a> {
     end: Span,
     /// ECN mode of the hosts.
     ecn: EcnMode,
+    /// The hosts, unless they have an error.
+    host: Option<&'a HostSpec>,
     /// Whether the path has a reverse hop.
     reverse: bool,
     /// The Wi-Fi, if there is one.
@@ -599,6 +605,7 @@ fn flow(
     let &FlowContext {
         end,
         ecn: host_ecn,
+        host: spec,
         reverse,
         wifi,
     } = context;
@@ -611,6 +618,10 @@ fn flow(
         Some(f) => of_kernel(&f).or_else(|| out.choice(&f, "congestion control", &known.ccs, &[])),
         None => missing(out, s, "cc", &cc_line(known)),
     };
+    let like = optional(s.field("like"), None, |f| host::like(out, &f).map(Some));
+    if let (Some(cc), Some(like), Some(host)) = (&cc, &like, spec) {
+        available(out, s, known, (cc, like.as_deref()), host)?;
+    }
     let mut values = out.values(s);
     let times = times(out, s, &mut values, end);
     let direction = values.word("direction", &DIRECTIONS);
@@ -634,13 +645,13 @@ fn flow(
         EcnMode::Passive => EcnNegotiation::Off,
         EcnMode::On => EcnNegotiation::Requested,
     };
-    let ecn = match values.optional("ecn") {
-        None => unless_said,
-        Some(false) => EcnNegotiation::Off,
-        Some(true) => EcnNegotiation::Requested,
-    };
+    let ecn = optional(s.field("ecn"), unless_said, |f| ecn::read(out, &f));
     let (f, problem) = (s.field("ecn"), "contradicts ecn = \"off\" of [host]");
-    let off = ecn == EcnNegotiation::Requested && host_ecn == EcnMode::Off;
+    let on = matches!(
+        ecn,
+        Some(EcnNegotiation::Requested | EcnNegotiation::Accurate)
+    );
+    let off = on && host_ecn == EcnMode::Off;
     let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
         out.name(&f, MOST_NAME, "an id", "a").map(Some)
@@ -658,13 +669,40 @@ fn flow(
         direction,
         dscp: dscp?,
         host: host?,
-        ecn,
+        ecn: ecn?,
         size: values.optional("size"),
+        like: like?,
         station: None,
         workload: workload?,
         keys: values.rest()?,
     };
     Some((flow, count, named?))
+}
+
+/// Rejects a congestion control that the release of the sender does not have, or cannot pace.
+fn available(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    known: &Known,
+    (cc, like): (&Choice, Option<&str>),
+    host: &HostSpec,
+) -> Option<()> {
+    let kernel = like
+        .and_then(Kernel::named)
+        .unwrap_or_else(|| host.kernel());
+    let f = s.field("cc");
+    let problem = "is not part of Linux before 4.9";
+    let absent = cc.kind == "bbr" && !kernel.follows(Rule::Bbr);
+    out.require(f.as_ref(), !absent, problem, || quote("cubic"))?;
+    let paces = kernel.follows(Rule::PacingInTcp)
+        || host.config().device.is_some_and(|device| device.paces);
+    if paces || !known.needs_of(&cc.kind).contains(&Need::Pacing) {
+        return Some(());
+    }
+    let f = f?;
+    let problem = "needs pacing, which Linux before 4.13 has only in the queue discipline fq";
+    out.refuse(&f, problem, Fix::Line("[host]\npacing = \"fq\"".into()));
+    None
 }
 
 /// Start, stop and restart of a flow, in this order; `end` is that of the scenario.
@@ -719,6 +757,9 @@ fn far_host(
     Some(values.take("host"))
 }
 
+const SPACINGS: [(&str, Spacing); 2] =
+    [("constant", Spacing::Constant), ("random", Spacing::Random)];
+
 fn probes(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -735,10 +776,12 @@ fn probes(
             let (dscp, host) = (dscp?, host?);
             let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
             let interval = values.take("interval");
+            let spacing = values.word("spacing", &SPACINGS);
             let keys = values.rest()?;
             let probe = |station| ProbeSpec {
                 kind,
                 interval,
+                spacing,
                 dscp,
                 host,
                 station,

@@ -4,14 +4,15 @@
 use super::error::{Collector, Fix};
 use super::hop::usual_queue;
 use super::parse::{Known, MOST_NAME, missing, optional, section, sections};
-use super::read::{Field, Section};
+use super::read::Section;
 use super::schema::Values;
 use super::value::Node;
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Speed, StationSpec, WifiSpec};
+use crate::net::wifi::airtime::WEIGHT;
 use crate::net::wifi::ampdu::Limits;
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
-use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack};
+use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack, Tuning};
 use crate::units::format_rate;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -34,6 +35,14 @@ const MOST_SNR_DB: f64 = 60.0;
 pub(super) const QDISC: &str = "pfifo_fast";
 /// Maximum number of characters of the `station` of a flow or a probe: a name with its number.
 pub(super) const MOST_STATION: usize = 80;
+/// Keys that need one of these stacks.
+const STACK_KEYS: [(&str, &[Stack]); 5] = [
+    ("qdisc", &[Stack::Before]),
+    ("driver", &[Stack::Before]),
+    ("aql", &[Stack::Airtime]),
+    ("codel_target", &[Stack::FqMac, Stack::Airtime]),
+    ("codel_interval", &[Stack::FqMac, Stack::Airtime]),
+];
 const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
 
 /// A ratio in a scenario's notation.
@@ -141,15 +150,24 @@ pub(super) fn read(
     let wrong = values.is_wrong("stack");
     let stack = values.word("stack", &STACKS);
     let before = wrong || stack == Stack::Before;
+    let mut fits = true;
+    for (name, stacks) in STACK_KEYS {
+        if let Some(f) = s.field(name).filter(|_| !wrong && !stacks.contains(&stack)) {
+            let known: Vec<String> = stacks.iter().map(|stack| quote(stack.name())).collect();
+            out.refuse(
+                &f,
+                format!("needs stack = {}", known.join(" or ")),
+                Fix::None,
+            );
+            fits = false;
+        }
+    }
     let qdisc = optional(
-        s.field("qdisc").filter(|f| old(out, f, before)),
+        s.field("qdisc").filter(|_| before),
         usual_queue(QDISC, known),
         |f| out.choice(&f, "queue", &known.queues, &[]),
     );
-    if let Some(f) = s.field("driver") {
-        old(out, &f, before);
-    }
-    if !before && (s.field("qdisc").is_some() || s.field("driver").is_some()) {
+    if !fits {
         return None;
     }
     let limits = limits(out, &s);
@@ -163,6 +181,11 @@ pub(super) fn read(
         qdisc: qdisc?,
         driver: values.optional("driver").unwrap_or(DRIVER_FRAMES),
         limits: limits?,
+        tuning: Tuning {
+            txops: values.take("txops"),
+            aql: values.take("aql"),
+            codel: (values.take("codel_target"), values.take("codel_interval")),
+        },
         stations: Vec::new(),
         keys: values.rest()?,
     };
@@ -238,14 +261,6 @@ pub(super) fn read(
     }))
 }
 
-/// Rejects a key of the stack `before` with another stack; returns whether it applies.
-fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
-    if !before {
-        out.refuse(f, "needs stack = \"before\"", Fix::None);
-    }
-    before
-}
-
 /// `frames`, `bytes`, `duration` of an aggregate.
 fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
     let most = Limits::default();
@@ -274,11 +289,16 @@ fn station(
     let snr = snr(out, s, &mut values);
     let (name, speed, snr_db) = (name?, speed?, snr?);
     let count = values.take("count");
+    if let Some(f) = s.field("weight").filter(|_| wifi.stack != Stack::Airtime) {
+        out.refuse(&f, "needs stack = \"airtime\"", Fix::None);
+        return None;
+    }
     let station = StationSpec {
         name,
         speed,
         snr_db,
         error: values.take("error"),
+        weight: values.take("weight"),
         rtt: values.take("rtt"),
         keys: values.rest()?,
     };
@@ -399,6 +419,17 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     write(&mut limits, "bytes", &wifi.limits.bytes);
     write(&mut limits, "duration", &wifi.limits.duration);
     put(&mut e, "aggregate", Node::table(limits));
+    let (tuning, usual) = (&wifi.tuning, Tuning::default());
+    if tuning.txops != usual.txops {
+        write(&mut e, "txops", &tuning.txops);
+    }
+    if tuning.aql != usual.aql {
+        write(&mut e, "aql", &tuning.aql);
+    }
+    if tuning.codel != usual.codel {
+        write(&mut e, "codel_target", &tuning.codel.0);
+        write(&mut e, "codel_interval", &tuning.codel.1);
+    }
     let stations = wifi.stations.iter().map(|station| {
         let mut e = Entries::new();
         put(&mut e, "name", Node::string(station.name.clone()));
@@ -422,6 +453,9 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
         }
         if station.error > 0.0 {
             write(&mut e, "error", &station.error);
+        }
+        if station.weight != WEIGHT {
+            write(&mut e, "weight", &station.weight);
         }
         write(&mut e, "rtt", &station.rtt);
         put_all(&mut e, &station.keys);

@@ -2,15 +2,15 @@
 //! run carries its scenario in this form and can be repeated from it.
 
 use super::dscp;
+use super::ecn;
 use super::hop::path_node;
 use super::nested;
 use super::schema::OfKey;
 use super::value::{Node, Table, Tree, Value};
 use super::version;
 use super::wifi;
-use super::{Choice, Direction, FlowSpec, Scenario};
+use super::{Choice, Direction, FlowSpec, Scenario, Spacing};
 use crate::param::{self, Params};
-use crate::tcp::EcnNegotiation;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -71,6 +71,9 @@ impl Scenario {
                 let mut e = Entries::new();
                 put(&mut e, "kind", Node::string(p.kind.name()));
                 write(&mut e, "interval", &p.interval);
+                if p.spacing == Spacing::Random {
+                    put(&mut e, "spacing", Node::string("random"));
+                }
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }
@@ -132,9 +135,12 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
         put(&mut e, "dscp", dscp::node(flow.dscp));
     }
     write_some(&mut e, "host", &Some(flow.host).filter(|host| *host > 0));
+    if let Some(like) = &flow.like {
+        put(&mut e, "like", Node::string(like.clone()));
+    }
     // Without the key, both ends do what the congestion control needs.
-    if flow.ecn != EcnNegotiation::Both {
-        write(&mut e, "ecn", &(flow.ecn == EcnNegotiation::Requested));
+    if let Some(node) = ecn::node(flow.ecn) {
+        put(&mut e, "ecn", node);
     }
     write_some(&mut e, "size", &flow.size);
     e

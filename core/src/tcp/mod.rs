@@ -107,10 +107,10 @@ impl Config {
     /// The configuration of a sender whose congestion control requires `signals`.
     pub fn under(&self, signals: Signals, ecn: EcnNegotiation) -> Config {
         Config {
-            ecn: if ecn == EcnNegotiation::Off {
-                EcnUse::Off
-            } else {
-                signals.ecn
+            ecn: match ecn {
+                EcnNegotiation::Off => EcnUse::Off,
+                EcnNegotiation::Accurate if signals.ecn != EcnUse::Counted => EcnUse::Accurate,
+                _ => signals.ecn,
             },
             sack: signals.sack,
             ..self.clone()

@@ -74,6 +74,9 @@ pub enum EcnNegotiation {
     Requested,
     /// Both use the kind that the sender's congestion control needs.
     Both,
+    /// Both use accurate ECN as Linux does, for any congestion control. One that itself needs
+    /// counted marks keeps its kind.
+    Accurate,
 }
 
 /// Limit of a connection's memory below TCP, in the host's own queue and device.

@@ -9,31 +9,11 @@
 //! - at least one packet for the first ACK; `cwnd = in_flight + sndcnt`.
 //!
 //! Linux divides by the window at the start of recovery (`prior_cwnd`), where RFC 9937 divides by
-//! RecoverFS. Before 5.19 ([`CATCHES_UP`]), an ACK that is not safe released `min(delivered,
-//! ssthresh − in_flight)`. Before 5.11 ([`SAFE_ACK`]), an ACK was safe if it acknowledged a
-//! retransmission and showed none to be lost.
+//! RecoverFS. Before 5.19 ([`Rule::PrrCatchesUp`]), an ACK that is not safe released
+//! `min(delivered, ssthresh − in_flight)`. Before 5.11 ([`Rule::PrrSafeAck`]), an ACK was safe if
+//! it acknowledged a retransmission and showed none to be lost.
 
 use crate::kernel::{Kernel, Rule};
-
-/// Changes of PRR since Linux 4.15.
-pub const RULES: &[Rule] = &[SAFE_ACK, CATCHES_UP];
-
-/// The definition of a safe ACK.
-pub const SAFE_ACK: Rule = Rule {
-    name: "safe ACKs",
-    since: Kernel(5, 11),
-    help: "an ACK lets the window grow to its threshold if it advances and reports no loss; \
-        before, if it acknowledged a retransmission and reported none lost",
-    source: "Linux 5.11 tcp_cwnd_reduction; RFC 9937 (SafeACK)",
-};
-/// Delivered packets that are not yet made up for are sent with any ACK.
-pub const CATCHES_UP: Rule = Rule {
-    name: "reduction catches up",
-    since: Kernel(5, 19),
-    help: "below the threshold, delivered packets that are not yet compensated leave with any \
-        ACK; before, with safe ACKs only",
-    source: "Linux 5.19 tcp_cwnd_reduction (not in 5.17); RFC 9937 section 6.2",
-};
 
 /// The state of one reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +58,7 @@ impl Prr {
             let due = (u64::from(ssthresh) * u64::from(self.delivered))
                 .div_ceil(u64::from(self.prior_cwnd));
             due as i64 - out
-        } else if !safe && !self.kernel.follows(&CATCHES_UP) {
+        } else if !safe && !self.kernel.follows(Rule::PrrCatchesUp) {
             i64::from(delivered).min(room)
         } else {
             (i64::from(self.delivered) - out)
@@ -138,11 +118,11 @@ mod tests {
             prr.on_ack(1, 4, 10, safe)
         };
         assert_eq!(
-            [Kernel(5, 17), Kernel(5, 19)].map(|k| window(k, false)),
+            [Kernel::published(5, 17), Kernel::published(5, 19)].map(|k| window(k, false)),
             [Some(5), Some(7)]
         );
         assert_eq!(
-            [Kernel(5, 17), Kernel(5, 19)].map(|k| window(k, true)),
+            [Kernel::published(5, 17), Kernel::published(5, 19)].map(|k| window(k, true)),
             [Some(8), Some(8)]
         );
     }

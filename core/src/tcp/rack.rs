@@ -7,9 +7,9 @@
 //! three segments are SACKed. `steps` grows by one per round with a DSACK and returns to 1 after 16
 //! recoveries without one.
 //!
-//! Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is at least a millisecond, and duplicates detect
-//! losses as well. A segment is lost when three segments sent after it are SACKed. If the path was
-//! seen to reorder by more segments, this greater number is required.
+//! Before 4.18 ([`Rule::RackSubsumesDupacks`]) `reo_wnd` is at least a millisecond, and duplicates
+//! detect losses as well. A segment is lost when three segments sent after it are SACKed. If the
+//! path was seen to reorder by more segments, this greater number is required.
 
 use super::rtt::Rtt;
 use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};
@@ -18,21 +18,8 @@ use crate::kernel::{Kernel, Rule};
 /// Recoveries without DSACK after which the reordering window returns to one step.
 const PERSIST: u32 = 16;
 const MAX_STEPS: u32 = 255;
-/// The minimum reordering window before [`SUBSUMES_DUPACKS`].
+/// The minimum reordering window before [`Rule::RackSubsumesDupacks`].
 const OLD_LEAST_US: u64 = 1_000;
-
-/// Changes of RACK since Linux 4.15.
-pub const RULES: &[Rule] = &[SUBSUMES_DUPACKS];
-
-/// RACK counts duplicates itself.
-pub const SUBSUMES_DUPACKS: Rule = Rule {
-    name: "RACK subsumes duplicate ACKs",
-    since: Kernel(4, 18),
-    help: "three SACKed segments end the wait of RACK; before, a segment below three SACKed ones \
-        was lost independently of RACK, which waited at least 1 ms",
-    source: "Linux 4.18: tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss \
-        detection",
-};
 
 /// RACK's state.
 #[derive(Clone, Debug)]
@@ -96,7 +83,7 @@ impl Rack {
         in_recovery: bool,
         reordering: u32,
     ) -> u64 {
-        if !self.kernel.follows(&SUBSUMES_DUPACKS) {
+        if !self.kernel.follows(Rule::RackSubsumesDupacks) {
             let waits = self.reordering_seen || !in_recovery;
             return rtt
                 .min_us()
@@ -191,8 +178,14 @@ mod tests {
         for (in_recovery, reordering_seen, new) in
             [(false, false, 500), (true, false, 0), (true, true, 500)]
         {
-            assert_eq!(waits(Kernel(4, 17), in_recovery, reordering_seen), 1_000);
-            assert_eq!(waits(Kernel(4, 18), in_recovery, reordering_seen), new);
+            assert_eq!(
+                waits(Kernel::published(4, 17), in_recovery, reordering_seen),
+                1_000
+            );
+            assert_eq!(
+                waits(Kernel::published(4, 18), in_recovery, reordering_seen),
+                new
+            );
         }
     }
 }

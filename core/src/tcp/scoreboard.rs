@@ -11,8 +11,8 @@
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
-use super::MSS;
 use crate::prefetch::record;
+use crate::transport::TcpOptions;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -101,6 +101,21 @@ impl Seg {
     }
 }
 
+/// Segments that were sent once and acknowledged together.
+#[derive(Copy, Clone, Debug)]
+pub struct Untouched {
+    /// Time when the first was sent, µs.
+    pub first_sent_us: u64,
+    /// Offset of the first byte of the first.
+    pub first_seq: u64,
+    /// The byte after the last byte of the first.
+    pub first_end: u64,
+    /// The last.
+    pub last: Seg,
+    /// Number of segments.
+    pub segments: u32,
+}
+
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
@@ -114,6 +129,8 @@ pub struct Scoreboard {
     lost: BinaryHeap<Reverse<u64>>,
     una: u64,
     nxt: u64,
+    /// The options of segments, which decide their usual length.
+    pub options: TcpOptions,
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
@@ -143,6 +160,7 @@ impl Default for Scoreboard {
             lost: BinaryHeap::new(),
             una: 0,
             nxt: 0,
+            options: TcpOptions::default(),
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
@@ -405,10 +423,51 @@ impl Scoreboard {
         Some(seg)
     }
 
+    /// Removes the first segments that lie wholly below `ack`, as far as they were never SACKed,
+    /// marked lost or retransmitted. Equal to calls of [`pop_acked`](Self::pop_acked), but only the
+    /// ends of the run are read whole. Its segments are neighbours in the order of transmission,
+    /// too: a segment that was retransmitted between two of them would lie between them.
+    #[inline]
+    pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched> {
+        const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
+        let (mut end, mut buffers) = (self.head, 0);
+        while end < self.tail {
+            let seg = self.at(end);
+            if seg.flags & (TOUCHED | LINKED) != LINKED || seg.end() > ack {
+                break;
+            }
+            buffers += u64::from(!seg.is(GLUED));
+            end += 1;
+        }
+        if end == self.head {
+            return None;
+        }
+        let (first, last) = (self.at(self.head), *self.at(end - 1));
+        let run = Untouched {
+            first_sent_us: first.sent_us,
+            first_seq: first.seq,
+            first_end: first.end(),
+            last,
+            segments: (end - self.head) as u32,
+        };
+        let older = first.older;
+        if (self.head..end).contains(&self.before) {
+            self.before = older;
+        }
+        self.bypass(end - 1, older, last.newer);
+        self.head = end;
+        self.una = last.end();
+        self.buffers -= buffers;
+        if self.head == self.tail {
+            self.lost.clear();
+        }
+        Some(run)
+    }
+
     /// The number of the segment with byte `seq` if all segments are full. None is longer, so the
     /// number is never too high.
     fn guess(&self, seq: u64) -> u64 {
-        self.head + seq.saturating_sub(self.una) / u64::from(MSS)
+        self.head + self.options.full_segments(seq.saturating_sub(self.una))
     }
     /// The number of the segment in flight that starts at `seq`.
     #[inline]
@@ -670,120 +729,4 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcp::rack::Rack;
-    use crate::tcp::rtt::Rtt;
-    use crate::tcp::wire::{MAX_SACKS, Range};
-
-    const MSS: u64 = super::MSS as u64;
-
-    /// Of ten segments, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have
-    /// not. Each segment is judged once, unless all are judged anew.
-    #[test]
-    fn what_has_enough_sacked_above_it_is_lost() {
-        let mut board = Scoreboard::default();
-        for i in 0..10 {
-            board.push(MSS as u32, i, &Snapshot::default(), 0);
-        }
-        let lost = |board: &Scoreboard| -> Vec<u64> {
-            board.numbers().filter(|&i| board.seg(i).is(LOST)).collect()
-        };
-        for i in [3, 5] {
-            board.sack(i);
-        }
-        board.mark_lost_by_count(3);
-        assert_eq!(lost(&board), [0; 0]);
-        board.sack(6);
-        board.mark_lost_by_count(3);
-        assert_eq!(lost(&board), [0, 1, 2]);
-        board.sack(9);
-        board.mark_lost_by_count(3);
-        assert_eq!(lost(&board), [0, 1, 2, 4]);
-        assert_eq!((board.lost_out(), board.in_flight()), (4, 2));
-        board.unmark_all_lost();
-        board.mark_lost_by_count(3);
-        assert_eq!(lost(&board), [0, 1, 2, 4]);
-    }
-
-    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Each other segment is
-    /// SACKed by its own ACK, with earlier blocks repeated. RACK finds the holes; each is
-    /// retransmitted and acknowledged in the end. Returns the number of visited records. With a
-    /// reordering `window` (µs), losses are detected later.
-    fn looks(n: u64, window: u64) -> u64 {
-        let rtt_us = 2 * n;
-        let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
-        let rtt = Rtt::new(1000);
-        for i in 0..n {
-            board.push(MSS as u32, i, &Snapshot::default(), 0);
-        }
-        for arrived in (1..n).step_by(2) {
-            let now = arrived + rtt_us;
-            for back in (0..MAX_SACKS as u64).filter(|b| arrived > 2 * b) {
-                let start = (arrived - 2 * back) * MSS;
-                let block = Range {
-                    start,
-                    end: start + MSS,
-                };
-                let mut at = board.number_of(block.start);
-                while let Some(i) = board.next_unsacked(at, block.end) {
-                    at = i + 1;
-                    let seg = board.sack(i);
-                    rack.delivered(now, seg.sent_us, seg.end(), seg.flags, &rtt);
-                }
-            }
-            // RACK's segment left `rtt_us` ago; a hole is lost if it left at least as long before.
-            let longest = (window > 0).then_some(window - 1);
-            assert_eq!(rack.detect(now, &mut board, window), longest);
-            if let Some(lost) = board.next_to_retransmit() {
-                assert_eq!(lost, arrived - window - 1 + window % 2);
-                board.resend(lost, now, &Snapshot::default(), true);
-            }
-        }
-        assert_eq!(u64::from(board.retrans_out()), (n - window) / 2);
-        // The retransmissions arrive in order: each fills a hole, and the ACK passes the SACKed
-        // segments behind it.
-        for filled in (2..=n).step_by(2) {
-            while board.pop_acked(filled * MSS).is_some() {}
-        }
-        assert_eq!(board.packets_out(), 0);
-        board.looks.get()
-    }
-
-    /// Work is counted, not timed: twice the holes cost twice the work, not four times.
-    #[test]
-    fn an_ack_costs_the_same_however_many_holes_there_are() {
-        for window in [0, 5_000] {
-            let (some, twice) = (looks(20_000, window), looks(40_000, 2 * window));
-            assert!(some < 20_000 * 40, "{some}");
-            assert!(twice <= 2 * some + some / 20, "{some} {twice}");
-        }
-    }
-
-    /// One block that grows over everything, as behind a single loss: SACKed runs are skipped.
-    #[test]
-    fn an_ack_costs_the_same_however_long_its_block_is() {
-        let looks = |n: u64| {
-            let mut board = Scoreboard::default();
-            for i in 0..n {
-                board.push(MSS as u32, i, &Snapshot::default(), 0);
-            }
-            for end in 2..=n {
-                let block = Range {
-                    start: MSS,
-                    end: end * MSS,
-                };
-                let mut at = board.number_of(block.start);
-                while let Some(i) = board.next_unsacked(at, block.end) {
-                    at = i + 1;
-                    board.sack(i);
-                }
-            }
-            assert_eq!(u64::from(board.sacked_out()), n - 1);
-            board.looks.get()
-        };
-        let (some, twice) = (looks(20_000), looks(40_000));
-        assert!(some < 20_000 * 40, "{some}");
-        assert!(twice <= 2 * some + some / 20, "{some} {twice}");
-    }
-}
+mod tests;

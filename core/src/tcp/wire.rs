@@ -4,7 +4,7 @@
 //! sequence space here; they are flags.
 
 use crate::packet::{Congestion, Ecn, Feedback};
-use crate::transport::{HEADERS, MSS};
+use crate::transport::{ACCECN_OPTION, HEADERS, TcpOptions};
 use crate::units::{Bytes, Time};
 
 /// Maximum payload of a super-packet: 64 KiB with its headers.
@@ -45,6 +45,8 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: a request for ECN.
     pub cwr: bool,
+    /// Its TCP options, unless it is a SYN.
+    pub options: TcpOptions,
     /// Earliest departure time, if its host has an interface that paces; zero means at once.
     pub departs: Time,
     /// The congestion header, if its congestion control uses one.
@@ -54,10 +56,11 @@ pub struct Segment {
 impl Segment {
     /// Bytes on the wire; for a super-packet the sum of its segments.
     pub fn size(&self) -> Bytes {
+        let (headers, payload) = (self.options.headers(), self.options.payload());
         Bytes::new(match self.len {
             _ if self.syn => SYN_SIZE,
-            len if len <= MSS => HEADERS + u64::from(len),
-            len => HEADERS * u64::from(len.div_ceil(MSS)) + u64::from(len),
+            len if len <= payload => headers + u64::from(len),
+            len => headers * u64::from(len.div_ceil(payload)) + u64::from(len),
         })
     }
     /// Appends the next segment to this one, as in a super-packet. Returns false if it does not
@@ -74,7 +77,8 @@ impl Segment {
     }
 }
 
-/// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header.
+/// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header. The byte
+/// also has the number of counters in the AccECN option.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 
@@ -90,9 +94,18 @@ impl AckMarks {
         };
         AckMarks(ace & 0b111 | bits << 3)
     }
+    /// The same with an AccECN option of two or three counters; 0: without the option.
+    pub fn with_counters(self, counters: u8) -> AckMarks {
+        AckMarks(self.0 & 0b11111 | counters << 5)
+    }
     /// The ACE field.
     pub fn ace(self) -> u8 {
         self.0 & 0b111
+    }
+    /// The number of counters in the AccECN option, in its order: bytes with ECT(1), CE and ECT(0);
+    /// 0 without the option.
+    pub fn counters(self) -> u8 {
+        self.0 >> 5
     }
     /// The ECN bits of its IP header.
     pub fn ecn(self) -> Ecn {
@@ -103,6 +116,16 @@ impl AckMarks {
             _ => Ecn::Ce,
         }
     }
+}
+
+/// Payload bytes that arrived with each ECN code point: the counters of an AccECN option, without
+/// their initial values. The option has their low 24 bits.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct MarkedBytes {
+    /// With ECT(0).
+    pub ect0: u32,
+    /// With CE.
+    pub ce: u32,
 }
 
 /// An acknowledgement from the receiver to the sender, with the values of its departure.
@@ -118,7 +141,9 @@ pub struct AckSegment {
     pub tsecr: u32,
     /// Number of valid `sacks`.
     pub n_sacks: u8,
-    /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data.
+    /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data. An AccECN
+    /// option leaves room for two blocks. Then the last place has its counters
+    /// ([`bytes`](Self::bytes)).
     pub sacks: [Range; MAX_SACKS],
     /// The ACK is the answer to a SYN.
     pub syn: bool,
@@ -131,12 +156,37 @@ pub struct AckSegment {
 }
 
 impl AckSegment {
-    /// Bytes on the wire: 66, plus 12, 20 or 28 with 1, 2 or 3 SACK blocks.
+    /// Bytes on the wire: 66, plus 12, 20 or 28 with 1, 2 or 3 SACK blocks. An AccECN option of
+    /// three or two counters adds 12 or 8.
     pub fn size(&self) -> Bytes {
-        Bytes::new(match (self.syn, self.n_sacks) {
+        let plain = match (self.syn, self.n_sacks) {
             (true, _) => SYN_SIZE,
             (_, 0) => HEADERS,
             (_, n) => HEADERS + 4 + 8 * u64::from(n),
+        };
+        Bytes::new(match self.marks.counters() {
+            0 => plain,
+            3 => plain + ACCECN_OPTION,
+            _ => plain + ACCECN_OPTION - 4,
+        })
+    }
+    /// The same with `counters` of an AccECN option; `n_sacks` is below [`MAX_SACKS`] then.
+    pub fn with_option(mut self, counters: u8, bytes: MarkedBytes) -> AckSegment {
+        if counters > 0 {
+            self.marks = self.marks.with_counters(counters);
+            self.sacks[MAX_SACKS - 1] = Range {
+                start: u64::from(bytes.ect0),
+                end: u64::from(bytes.ce),
+            };
+        }
+        self
+    }
+    /// The counters of its AccECN option.
+    pub fn bytes(&self) -> Option<MarkedBytes> {
+        let place = self.sacks[MAX_SACKS - 1];
+        (self.marks.counters() > 0).then_some(MarkedBytes {
+            ect0: place.start as u32,
+            ce: place.end as u32,
         })
     }
 }
@@ -144,6 +194,29 @@ impl AckSegment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Linux 7.3: a full segment has 1436 bytes of payload in a frame of 1514, and an ACK 78 bytes.
+    #[test]
+    fn the_accecn_option_takes_its_place_from_the_payload() {
+        let segment = |len: u32| Segment {
+            len,
+            options: TcpOptions::AccEcn,
+            ..Segment::default()
+        };
+        let sizes = [0, 1436, 2 * 1436 + 1].map(|len| segment(len).size().get());
+        assert_eq!(sizes, [78, 1514, 2 * 1514 + 79]);
+        let ack = |n_sacks: u8, counters: u8| {
+            let ack = AckSegment {
+                n_sacks,
+                ..AckSegment::default()
+            };
+            ack.with_option(counters, MarkedBytes { ect0: 7, ce: 9 })
+        };
+        let sizes = [(0, 0), (0, 3), (1, 3), (2, 2), (3, 0)].map(|(n, c)| ack(n, c).size().get());
+        assert_eq!(sizes, [66, 78, 90, 94, 94]);
+        assert_eq!(ack(2, 2).bytes(), Some(MarkedBytes { ect0: 7, ce: 9 }));
+        assert_eq!(ack(2, 0).bytes(), None);
+    }
 
     /// Thousands of them are in flight at once.
     #[test]

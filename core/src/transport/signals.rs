@@ -16,6 +16,9 @@ pub enum EcnUse {
     Echoed,
     /// Marks are counted, and packets have code point ECT(1) (RFC 9331, RFC 9768).
     Counted,
+    /// Accurate ECN (RFC 9768) as in Linux. Marks are counted, in a field of the header and in a
+    /// TCP option; packets have code point ECT(0).
+    Accurate,
 }
 
 impl EcnUse {
@@ -23,15 +26,22 @@ impl EcnUse {
     pub fn data(self) -> Ecn {
         match self {
             EcnUse::Off => Ecn::NotEct,
-            EcnUse::Latched | EcnUse::Echoed => Ecn::Ect0,
+            EcnUse::Latched | EcnUse::Echoed | EcnUse::Accurate => Ecn::Ect0,
             EcnUse::Counted => Ecn::Ect1,
         }
     }
-    /// Returns the ECN code point of all other packets: SYNs, ACKs and retransmissions.
+    /// Returns the ECN code point of ACKs and retransmissions.
     pub fn control(self) -> Ecn {
         match self {
             EcnUse::Off | EcnUse::Latched => Ecn::NotEct,
-            EcnUse::Echoed | EcnUse::Counted => self.data(),
+            EcnUse::Echoed | EcnUse::Counted | EcnUse::Accurate => self.data(),
+        }
+    }
+    /// Returns the ECN code point of SYN and SYN-ACK.
+    pub fn handshake(self) -> Ecn {
+        match self {
+            EcnUse::Accurate => Ecn::NotEct,
+            _ => self.control(),
         }
     }
 }

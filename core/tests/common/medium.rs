@@ -2,7 +2,7 @@
 
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy};
-use narrows_core::net::wifi::{Peer, Setup, Stack, Usage, Wifi};
+use narrows_core::net::wifi::{Peer, Setup, Stack, Tuning, Usage, Wifi};
 use narrows_core::net::{NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet, flow_hash};
 use narrows_core::queue::fifo::Fifo;
@@ -69,6 +69,7 @@ pub fn peers(n: usize, phy: Phy) -> Vec<Peer> {
         phy,
         link: None,
         error: 0.0,
+        weight: 256,
         forward: Span::ZERO,
         reverse: Span::ZERO,
     };
@@ -88,6 +89,7 @@ pub fn medium(
         stack,
         driver,
         limits,
+        tuning: Tuning::default(),
         mac_memory: Bytes::new(4 << 20),
         peers,
         route: Box::new(|frame: &Frame| frame.station),

@@ -19,7 +19,10 @@ use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::sys::clock::Clock;
 use crate::sys::kernel;
+use narrows_core::engine::Departures;
 use narrows_core::metrics::Histogram;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::Spacing;
 use narrows_core::units::{Span, Time};
 use serde_json::{Value, json};
 use std::fs;
@@ -393,7 +396,7 @@ fn forwarder() -> Result<Finding, HostError> {
     };
     let spaces = [Space::new(&spec(1, 2))?, Space::new(&spec(2, 1))?];
     let ping = [Pinging {
-        interval: Span::ms(5),
+        departures: Departures::new(Span::ms(5), Spacing::Constant, Rng::default()),
         dscp: 0,
         from: SocketAddrV4::new(at(1), 8000),
         to: SocketAddrV4::new(at(2), 7000),

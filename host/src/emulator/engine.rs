@@ -13,13 +13,15 @@ use crate::sys;
 use crate::sys::clock::Clock;
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
-    Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
+    Departures, Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics,
+    start,
 };
 use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter, StateSamples};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
@@ -33,6 +35,8 @@ use std::time::Duration;
 
 /// First ports of receivers, senders, responders and pingers, with room for
 /// [`preflight::MOST_FLOWS`] between them.
+/// The value of `tcp_ecn` with which both ends request and accept accurate ECN.
+const ACCURATE_ECN: u32 = 3;
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;
@@ -89,6 +93,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     };
     let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
     let ecn = match host.ecn {
+        _ if preflight::accurate_ecn(scenario) => ACCURATE_ECN,
         EcnMode::Off => 0,
         EcnMode::Passive | EcnMode::On => 2,
     };
@@ -398,7 +403,11 @@ impl<'p> Parts<'p> {
         let pings: Vec<Pinging> = (0..)
             .zip(&scenario.probes)
             .map(|(i, probe)| Pinging {
-                interval: probe.interval,
+                departures: Departures::new(
+                    probe.interval,
+                    probe.spacing,
+                    Rng::named(scenario.seed, &format!("probe/{i}")),
+                ),
                 dscp: probe.dscp,
                 from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
                 to: SocketAddrV4::new(address(far(probe.station), false), ECHOES + i),
@@ -409,7 +418,7 @@ impl<'p> Parts<'p> {
             let mut echoes = Vec::new();
             for port in FAR..=far_hosts(scenario) {
                 let here = |ping: &&Pinging| *ping.to.ip() == address(port, false);
-                let echoed: Vec<Pinging> = pings.iter().filter(here).copied().collect();
+                let echoed: Vec<Pinging> = pings.iter().filter(here).cloned().collect();
                 if echoed.is_empty() {
                     continue;
                 }
@@ -564,7 +573,9 @@ fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
         numbers.next().unwrap_or_default(),
         numbers.next().unwrap_or_default()
     );
-    if here.trim() != scenario.host.like {
+    let like = &scenario.host.like;
+    let rest = like.strip_prefix(here.trim());
+    if !rest.is_some_and(|patch| patch.is_empty() || patch.starts_with('.')) {
         list.push(("like", here.trim().into()));
     }
     list

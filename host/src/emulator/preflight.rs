@@ -10,8 +10,8 @@ use narrows_core::cc::{CcKind, Family, KINDS, Need};
 use narrows_core::engine::{Options, check_rows};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
-use narrows_core::scenario::Scenario;
-use narrows_core::tcp::{Clock, Pacing};
+use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::tcp::{Clock, EcnNegotiation, Pacing};
 use narrows_core::units::{Span, Time};
 use std::fs;
 use std::io::ErrorKind;
@@ -31,6 +31,15 @@ const LEAST_PINGS: Span = Span::us(100);
 /// Sample interval of the metrics of a run that ends at `end`.
 pub fn metric_interval(end: Time) -> Span {
     narrows_core::metrics::metric_interval(end.since(Time::ZERO)).max(LEAST_INTERVAL)
+}
+
+fn is_accurate(flow: &FlowSpec) -> bool {
+    flow.ecn == EcnNegotiation::Accurate
+}
+
+/// Returns whether the hosts use accurate ECN.
+pub fn accurate_ecn(scenario: &Scenario) -> bool {
+    scenario.flows.iter().any(is_accurate)
 }
 
 /// Checks that the kernel supports every setting of a scenario.
@@ -80,6 +89,17 @@ pub fn check_scenario(
         return unlike(format!(
             "flow.host: the engine {engine} has a single far host; remove host, or write \
              --engine sim"
+        ));
+    }
+    if let Some(flow) = scenario
+        .flows
+        .iter()
+        .find(|flow| accurate_ecn(scenario) && !is_accurate(flow))
+    {
+        return unlike(format!(
+            "flow {}: with ecn = \"accecn\" in one flow, all flows of the engine {engine} request \
+             it; write ecn = \"accecn\" for this flow, too, or --engine sim",
+            flow.id
         ));
     }
     for flow in &scenario.flows {

@@ -1,13 +1,14 @@
 //! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at the
 //! other end.
 //!
-//! One ping is sent each interval, the first at time zero. The arrival of an answer is the kernel's
+//! One ping is sent in each interval ([`Departures`]). The arrival of an answer is the kernel's
 //! timestamp, so a late reader does not lengthen the RTT. A late responder does; its thread has the
 //! real-time class if permitted.
 
 use crate::error::HostError;
 use crate::sys;
 use crate::sys::clock::Clock;
+use narrows_core::engine::Departures;
 use narrows_core::metrics::ProbeMeter;
 use narrows_core::units::{Span, Time};
 use std::net::{SocketAddrV4, UdpSocket};
@@ -24,10 +25,10 @@ const LONGEST: Span = Span::ms(50);
 const PRIORITY: i32 = 10;
 
 /// A probe.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct Pinging {
-    /// Interval between pings.
-    pub interval: Span,
+    /// Times of the pings.
+    pub departures: Departures,
     /// Code point of pings and answers.
     pub dscp: u8,
     /// Source address.
@@ -54,7 +55,7 @@ impl Probes {
             let socket = bind(probe.from, probe.dscp)?;
             socket.connect(probe.to)?;
             sys::set_stamps(&socket)?;
-            Ok((*probe, socket, ProbeMeter::new()))
+            Ok((probe.clone(), socket, ProbeMeter::new()))
         };
         let probes: std::io::Result<_> = probes.iter().map(ready).collect();
         Ok(Probes(
@@ -75,7 +76,8 @@ impl Probes {
             .iter()
             .map(|(_, socket, _)| socket.as_raw_fd())
             .collect();
-        let mut due: Vec<Time> = vec![Time::ZERO; fds.len()];
+        let first = |(probe, _, _): &mut (Pinging, _, _)| probe.departures.next_ping();
+        let mut due: Vec<Time> = self.0.iter_mut().map(first).collect();
         let mut open = 0_u64;
         let mut content = [0_u8; PAYLOAD];
         loop {
@@ -90,7 +92,7 @@ impl Probes {
                     // A ping for which the device has no room is lost.
                     let _ = socket.send(&content);
                     open += 1;
-                    *due += probe.interval;
+                    *due = probe.departures.next_ping();
                 }
                 let mut answer = [0_u8; PAYLOAD];
                 while let Ok(Some((PAYLOAD, stamp))) = sys::receive_stamped(socket, &mut answer) {

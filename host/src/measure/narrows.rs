@@ -56,8 +56,8 @@ fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
 fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
     let (cc, ccs) = (cc.unwrap_or("?"), crate::sys::kernel::ccs());
     HostError::Missing(format!(
-        "{cc}: {error}; this user may select {} (net.ipv4.tcp_allowed_congestion_control)",
-        ccs.allowed.join(", ")
+        "{cc}: {error}; write --cc {} (net.ipv4.tcp_allowed_congestion_control of this host)",
+        ccs.allowed.join(" or ")
     ))
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the
 //!   token. It is charged seats, bytes, rate, packets and memory, and it sends nothing once its
-//!   client has shown no sign of life for [`SILENCE`].
+//!   client has shown no sign of life for [`SILENCE`]. If all memory is in use, each source may
+//!   have an equal share. A session that exceeds it and whose client does not read is ended.
 //! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions,
 //!   pending connections, new connections per second, memory and wrong tokens are counted together.
 //!   Sessions are also counted by wider prefixes ([`super::shares`]).
@@ -102,6 +103,15 @@ impl Account {
     }
 }
 
+/// The memory that a source may have.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+struct Held {
+    /// Whether the source has more than its share, so that its senders wait.
+    waits: bool,
+    /// The share of each of its sessions, bytes.
+    session: u64,
+}
+
 #[derive(Debug, Default)]
 struct Table {
     of: HashMap<Source, Account>,
@@ -112,9 +122,32 @@ struct Table {
     id: u64,
     memory: u64,
     swept: u64,
+    /// Number of sources with memory.
+    holders: u64,
 }
 
 impl Table {
+    /// Replaces a charge of memory and compares the source with its share. The share is half of the
+    /// limit, or an equal one if all sources together exceed the limit.
+    fn hold(&mut self, source: Source, before: u64, bytes: u64, limit: u64) -> Held {
+        self.memory = (self.memory + bytes).saturating_sub(before);
+        let Some(account) = self.of.get_mut(&source) else {
+            return Held::default();
+        };
+        let had = account.memory;
+        account.memory = (had + bytes).saturating_sub(before);
+        let has = account.memory;
+        self.holders = self.holders + u64::from(has > 0) - u64::from(had > 0);
+        let share = if self.memory > limit {
+            (limit / self.holders.max(1)).min(limit / 2)
+        } else {
+            limit / 2
+        };
+        Held {
+            waits: has > share,
+            session: share / self.seats.of(source).max(1),
+        }
+    }
     fn account(&mut self, source: Source, now: u64) -> &mut Account {
         if self.of.len() >= ACCOUNTS && !self.of.contains_key(&source) && now > self.swept + SWEEP {
             self.swept = now;
@@ -355,6 +388,7 @@ impl Accounts {
             memory: AtomicU64::new(0),
             senders: AtomicU64::new(0),
             progress: AtomicU64::new(now),
+            exceeds: AtomicU64::new(u64::MAX),
             over: AtomicBool::new(false),
         };
         allowance.alive(now);
@@ -397,6 +431,9 @@ pub struct Allowance {
     /// Time at which its client last acknowledged or sent part of a TCP load, ns of the monotonic
     /// clock.
     progress: AtomicU64,
+    /// Time since which it has had more memory than its share while its senders wait; without such
+    /// a time the largest number.
+    exceeds: AtomicU64,
     over: AtomicBool,
 }
 
@@ -440,9 +477,11 @@ impl Allowance {
     pub fn stalled(&self, now: u64) -> bool {
         now > self.progress.load(Relaxed) + GONE
     }
-    /// Whether it sends to a client that does not read; [`crate::serve::listener`] then ends it.
+    /// Whether it sends to a client that does not read, or has held the memory of others for
+    /// [`GONE`]; [`crate::serve::listener`] then ends it.
     pub fn stuck(&self, now: u64) -> bool {
-        self.senders.load(Relaxed) > 0 && self.stalled(now)
+        let exceeds = self.exceeds.load(Relaxed).saturating_add(GONE) < now;
+        exceeds || self.senders.load(Relaxed) > 0 && self.stalled(now)
     }
     /// Whether its limit is used up or it has ended.
     pub fn spent(&self) -> bool {
@@ -519,21 +558,25 @@ impl Allowance {
     pub(super) fn remove_object(&self) {
         self.objects.fetch_sub(1, Relaxed);
     }
-    /// Replaces the charge of one of its sockets, bytes of memory. If the address of the session or
-    /// all sessions together exceed their limit, its senders wait.
-    pub fn hold(&self, charged: &mut u64, bytes: u64) {
+    /// Replaces the charge of one of its sockets, bytes of memory. If its address exceeds its
+    /// share, its senders wait. A session that has more than its part of this share and does not
+    /// give it back within [`GONE`] is [`stuck`](Self::stuck).
+    pub fn hold(&self, charged: &mut u64, bytes: u64, now: u64) {
         let before = std::mem::replace(charged, bytes);
-        self.memory.fetch_add(bytes, Relaxed);
+        let had = self.memory.fetch_add(bytes, Relaxed);
         self.memory.fetch_sub(before, Relaxed);
         let limit = self.accounts.limits().memory.get();
-        let mut table = lock(&self.accounts.table);
-        table.memory = (table.memory + bytes).saturating_sub(before);
-        let all = table.memory;
-        let Some(account) = table.of.get_mut(&self.source) else {
-            return;
-        };
-        account.memory = (account.memory + bytes).saturating_sub(before);
-        self.load.hold(all > limit || account.memory > limit / 2);
+        let held = lock(&self.accounts.table).hold(self.source, before, bytes, limit);
+        self.load.hold(held.waits);
+        if held.waits && (had + bytes).saturating_sub(before) > held.session {
+            self.exceeds.fetch_min(now, Relaxed);
+        } else {
+            self.exceeds.store(u64::MAX, Relaxed);
+        }
+    }
+    /// Ends the charge of one of its sockets.
+    pub fn release(&self, charged: &mut u64) {
+        self.hold(charged, 0, u64::MAX);
     }
     /// Ends the session: it sends nothing more, and its seat is free.
     pub fn end(&self) {

@@ -220,12 +220,56 @@ fn senders_wait_while_their_sockets_hold_too_much() {
     let accounts = Accounts::new(Limits::default());
     let one = accounts.admit(at("192.0.2.1:1").ip(), 5).expect("a seat");
     let (mut first, mut second) = (0, 0);
-    one.hold(&mut first, 200_000_000);
+    one.hold(&mut first, 200_000_000, 5);
     assert_eq!(one.load().may_send(6), May::Move);
-    one.hold(&mut second, 100_000_000);
+    one.hold(&mut second, 100_000_000, 5);
     assert!(matches!(one.load().may_send(6), May::Wait(_)));
-    one.hold(&mut first, 0);
+    one.release(&mut first);
     assert_eq!(one.load().may_send(6), May::Move);
+}
+
+#[test]
+fn slow_readers_hold_up_only_themselves_and_not_for_long() {
+    let accounts = Accounts::new(Limits::default());
+    let admit = |address: &str| accounts.admit(at(address).ip(), SECOND).expect("a seat");
+    // Two addresses have all of the memory, and both have as many sessions.
+    let readers = [
+        "192.0.2.1:1",
+        "192.0.2.1:2",
+        "198.51.100.1:1",
+        "198.51.100.1:2",
+    ]
+    .map(admit);
+    let mut charged = [0; 4];
+    let charge = |charged: &mut [u64; 4], now| {
+        for (reader, charged) in readers.iter().zip(charged) {
+            reader.hold(charged, 126_000_000, now);
+            reader.alive(now);
+        }
+    };
+    charge(&mut charged, SECOND);
+    let (other, mut few) = (admit("203.0.113.1:1"), 0);
+    other.hold(&mut few, 20_000_000, SECOND);
+    other.alive(SECOND);
+    charge(&mut charged, 2 * SECOND);
+    for reader in &readers {
+        assert!(matches!(reader.load().may_send(2 * SECOND), May::Wait(_)));
+        assert!(!reader.stuck(2 * SECOND + GONE));
+        assert!(reader.stuck(2 * SECOND + GONE + 1));
+    }
+    assert_eq!(other.load().may_send(2 * SECOND), May::Move);
+    assert!(!other.stuck(3 * GONE));
+    // One that reads gives its part back and goes on.
+    readers[0].hold(&mut charged[0], 1_000_000, 3 * SECOND);
+    readers[1].hold(&mut charged[1], 60_000_000, 3 * SECOND);
+    assert!(!readers[0].stuck(3 * GONE) && !readers[1].stuck(3 * GONE));
+    assert_eq!(readers[1].load().may_send(2 * SECOND), May::Move);
+    for (reader, charged) in readers.iter().zip(&mut charged) {
+        reader.release(charged);
+    }
+    other.release(&mut few);
+    let table = lock(&accounts.table);
+    assert_eq!((table.memory, table.holders), (0, 0));
 }
 
 #[test]

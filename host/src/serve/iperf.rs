@@ -212,6 +212,7 @@ impl Test {
                 come: 0.into(),
                 from: Vec::new().into(),
                 last: 0.into(),
+                next: 0.into(),
             }));
             self.go(Step::Queue, now);
             self.queue(out, now, shared);
@@ -256,8 +257,7 @@ impl Test {
             .iter_mut()
             .for_each(|stream| stream.start(shared));
         if let Some(udp) = &self.udp {
-            shared.exchange.awaited(udp);
-            udp.streams.iter().for_each(|stream| stream.start());
+            shared.exchange.begin(udp);
         }
         self.measured = self.params.omit == 0;
     }

@@ -19,6 +19,8 @@ pub const PENDING_OF_ADDRESS: usize = 64;
 pub const PENDING_BYTES: u64 = 4096;
 /// Time that such a connection may take to name its protocol, ns.
 pub const UNKNOWN: u64 = 5_000_000_000;
+/// Time that a request may take from its first to its last byte, ns.
+pub const REQUEST: u64 = 15_000_000_000;
 /// Time without a sign of life of a client after which nothing is sent for its session, ns.
 pub const SILENCE: u64 = 2_000_000_000;
 /// Data that this host sends to a client without a question for each part of it, and the file that
@@ -211,15 +213,16 @@ impl Limits {
                 "RATE",
                 "session",
                 &"1Gbit",
-                "maximum rate of the datagrams that this host sends in a session (iperf3 -u -R)",
+                "maximum rate of the UDP load that this host sends in a session (download, iperf3 \
+                 -u -R)",
             ),
             row(
                 "--udp-packets",
                 "N",
                 "session",
                 &limits.udp_packets,
-                "maximum number of datagrams per second that this host sends in a session (iperf3 \
-                 -u -R)",
+                "maximum number of packets per second of the UDP load that this host sends in a \
+                 session (download, iperf3 -u -R)",
             ),
             row(
                 "--duration",
@@ -240,40 +243,40 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "maximum number of concurrent sessions; one IPv4 /24 or IPv6 /48 may hold half of \
-                 them, one IPv4 /16 or IPv6 /32 three quarters",
+                "maximum number of concurrent sessions. At most half of them may come from one \
+                 IPv4 /24 or IPv6 /48. At most three quarters may come from one IPv4 /16 or IPv6 \
+                 /32",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions of one address; if larger than the limit \
-                 of its network, it replaces that limit",
+                "maximum number of concurrent sessions from one address; a larger value also \
+                 raises the limits of the networks of the address",
             ),
             row(
                 "--packets",
                 "N",
                 "session, source",
                 &limits.packets,
-                "maximum number of datagrams that are answered per second, for each session and \
-                 for each source address",
+                "maximum rate of replies to UDP packets such as latency probes, in packets per \
+                 second, for each session and for each source address",
             ),
             row(
                 "--memory",
                 "BYTES",
                 "host",
                 &"512MB",
-                "maximum socket memory of all sessions together; one address may use at most half \
-                 of it",
+                "maximum socket memory of all sessions; one address may use at most half of it, or \
+                 an equal share when all is in use",
             ),
             row(
                 "--new-connections",
                 "N",
                 "address",
                 &new,
-                "maximum number of new TCP connections from one address per second; a burst may \
-                 have four times this number",
+                "maximum number of new TCP connections from one address per second; burst: 4 × N",
             ),
             row(
                 "",
@@ -313,7 +316,8 @@ impl Limits {
                 "session",
                 &seconds(GONE),
                 "time without a packet from the client, or without progress of a load, after \
-                 which the session ends",
+                 which the session ends; the same applies to a session that exceeds its share of \
+                 --memory for this time",
             ),
             row(
                 "",
@@ -355,6 +359,13 @@ impl Limits {
                 "connection",
                 &seconds(UNKNOWN),
                 "maximum time in which a connection must identify its protocol",
+            ),
+            row(
+                "",
+                "",
+                "connection",
+                &seconds(REQUEST),
+                "maximum time from the first to the last byte of a request",
             ),
             row(
                 "",

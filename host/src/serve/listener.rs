@@ -23,7 +23,7 @@
 
 use super::counters::Counters;
 use super::iperf::Test;
-use super::limits::UNKNOWN;
+use super::limits::{GONE, REQUEST, UNKNOWN};
 use super::metered::{Accepted, Connection};
 use super::page::{Page, What};
 use super::session::Session;
@@ -43,8 +43,11 @@ const MOST_OUT: usize = 1 << 20;
 const READ: usize = 16 << 10;
 /// Longest sleep, ns: the interval at which a request to stop is noticed.
 const LONGEST: u64 = 100_000_000;
-/// Time for a closing connection to fetch the last message, ns.
+/// Time for a closing connection to fetch a part of the last message, ns; it has [`GONE`] for all
+/// of it.
 const FAREWELL: u64 = 2_000_000_000;
+/// Interval at which the progress of a closing connection is checked, ns.
+const CHECK: u64 = 20_000_000;
 /// Largest number of connections accepted in one turn.
 const TURN: usize = 64;
 /// Largest number of parts of an object written in one turn.
@@ -68,6 +71,16 @@ enum Who {
     Client(Box<dyn Speaker>),
 }
 
+/// A connection whose last message is under way.
+struct Closing {
+    /// End of the wait, ns of the monotonic clock: [`FAREWELL`] after the last progress.
+    until: u64,
+    /// Largest value of `until`.
+    most: u64,
+    /// Bytes that the peer has not acknowledged.
+    left: u64,
+}
+
 struct Conn {
     link: Connection,
     since: u64,
@@ -76,7 +89,11 @@ struct Conn {
     who: Who,
     metrics: bool,
     key: Option<Key>,
-    closing: Option<u64>,
+    closing: Option<Closing>,
+    /// Time since which a part of a request waits for the rest of it, ns of the monotonic clock.
+    partial: Option<u64>,
+    /// Whether the peer has ended its direction while this end closes.
+    ended: bool,
     /// Events for which epoll watches the connection.
     watched: u32,
     due: u64,
@@ -92,10 +109,36 @@ impl Conn {
         };
         most.saturating_sub(self.input.len()).min(READ)
     }
+    /// Notes whether a part of a request waits for the rest, and whether it has waited too long.
+    /// `took`: bytes of requests that were processed just now. Requests that wait because their
+    /// client does not read, or because an object is written, are not meant.
+    fn slow(&mut self, took: usize, now: u64) -> Result<(), End> {
+        let busy = matches!(&self.who, Who::Page(page) if page.busy());
+        self.partial = if self.input.is_empty() || !self.output.is_empty() || busy {
+            None
+        } else if took > 0 {
+            Some(now)
+        } else {
+            self.partial.or(Some(now))
+        };
+        match self.partial {
+            Some(since) if now > since + REQUEST => Err(End::Timeout),
+            _ => Ok(()),
+        }
+    }
+    /// The next call at the latest, for a connection that is due then otherwise.
+    fn next(&self, due: u64) -> u64 {
+        self.partial
+            .map_or(due, |since| due.min(since + REQUEST + 1))
+    }
     /// Events to wait for. Input is not watched while there is no room for it: epoll would report
     /// it in every call. The data stays in the kernel, which closes the receive window.
     fn awaited(&self) -> u32 {
-        let reads = if self.room() > 0 { sys::READABLE } else { 0 };
+        let reads = if self.room() > 0 && !self.ended {
+            sys::READABLE
+        } else {
+            0
+        };
         let writes = if self.output.is_empty() {
             0
         } else {
@@ -310,6 +353,8 @@ impl<'a> Listener<'a> {
             metrics,
             key: None,
             closing: None,
+            partial: None,
+            ended: false,
             watched: sys::READABLE,
             due: now + UNKNOWN,
         });
@@ -336,6 +381,10 @@ impl<'a> Listener<'a> {
             let room = conn.room();
             if room > 0 || events & sys::BROKEN != 0 {
                 match socket::read(conn.link.fd(), &mut self.scratch[..room.max(1)]) {
+                    // The peer may still read the last message.
+                    Ok(Some(0)) if conn.closing.is_some() && events & sys::BROKEN == 0 => {
+                        conn.ended = true;
+                    }
                     Ok(Some(0)) | Err(_) => return self.close(at),
                     Ok(Some(n)) => conn.input.extend(&self.scratch[..n]),
                     Ok(None) => {}
@@ -379,6 +428,7 @@ impl<'a> Listener<'a> {
             Who::Page(page) => {
                 let took = page.heard(&conn.input, &mut conn.output, now, shared)?;
                 conn.input.drain(..took);
+                conn.slow(took, now)?;
             }
             Who::Client(client) => {
                 let took = client.heard(&conn.input, &mut conn.output, now, shared)?;
@@ -386,7 +436,7 @@ impl<'a> Listener<'a> {
                 client.tick(&mut conn.output, now, shared)?;
                 // Remaining input is processed in the next turn, after that of other connections.
                 let more = took > 0 && !conn.input.is_empty();
-                conn.due = if more { now } else { client.due() };
+                let due = if more { now } else { client.due() };
                 if let Some(allowance) = client.allowance() {
                     conn.link.admit(allowance);
                 }
@@ -394,6 +444,8 @@ impl<'a> Listener<'a> {
                     conn.key = client.key();
                     self.keys.extend(conn.key.map(|key| (key, at)));
                 }
+                conn.slow(took, now)?;
+                conn.due = conn.next(due);
                 return Ok(());
             }
         }
@@ -424,7 +476,8 @@ impl<'a> Listener<'a> {
             page.allow(allowed, &mut conn.output, self.shared);
         }
         page.tick(&mut conn.output, now, |wanted| conn.link.promise(wanted))?;
-        conn.due = page.due();
+        let due = page.due();
+        conn.due = conn.next(due);
         Ok(())
     }
     /// Identifies the protocol of a connection.
@@ -538,8 +591,18 @@ impl<'a> Listener<'a> {
             self.keys.remove(&key);
         }
         conn.input.clear();
-        conn.link.dismiss(conn.output.len());
-        conn.closing = Some(now + FAREWELL);
+        if !conn.link.fetches() {
+            conn.link.dismiss(conn.output.len());
+        } else if end != End::Done {
+            // The rest of an object that will not be complete is of no use.
+            conn.output.clear();
+            let _ = sys::set_reset(conn.link.fd());
+        }
+        conn.closing = Some(Closing {
+            until: now + FAREWELL,
+            most: now + GONE,
+            left: u64::MAX,
+        });
         conn.due = now + FAREWELL;
     }
     fn flush(&mut self, at: usize, now: u64) {
@@ -556,10 +619,17 @@ impl<'a> Listener<'a> {
                 Err(_) => return self.close(at),
             }
         }
-        let over = conn
-            .closing
-            .is_some_and(|until| conn.output.is_empty() || now >= until);
-        if over || conn.output.len() > MOST_OUT {
+        let mut over = conn.output.len() > MOST_OUT;
+        if let Some(closing) = &mut conn.closing {
+            let left = conn.output.len() as u64 + conn.link.rest();
+            if left < closing.left {
+                closing.left = left;
+                closing.until = (now + FAREWELL).min(closing.most);
+            }
+            over |= left == 0 || now >= closing.until;
+            conn.due = now + CHECK;
+        }
+        if over {
             return self.close(at);
         }
         // Processes requests that waited until earlier responses have left; no event announces
@@ -602,6 +672,10 @@ impl<'a> Listener<'a> {
                 continue;
             };
             conn.link.look(conn.output.len(), now);
+            if conn.link.orphaned() {
+                self.close(at);
+                continue;
+            }
             if let Who::Client(client) = &mut conn.who {
                 client.look(now);
                 // Other connections of the session may have used its bytes, and its time passes in
@@ -632,6 +706,7 @@ impl<'a> Listener<'a> {
         let _ = self.epoll.remove(conn.link.fd());
         self.free.push(at);
         Counters::less(&self.shared.counters.connections);
+        conn.link.close();
     }
 }
 

@@ -26,8 +26,12 @@ use std::sync::Arc;
 
 /// Largest document of counters, bytes.
 const METRICS: u64 = 64 << 10;
-/// Largest unsent part of an object in the kernel, bytes.
-const OBJECT_UNSENT: u32 = 128 << 10;
+/// Largest unsent part of an object, or of answers, in the kernel, bytes.
+const UNSENT: u32 = 128 << 10;
+/// Largest unread part of requests in the kernel, bytes.
+const UNREAD: u32 = 32 << 10;
+/// Data that the kernel may still deliver by itself after a connection is closed, bytes.
+const REST: u64 = PENDING_BYTES;
 
 /// The budget of a connection.
 enum Payer {
@@ -61,9 +65,9 @@ impl Ticket {
                 self.payer = Payer::Nobody(left);
                 return false;
             }
-            Payer::Control(allowance) => allowance.hold(&mut self.charged, 0),
+            Payer::Control(allowance) => allowance.release(&mut self.charged),
             Payer::Objects(allowance, _) => {
-                allowance.hold(&mut self.charged, 0);
+                allowance.release(&mut self.charged);
                 allowance.remove_object();
             }
         }
@@ -164,6 +168,7 @@ impl Connection {
         if self.pending() {
             self.ticket.settled();
             socket::watch_peer(&self.socket);
+            self.limit_buffers();
             self.ticket.payer = Payer::Control(Arc::clone(allowance));
         }
     }
@@ -177,9 +182,37 @@ impl Connection {
             return false;
         }
         self.ticket.settled();
-        let _ = sys::set_notsent_lowat(&self.socket, OBJECT_UNSENT);
+        self.limit_buffers();
         self.ticket.payer = Payer::Objects(Arc::clone(allowance), Promised::new(allowance.load()));
         true
+    }
+    /// Limits the data in the kernel that this host has not read, and that has not been sent yet.
+    fn limit_buffers(&self) {
+        let _ = sys::set_notsent_lowat(&self.socket, UNSENT);
+        socket::limit_input(&self.socket, UNREAD);
+    }
+    /// Whether it fetches objects of a session.
+    pub fn fetches(&self) -> bool {
+        matches!(self.ticket.payer, Payer::Objects(..))
+    }
+    /// Whether it fetches objects of a session that has ended.
+    pub fn orphaned(&self) -> bool {
+        matches!(&self.ticket.payer, Payer::Objects(allowance, _) if allowance.spent())
+    }
+    /// Bytes that were written and that the peer has not acknowledged, if they are more than the
+    /// kernel may deliver by itself.
+    pub fn rest(&self) -> u64 {
+        let rest = sys::unacknowledged(&self.socket).unwrap_or(0);
+        if rest > REST { rest } else { 0 }
+    }
+    /// Closes it. A peer that does not read would otherwise keep data in the kernel that belongs to
+    /// no session.
+    pub fn close(self) {
+        if self.rest() > 0 {
+            let _ = sys::set_reset(&self.socket);
+        } else {
+            socket::limit_output_time(&self.socket);
+        }
     }
     /// Reserves up to `wanted` bytes of an object, as far as the session has them and no other
     /// connection is going to send them.
@@ -226,6 +259,7 @@ impl Connection {
             allowance.hold(
                 &mut ticket.charged,
                 socket::memory(&self.socket) + more as u64,
+                now,
             );
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
@@ -282,6 +316,7 @@ impl DatagramSocket {
     /// A socket at that address, which sockets of single clients may share.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
         let fd = socket::shared_datagrams(at)?;
+        socket::refuse_broadcasts(&fd)?;
         Ok(DatagramSocket {
             fd,
             v6: at.is_ipv6(),
@@ -346,9 +381,9 @@ pub struct AnswerSocket {
 impl AnswerSocket {
     /// A socket at that address; with a peer, it is connected.
     pub fn new(at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<AnswerSocket> {
-        Ok(AnswerSocket {
-            socket: TimedSocket::new(at, peer, true, peer.is_some())?,
-        })
+        let socket = TimedSocket::new(at, peer, true, peer.is_some())?;
+        socket::refuse_broadcasts(socket.fd())?;
+        Ok(AnswerSocket { socket })
     }
     /// The address of the socket.
     pub fn local(&self) -> io::Result<SocketAddr> {

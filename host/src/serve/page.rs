@@ -103,6 +103,10 @@ impl Page {
             wait: 0,
         }
     }
+    /// Whether an object is not written completely yet.
+    pub fn busy(&self) -> bool {
+        self.left > 0 || self.asked.is_some()
+    }
     /// Whether more may be written now.
     pub fn more(&self, now: u64) -> bool {
         self.left > 0 && self.wait <= now

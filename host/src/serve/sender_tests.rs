@@ -3,7 +3,7 @@
 
 use super::super::budget::Allowance;
 use super::super::fed;
-use super::super::limits::{GONE, IDLE, Limits, SENDERS};
+use super::super::limits::{GONE, IDLE, Limits, REQUEST, SENDERS};
 use super::*;
 use crate::protocols::wire::{ANSWER, frame, to_frame};
 use narrows_core::units::Rate;
@@ -308,6 +308,55 @@ fn a_client_that_reads_nothing_keeps_no_seat() {
 }
 
 #[test]
+fn a_request_that_stays_incomplete_ends_its_connection() {
+    let frame = to_frame(&json!({ "do": "clock", "at": 5 }));
+    let requests: [(&str, &[u8]); 3] = [
+        ("a frame of a session", &frame[..frame.len() - 1]),
+        ("the length of a frame", &frame[..2]),
+        ("a request for an object", b"GET /0/1 HTTP/1.1\r\n"),
+    ];
+    for (name, part) in requests {
+        served(|client| {
+            client.session();
+            let mut page = None;
+            if part.starts_with(b"GET") {
+                let mut load = client.connect();
+                load.write_all(part).expect("room");
+                page = Some(load);
+            } else {
+                // A complete one before it does not count for it.
+                assert_eq!(client.ask(&json!({ "do": "clock", "at": 4 }))["at"], 4);
+                client.say(part);
+            }
+            let open = |client: &Client| client.listener.conns.iter().flatten().count();
+            let begun = Instant::now();
+            let waits = |client: &Client| {
+                let mut conns = client.listener.conns.iter().flatten();
+                conns.any(|conn| conn.partial.is_some())
+            };
+            while !waits(client) {
+                assert!(begun.elapsed() < PATIENCE, "{name} does not come");
+                client.listener.step();
+            }
+            let before = open(client);
+            // Each step is a byte that its client might have sent.
+            for _ in 0..5 {
+                sys::AHEAD.set(sys::AHEAD.get() + REQUEST / 5);
+                assert_eq!(open(client), before, "{name}");
+                client.listener.looked = u64::MAX / 2;
+                client.listener.step();
+            }
+            sys::AHEAD.set(sys::AHEAD.get() + REQUEST / 5);
+            client.listener.step();
+            client.listener.step();
+            assert_eq!(open(client), before - 1, "{name}");
+            drop(page);
+        });
+        sys::AHEAD.set(0);
+    }
+}
+
+#[test]
 fn an_epoll_that_fails_does_not_end_the_server() {
     served(|client| {
         client.session();
@@ -329,12 +378,17 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
         let allowance = client.allowance().expect("a seat");
         let request = to_frame(&json!({ "do": "clock", "at": 1 }));
         let many = request.repeat(200);
+        // Small buffers of the client fill soon, also where each call is slow.
+        let control = client.control.try_clone().expect("a descriptor");
+        socket::set_buffers(&control.into(), 1 << 16);
         let (begun, mut sent, mut quiet, mut before) = (Instant::now(), 0, 0, (0, 0, 0));
         // Until all buffers are full and nothing moves.
         while quiet < 5 {
             assert!(begun.elapsed() < PATIENCE, "it goes on");
-            let wrote = client.control.write(&many[sent % request.len()..]);
-            sent += wrote.as_ref().ok().copied().unwrap_or(0);
+            let before_these = sent;
+            while let Ok(n) = client.control.write(&many[sent % request.len()..]) {
+                sent += n;
+            }
             client.listener.step();
             let conn = client
                 .listener
@@ -348,7 +402,7 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
                 conn.output.len(),
                 allowance.load().moved(),
             );
-            let moves = wrote.is_ok() || std::mem::replace(&mut before, waiting) != waiting;
+            let moves = std::mem::replace(&mut before, waiting) != waiting || sent > before_these;
             quiet = if moves { 0 } else { quiet + 1 };
         }
         assert!(before.0 > 0 && before.1 > 0, "{before:?}");

@@ -34,6 +34,9 @@ pub enum End {
     Limit,
 }
 
+/// Largest number of bytes that have come before a connection became a sender.
+const UNREAD: usize = 1 << 20;
+
 /// The shared state.
 pub struct Shared {
     /// Use of resources and limits.
@@ -88,8 +91,8 @@ impl Shared {
         }
         Err(format!(
             "{cc}: the server's net.ipv4.tcp_{file}_congestion_control does not have it; \
-             select one of {}",
-            list.join(", ")
+             write --cc {}",
+            list.join(" or ")
         ))
     }
     /// The counters, for Prometheus.
@@ -124,6 +127,12 @@ impl Carried {
     ) -> Carried {
         Counters::more(&shared.counters.streams_total);
         let (socket, descriptor) = link.into_load();
+        if role == Role::Sender {
+            // Its client has nothing more to say: what has come is discarded, and more finds no
+            // room.
+            socket::limit_input(&socket, 1);
+            let _ = sys::discard(&socket, UNREAD);
+        }
         Carried {
             stream: Stream::new(socket, role, Arc::clone(allowance.load())),
             allowance: Arc::clone(allowance),
@@ -140,7 +149,7 @@ impl Carried {
             self.allowance.progressed(now);
             if self.stream.role() == Role::Sender {
                 // Until the first check of its memory: the buffers that it may fill by then.
-                self.allowance.hold(&mut self.charged, UNSENT.into());
+                self.allowance.hold(&mut self.charged, UNSENT.into(), now);
             }
             self.allowance.alive(now);
             self.slot = shared.carriers.start(&self.stream).ok();
@@ -155,12 +164,12 @@ impl Carried {
     }
     /// Charges its memory and records when its peer was heard.
     pub fn look(&mut self, now: u64) {
+        let socket = self.stream.socket();
+        self.allowance
+            .hold(&mut self.charged, socket::memory(socket), now);
         if !self.runs() {
             return;
         }
-        let socket = self.stream.socket();
-        self.allowance
-            .hold(&mut self.charged, socket::memory(socket));
         let moved = match self.stream.role() {
             Role::Receiver => self.stream.moved(),
             Role::Sender => {
@@ -192,7 +201,7 @@ impl Carried {
 
 impl Drop for Carried {
     fn drop(&mut self) {
-        self.allowance.hold(&mut self.charged, 0);
+        self.allowance.release(&mut self.charged);
     }
 }
 

@@ -34,6 +34,10 @@ const LONGEST: u64 = 50_000_000;
 const LATE: u64 = 100_000_000;
 /// Pause after the socket had no room, ns.
 const PAUSE: u64 = 500_000;
+/// Largest number of calls that receive before datagrams are sent.
+const READS: usize = 8;
+/// Time for which tests send before the next datagrams are received, ns.
+const SENDING: u64 = 1_000_000;
 
 /// Load that is counted and not answered.
 #[derive(Copy, Clone, Debug, Default)]
@@ -190,12 +194,16 @@ pub struct Awaited {
     pub from: Mutex<Vec<SocketAddr>>,
     /// Arrival of the last datagram, ns of the monotonic clock.
     pub last: AtomicU64,
+    /// The stream that sends next.
+    pub next: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Tables {
     sessions: HashMap<Cookie, Arc<Pinged>>,
     awaited: Vec<Arc<Awaited>>,
+    /// Tests whose streams send.
+    senders: Vec<Arc<Awaited>>,
     streams: HashMap<SocketAddr, Arc<UdpStream>>,
 }
 
@@ -263,11 +271,20 @@ impl Exchange {
             .awaited
             .retain(|other| !Arc::ptr_eq(other, awaited));
     }
+    /// Ends the wait for streams and starts them.
+    pub fn begin(&self, test: &Arc<Awaited>) {
+        self.awaited(test);
+        test.streams.iter().for_each(|stream| stream.start());
+        if test.streams.iter().any(|one| one.role == Role::Sender) {
+            self.lock().senders.push(Arc::clone(test));
+        }
+    }
     /// Removes the streams of a test.
     pub fn forget(&self, awaited: &Arc<Awaited>) {
         self.awaited(awaited);
         let from = awaited.from.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tables = self.lock();
+        tables.senders.retain(|test| !Arc::ptr_eq(test, awaited));
         for (from, stream) in from.iter().zip(&awaited.streams) {
             stream.stop();
             tables.streams.remove(from);
@@ -297,16 +314,22 @@ impl Exchange {
     /// Answers and counts until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
         sys::prefer(NICENESS);
-        let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
+        let mut got: Vec<Datagram> = Vec::with_capacity(READS * BATCH);
         let mut answers = Answers::default();
+        let mut first = 0;
         while !stop.load(Relaxed) {
             got.clear();
-            if let Ok(Some(lost)) = self.socket.receive(&mut got) {
-                let lost = u64::from(lost);
-                let more = lost.saturating_sub(self.lost.swap(lost, Relaxed));
-                self.counters.socket_drops_total.fetch_add(more, Relaxed);
+            for calls in 1..=READS {
+                if let Ok(Some(lost)) = self.socket.receive(&mut got) {
+                    let lost = u64::from(lost);
+                    let more = lost.saturating_sub(self.lost.swap(lost, Relaxed));
+                    self.counters.socket_drops_total.fetch_add(more, Relaxed);
+                }
+                if got.len() < calls * BATCH {
+                    break;
+                }
             }
-            let sending: Vec<_> = {
+            let sending = {
                 let mut tables = self.lock();
                 let wall = sys::realtime();
                 for datagram in &got {
@@ -314,39 +337,67 @@ impl Exchange {
                     let at = sys::monotonic().saturating_sub(ago);
                     tables.came(datagram, at, &self.accounts, &self.counters, &mut answers);
                 }
-                let runs = |stream: &&Arc<UdpStream>| {
-                    stream.role == Role::Sender && stream.running.load(Relaxed)
-                };
-                let streams = tables.streams.iter().filter(|(_, stream)| runs(stream));
-                streams
-                    .map(|(to, stream)| (*to, Arc::clone(stream)))
-                    .collect()
+                tables.senders.clone()
             };
             if !answers.is_empty() {
                 let from = sys::monotonic();
                 self.socket.answer(&mut answers);
                 self.took(sys::monotonic() - from);
             }
-            let mut wait = LONGEST;
-            for (to, stream) in &sending {
-                wait = wait.min(self.send(*to, stream));
-            }
-            if got.len() < BATCH {
+            let wait = self.turns(&sending, &mut first);
+            if got.len() < READS * BATCH && wait > 0 {
                 self.socket.wait(wait);
             }
         }
     }
-    /// Sends the due datagrams of a stream and returns the time until the next, ns.
-    fn send(&self, to: SocketAddr, stream: &UdpStream) -> u64 {
+    /// Lets each test send once, for [`SENDING`] at most, beginning with the one at `first`.
+    /// Returns the time until the next datagram is due, ns. A test with many streams has no more
+    /// turns than a test with one, and pings do not wait for all of them.
+    fn turns(&self, tests: &[Arc<Awaited>], first: &mut usize) -> u64 {
+        let (begun, mut wait) = (sys::monotonic(), LONGEST);
+        for i in 0..tests.len() {
+            let at = (*first + i) % tests.len();
+            wait = wait.min(self.turn(&tests[at]));
+            if sys::monotonic() - begun > SENDING {
+                *first = at + 1;
+                return 0;
+            }
+        }
+        wait
+    }
+    /// Sends the due datagrams of a test, at most [`BATCH`] of all its streams together. Returns
+    /// the time until the next, ns.
+    fn turn(&self, test: &Awaited) -> u64 {
+        let from = test.from.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, streams) = (test.next.load(Relaxed), from.len().min(test.streams.len()));
+        let (mut left, mut wait) = (BATCH, LONGEST);
+        for i in 0..streams {
+            let at = (first + i) % streams;
+            let stream = &test.streams[at];
+            if stream.role == Role::Receiver || !stream.running.load(Relaxed) {
+                continue;
+            }
+            let (sent, until) = self.send(from[at], stream, left);
+            (left, wait) = (left - sent, wait.min(until));
+            if left == 0 {
+                test.next.store(at + 1, Relaxed);
+                return if i + 1 < streams { 0 } else { wait };
+            }
+        }
+        wait
+    }
+    /// Sends the due datagrams of a stream, `most` of them at most. Returns their number and the
+    /// time until the next, ns.
+    fn send(&self, to: SocketAddr, stream: &UdpStream, most: usize) -> (usize, u64) {
         let now = sys::monotonic();
         let mut counts = stream.lock();
         if stream.interval > 0 && now.saturating_sub(counts.next) > LATE {
             counts.next = now;
         }
         let due = match stream.interval {
-            0 => BATCH as u64,
-            _ if counts.next > now => return counts.next - now,
-            interval => ((now - counts.next) / interval + 1).min(BATCH as u64),
+            0 => most as u64,
+            _ if counts.next > now => return (0, counts.next - now),
+            interval => ((now - counts.next) / interval + 1).min(most as u64),
         };
         let first = counts.packets + 1;
         let datagram = |i: usize| {
@@ -363,10 +414,10 @@ impl Exchange {
         let (sent, full) = match self.socket.flood(&stream.allowance, wanted, now, datagram) {
             Flooded::All(sent) => (sent, false),
             Flooded::Some(sent) => (sent, true),
-            Flooded::Wait(until) => return until.saturating_sub(now).clamp(1, LONGEST),
+            Flooded::Wait(until) => return (0, until.saturating_sub(now).clamp(1, LONGEST)),
             Flooded::Stop => {
                 stream.stop();
-                return LONGEST;
+                return (0, LONGEST);
             }
         };
         counts.packets += sent;
@@ -375,10 +426,12 @@ impl Exchange {
         self.counters
             .down_bytes_total
             .fetch_add(sent * stream.len as u64, Relaxed);
-        if full {
-            return PAUSE;
-        }
-        counts.next.saturating_sub(now).min(LONGEST)
+        let wait = if full {
+            PAUSE
+        } else {
+            counts.next.saturating_sub(now).min(LONGEST)
+        };
+        (sent as usize, wait)
     }
 }
 
@@ -551,6 +604,56 @@ mod tests {
         counts.came(u64::MAX, f64::NAN, 1.0, 1);
         counts.came(7, 7.0, 7.5 + 0.016, 100);
         assert!((counts.jitter - 0.001).abs() < 1e-9, "{}", counts.jitter);
+    }
+
+    #[test]
+    fn a_test_has_the_same_turns_whatever_the_number_of_its_streams() {
+        const ROUNDS: usize = 20;
+        let shared = super::super::fed::limited(Limits {
+            udp_packets: 10_000_000,
+            udp_rate: narrows_core::units::Rate::mbit(100_000),
+            ..Limits::default()
+        });
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = peer.local_addr().unwrap();
+        let exchange = &shared.exchange;
+        let test = |ip: &str, streams: usize| {
+            let allowance = shared
+                .admit(ip.parse().unwrap(), sys::monotonic())
+                .expect("a seat");
+            let stream = || UdpStream::new(Role::Sender, 100, 0, false, &allowance);
+            let test = Arc::new(Awaited {
+                ip: allowance.ip(),
+                streams: std::iter::repeat_with(stream).take(streams).collect(),
+                come: streams.into(),
+                from: vec![to; streams].into(),
+                last: 0.into(),
+                next: 0.into(),
+            });
+            exchange.begin(&test);
+            test
+        };
+        let tests = [test("192.0.2.1", 128), test("198.51.100.1", 1)];
+        let sent = |test: &Awaited| -> Vec<u64> {
+            test.streams
+                .iter()
+                .map(|one| one.counts().packets)
+                .collect()
+        };
+        assert_eq!(exchange.lock().senders.len(), 2);
+        for _ in 0..ROUNDS {
+            for test in &tests {
+                exchange.turn(test);
+            }
+        }
+        let [many, one] = [sent(&tests[0]), sent(&tests[1])];
+        let (all, most) = (many.iter().sum::<u64>(), (ROUNDS * BATCH) as u64);
+        assert!(all > 0 && all <= most && one[0] > 0 && one[0] <= most);
+        // Its streams take turns, too.
+        assert!(many.iter().filter(|n| **n > 0).count() > 1, "{many:?}");
+        assert!(exchange.turns(&tests, &mut 1) <= LONGEST);
+        exchange.forget(&tests[0]);
+        assert_eq!(exchange.lock().senders.len(), 1);
     }
 
     #[test]

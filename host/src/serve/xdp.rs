@@ -25,7 +25,8 @@
 //! answer packets whose time to live ends here, packets with options, or fragments. It does not
 //! answer packets whose lengths do not agree, multicast, or frames with a VLAN tag. It does not
 //! answer at addresses that the device did not have at the start. It does not answer a source
-//! address that no other host can have: a group, loopback, a reserved address, or one of its own.
+//! address that no other host can have. These are groups, loopback, reserved addresses, its own
+//! addresses, and the broadcast addresses of its device.
 //! No token is required: an answer is as long as its question, but it goes to the address that the
 //! question names as its sender.
 //!
@@ -38,7 +39,7 @@ use crate::sys::bpf::{self, Alu, Assembler, Helper, If, Label, Reg, Size};
 use crate::sys::bpf::{R0, R1, R2, R3, R4, R5, R6, R7, R9, STACK};
 use std::ffi::CString;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 
 /// Largest number of addresses that a program compares.
@@ -153,7 +154,7 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     a.here(known);
 }
 
-/// Jumps to `pass` if the source at `at` is one of `addresses`: no other host sends as this one.
+/// Jumps to `pass` if the source at `at` is one of `addresses`: of this host, or of more than one.
 fn none_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     for address in addresses {
         let next = a.label();
@@ -338,7 +339,7 @@ fn fold(a: &mut Assembler, sum: Reg) {
 }
 
 /// The part for IPv4 packets; at its end, R9 is the UDP header.
-fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
+fn v4(a: &mut Assembler, own: &[u16], (here, groups): (&[Vec<u8>], &[Vec<u8>]), pass: Label) {
     let (class, fragment, lives, sum, source, destination, end) = V4;
     a.load(Size::Byte, R2, R6, IP);
     a.jump_if(R2, If::Unequal, 0x45, pass);
@@ -346,8 +347,9 @@ fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     a.jump_if(R2, If::AnyBit, two([0x3f, 0xff]), pass);
     a.load(Size::Byte, R2, R6, lives + 1);
     a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
-    one_of(a, destination, addresses, pass);
-    none_of(a, source, addresses, pass);
+    one_of(a, destination, here, pass);
+    none_of(a, source, here, pass);
+    none_of(a, source, groups, pass);
     // Of this network, of this host, of groups, and reserved (RFC 6890).
     a.load(Size::Byte, R2, R6, source);
     for first in [0, 127] {
@@ -379,15 +381,15 @@ fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
 }
 
 /// As [`v4`], for IPv6.
-fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
+fn v6(a: &mut Assembler, own: &[u16], (here, _): (&[Vec<u8>], &[Vec<u8>]), pass: Label) {
     let (next, lives, source, destination, end) = V6;
     a.mov(R2, R6);
     a.alu(Alu::Add, R2, i32::from(end + UDP));
     a.jump_if(R2, If::Greater, R7, pass);
     a.load(Size::Byte, R2, R6, next);
     a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
-    one_of(a, destination, addresses, pass);
-    none_of(a, source, addresses, pass);
+    one_of(a, destination, here, pass);
+    none_of(a, source, here, pass);
     // Groups; unspecified, of this host, and mapped (RFC 6890).
     a.load(Size::Byte, R2, R6, source);
     a.jump_if(R2, If::Equal, 0xff, pass);
@@ -409,10 +411,15 @@ fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     swap(a, R6, Size::Four, source, destination, 4);
 }
 
-/// The program for the first of the ports `own`, at all of which this host answers. R6 is the
-/// frame, R7 its end, R9 the UDP header. A family without addresses is left out, because the kernel
-/// rejects unreachable instructions.
-pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
+/// The program for the first of the ports `own`, at all of which this host answers. `groups` are
+/// the broadcast addresses of the device. R6 is the frame, R7 its end, R9 the UDP header. A family
+/// without addresses is left out, because the kernel rejects unreachable instructions.
+pub fn program(
+    own: &[u16],
+    addresses: &[IpAddr],
+    groups: &[Ipv4Addr],
+    map: &OwnedFd,
+) -> Vec<[u8; 8]> {
     let mut assembler = Assembler::default();
     let a = &mut assembler;
     let (pass, ours, plain) = (a.label(), a.label(), a.label());
@@ -433,7 +440,8 @@ pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]>
         a.load(Size::Byte, R2, R6, mac);
         a.jump_if(R2, If::AnyBit, 1, pass);
     }
-    type Family = fn(&mut Assembler, &[u16], &[Vec<u8>], Label);
+    let groups: Vec<Vec<u8>> = groups.iter().map(|of| of.octets().to_vec()).collect();
+    type Family = fn(&mut Assembler, &[u16], (&[Vec<u8>], &[Vec<u8>]), Label);
     for (family, addresses, kind) in [
         (v4 as Family, &of_v4, [0x08, 0x00]),
         (v6, &of_v6, [0x86, 0xdd]),
@@ -442,7 +450,7 @@ pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]>
             let another = a.label();
             a.load(Size::Two, R2, R6, TYPE);
             a.jump_if(R2, If::Unequal, two(kind), another);
-            family(a, own, addresses, pass);
+            family(a, own, (addresses, &groups), pass);
             a.jump(ours);
             a.here(another);
         }
@@ -515,7 +523,9 @@ impl Echo {
             refusal(&error).map_or(HostError::Failed("an XDP program", error), missing)
         };
         let map = bpf::array(2).map_err(told)?;
-        let loaded = bpf::load(&program(ports, &addresses, &map), "narrows_echo").map_err(told)?;
+        let groups = sys::broadcasts(device).map_err(HostError::failed("addresses of a device"))?;
+        let program = program(ports, &addresses, &groups, &map);
+        let loaded = bpf::load(&program, "narrows_echo").map_err(told)?;
         let link = bpf::attach(&loaded, index).map_err(told)?;
         Ok(Echo { map, _link: link })
     }

@@ -14,11 +14,17 @@ const THERE: (IpAddr, IpAddr) = (
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe01)),
 );
 
+/// The broadcast address of the device.
+const EVERYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 255);
+
 /// A loaded program, unless this user may not.
 fn loaded() -> Option<(OwnedFd, OwnedFd)> {
     let map = bpf::array(2).ok();
     let both = map.and_then(|map| {
-        match bpf::load(&program(&[PORT, OTHER], &[HERE.0, HERE.1], &map), "test") {
+        match bpf::load(
+            &program(&[PORT, OTHER], &[HERE.0, HERE.1], &[EVERYBODY], &map),
+            "test",
+        ) {
             Ok(program) => Some((program, map)),
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => None,
             Err(e) => panic!("{e}"),
@@ -132,8 +138,11 @@ fn answer(question: &[u8]) -> Vec<u8> {
 #[test]
 fn two_programs_at_different_ports_do_not_answer_each_other() {
     let Some((first, map)) = loaded() else { return };
-    let second =
-        bpf::load(&program(&[PORT + 1], &[THERE.0, THERE.1], &map), "test").expect("it is right");
+    let second = bpf::load(
+        &program(&[PORT + 1], &[THERE.0, THERE.1], &[], &map),
+        "test",
+    )
+    .expect("it is right");
     for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
         for payload in [&b"any bytes"[..], &question(), &timed(), &question()[..40]] {
             let asked = datagram(there, here, (PORT + 1, PORT), payload);
@@ -295,6 +304,10 @@ fn whatever_is_not_asked_of_us_goes_on_untouched() {
         ),
         ("from a group, IPv4", but(&fine, 26, 239)),
         ("from all hosts", but(&fine, 26, 255)),
+        (
+            "from all hosts of the subnet",
+            datagram(EVERYBODY.into(), HERE.0, (40_000, PORT), &question()),
+        ),
         ("from loopback", but(&fine, 26, 127)),
         ("from this network", but(&fine, 26, 0)),
         ("from a group, IPv6", but(&fine6, 22, 0xff)),
@@ -362,7 +375,8 @@ fn an_echo_of_another_kind_that_answers_ends() {
 fn one_family_is_enough() {
     let Some((_, map)) = loaded() else { return };
     for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
-        let program = bpf::load(&program(&[PORT], &[here], &map), "test").expect("it is right");
+        let program =
+            bpf::load(&program(&[PORT], &[here], &[], &map), "test").expect("it is right");
         let asked = datagram(there, here, (40_000, PORT), b"question");
         assert_eq!(bpf::try_once(&program, &asked).expect("a try").0, bpf::BACK);
     }

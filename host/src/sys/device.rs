@@ -68,7 +68,7 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
 /// The hardware type of a device (`ARPHRD_ETHER`, …), if it has a link-layer address.
 pub fn hardware(name: &str) -> io::Result<Option<u16>> {
     let mut kind = None;
-    each_address(name, |address| {
+    each_address(name, |_, address| {
         if c_int::from(address.sa_family) == libc::AF_PACKET {
             // SAFETY: an address of the family AF_PACKET is a `sockaddr_ll`, and `getifaddrs`
             // allocates the whole of it.
@@ -82,28 +82,64 @@ pub fn hardware(name: &str) -> io::Result<Option<u16>> {
 /// The IP addresses of a device.
 pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
     let mut found = Vec::new();
-    each_address(name, |address| {
-        let at = std::ptr::from_ref(address);
-        match c_int::from(address.sa_family) {
-            libc::AF_INET => {
-                // SAFETY: an address of the family AF_INET is a `sockaddr_in`, and `getifaddrs`
-                // allocates the whole of it.
-                let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
-                found.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as above, with `sockaddr_in6` for AF_INET6.
-                let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
-                found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
-            }
-            _ => {}
+    each_address(name, |_, address| {
+        found.extend(v4(Some(address)).map(IpAddr::V4));
+        if c_int::from(address.sa_family) == libc::AF_INET6 {
+            // SAFETY: as in `v4`, with `sockaddr_in6` for AF_INET6.
+            let v6 = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in6>() };
+            found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
         }
     })?;
     Ok(found)
 }
 
-/// Calls `each` with every address of a device, of any family.
-fn each_address(name: &str, mut each: impl FnMut(&libc::sockaddr)) -> io::Result<()> {
+/// The IPv4 broadcast addresses of a device. Each subnet has that which is set, the highest one
+/// (RFC 919), and the lowest one (of Linux before 5.14).
+pub fn broadcasts(name: &str) -> io::Result<Vec<Ipv4Addr>> {
+    let mut found = Vec::new();
+    each_address(name, |entry, address| {
+        // SAFETY: the netmask and the broadcast address of an entry are null or valid until
+        // `freeifaddrs`; the latter is the peer's address on devices without broadcasts.
+        let (mask, set) = unsafe { (entry.ifa_netmask.as_ref(), entry.ifa_ifu.as_ref()) };
+        if entry.ifa_flags & libc::IFF_BROADCAST as u32 != 0 {
+            let subnet = v4(Some(address)).zip(v4(mask));
+            found.extend(
+                subnet
+                    .into_iter()
+                    .flat_map(|(at, mask)| of_subnet(at, mask)),
+            );
+            found.extend(v4(set).filter(|_| subnet.is_some()));
+        }
+    })?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// The highest and the lowest address of a subnet that has more than two.
+fn of_subnet(address: Ipv4Addr, mask: Ipv4Addr) -> Vec<Ipv4Addr> {
+    let (address, mask) = (u32::from(address), u32::from(mask));
+    let both = [address | !mask, address & mask];
+    if !mask > 1 {
+        both.map(Ipv4Addr::from).to_vec()
+    } else {
+        Vec::new()
+    }
+}
+
+fn v4(address: Option<&libc::sockaddr>) -> Option<Ipv4Addr> {
+    let address = address.filter(|of| c_int::from(of.sa_family) == libc::AF_INET)?;
+    // SAFETY: an address of the family AF_INET is a `sockaddr_in`, and `getifaddrs` allocates the
+    // whole of it.
+    let v4 = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in>() };
+    Some(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+}
+
+/// Calls `each` with every entry of a device and its address, of any family.
+fn each_address(
+    name: &str,
+    mut each: impl FnMut(&libc::ifaddrs, &libc::sockaddr),
+) -> io::Result<()> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the call stores the head of a list that the C library allocates; it is freed below.
     check(unsafe { libc::getifaddrs(&mut first) })?;
@@ -119,7 +155,7 @@ fn each_address(name: &str, mut each: impl FnMut(&libc::sockaddr)) -> io::Result
             if std::ffi::CStr::from_ptr(entry.ifa_name).to_bytes() != name.as_bytes() {
                 continue;
             }
-            each(address);
+            each(entry, address);
         }
         libc::freeifaddrs(first);
     }
@@ -153,4 +189,27 @@ pub fn ethtool(name: &str, command: u32, words: usize) -> io::Result<Vec<u32>> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) })?;
     answer.truncate(words);
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_has_two_addresses_of_all_hosts_unless_it_is_a_link_of_two() {
+        for (address, mask, expected) in [
+            ("10.1.2.3", "255.0.0.0", vec!["10.255.255.255", "10.0.0.0"]),
+            (
+                "198.51.100.2",
+                "255.255.255.252",
+                vec!["198.51.100.3", "198.51.100.0"],
+            ),
+            ("198.51.100.2", "255.255.255.254", vec![]),
+            ("198.51.100.2", "255.255.255.255", vec![]),
+        ] {
+            let parse = |text: &str| text.parse::<Ipv4Addr>().expect("an address");
+            let expected: Vec<Ipv4Addr> = expected.into_iter().map(parse).collect();
+            assert_eq!(of_subnet(parse(address), parse(mask)), expected, "{mask}");
+        }
+    }
 }

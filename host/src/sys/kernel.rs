@@ -2,7 +2,7 @@
 //! controls.
 
 use crate::sys;
-use narrows_core::kernel::{KERNELS, Kernel};
+use narrows_core::kernel::nearest;
 use serde_json::{Value, json};
 use std::fs;
 use std::io;
@@ -30,21 +30,6 @@ pub fn boot() -> String {
     // Time namespaces shift the clock within one boot.
     let moved = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     crate::digest::hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
-}
-
-/// The newest kernel that a scenario may name and that is not newer than `release`.
-pub fn like(release: &str) -> &'static str {
-    let mut numbers = release
-        .split(['.', '-', '+'])
-        .map(|n| n.parse().unwrap_or(0));
-    let here = Kernel(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let older = KERNELS
-        .iter()
-        .filter(|(_, kernel)| *kernel <= here)
-        .max_by_key(|k| k.1);
-    older
-        .or(KERNELS.iter().min_by_key(|k| k.1))
-        .map_or("", |(name, _)| name)
 }
 
 /// The congestion controls of this kernel, in the namespace of this thread.
@@ -90,7 +75,7 @@ pub fn to_json() -> Value {
     let (release, ccs) = (release(), ccs());
     json!({
         "release": release,
-        "like": like(&release),
+        "like": nearest(&release),
         "hz": sys::kernel_hz(),
         "ccs": { "available": ccs.available, "allowed": ccs.allowed, "loadable": ccs.loadable },
     })
@@ -99,14 +84,6 @@ pub fn to_json() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kernel_is_like_the_newest_that_is_not_newer() {
-        assert_eq!(like("6.18.44-fc"), "linux-6.12");
-        assert_eq!(like("6.1.0-25-amd64"), "linux-5.15");
-        assert_eq!(like("5.15.0+"), "linux-5.15");
-        assert_eq!(like("3.10.0"), "linux-4.15");
-    }
 
     #[test]
     fn modules_are_known_by_their_files() {

@@ -41,7 +41,7 @@ pub mod timed_socket;
 pub mod user;
 
 pub use datagram::{receive_stamped, set_stamps};
-pub use device::{addresses, ethtool, hardware, interface, open_tun, source_towards};
+pub use device::{addresses, broadcasts, ethtool, hardware, interface, open_tun, source_towards};
 pub use io::{read, send, write};
 pub use namespaces::{enter_network, network_cookie, new_network, new_user};
 pub use poll::{BROKEN, Epoll, READABLE, WRITABLE, wait_readable};

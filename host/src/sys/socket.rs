@@ -314,7 +314,7 @@ pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &1_i32);
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &1_i32);
-    let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
+    limit_output_time(fd);
 }
 
 /// Time since the last segment from the peer, ns: data or an acknowledgement, including those of
@@ -333,6 +333,43 @@ pub fn memory(fd: &OwnedFd) -> u64 {
     const PARTS: [usize; 3] = [0, 5, 7];
     let numbers: [u32; 9] = get(fd, libc::SOL_SOCKET, MEMINFO).unwrap_or_default();
     PARTS.iter().map(|i| u64::from(numbers[*i])).sum()
+}
+
+/// Makes a socket discard datagrams that the link layer delivers to more than one host. If it
+/// answered a broadcast or multicast, each host would send an answer to the same source.
+pub fn refuse_broadcasts(fd: &OwnedFd) -> io::Result<()> {
+    /// `SKF_AD_OFF` + `SKF_AD_PKTTYPE` of linux/filter.h: zero for this host alone.
+    const RECIPIENT: u32 = (-0x1000_i32 + 4) as u32;
+    let step = |code: u32, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, RECIPIENT),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    // The kernel copies the steps during the call.
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Limits the received data that a TCP socket holds, in bytes; the kernel doubles it. A window that
+/// is announced already is not withdrawn, but data beyond the limit is discarded.
+pub fn limit_input(fd: &OwnedFd, bytes: u32) {
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
+}
+
+/// Aborts a connection whose data the peer does not acknowledge for 15 s, also after its close.
+pub fn limit_output_time(fd: &OwnedFd) {
+    let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
 }
 
 /// Disables the Nagle algorithm.

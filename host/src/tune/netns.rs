@@ -8,6 +8,8 @@
 //! | the initial one | `net.core.netdev_max_backlog`, which only this namespace has |
 //! | that of a whole container | process 1 of this `/proc`, and a mark of a container manager |
 //!
+//! A host of `narrows shell` inside a container has the mark, too. Its process 1 is `narrows-host`.
+//!
 //! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host that
 //! has another network.
 //!
@@ -30,6 +32,8 @@ const MARKS: [&str; 3] = [
     "/.dockerenv",
     "/run/.containerenv",
 ];
+/// Name of process 1 on a host of `narrows shell`.
+const EMULATED: &str = "narrows-host\n";
 /// A setting that exists only in the initial network namespace.
 const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
@@ -163,7 +167,9 @@ impl Namespace {
 pub fn owns_files(here: &Namespace) -> bool {
     let of_process_1 =
         || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));
-    here.initial || of_process_1() && MARKS.iter().any(|mark| Path::new(mark).exists())
+    let emulated = || fs::read_to_string("/proc/1/comm").is_ok_and(|name| name == EMULATED);
+    let marked = || MARKS.iter().any(|mark| Path::new(mark).exists());
+    here.initial || of_process_1() && marked() && !emulated()
 }
 
 #[cfg(test)]

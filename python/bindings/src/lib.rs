@@ -45,8 +45,8 @@ mod _core {
     #[pymodule_export]
     use run::{
         Run, check_toml, compare_engines, compare_metric, list_json, path_json, path_numbers,
-        run_elsewhere, run_toml, run_tree, scenario_defaults, scenario_files, scenario_to_toml,
-        toml_tables, toml_to_tree,
+        rules, run_elsewhere, run_toml, run_tree, scenario_defaults, scenario_files,
+        scenario_to_toml, toml_tables, toml_to_tree,
     };
     #[pymodule_export]
     use stepping::{Stepper, seconds, start_run};

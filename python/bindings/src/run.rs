@@ -8,12 +8,12 @@ use crate::tree;
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{check_rows, path_metrics};
 use narrows_core::metrics::{self, Conditions, QueueMetrics, Samples, compare, metric_interval};
-use narrows_core::scenario::list::describe_json;
+use narrows_core::scenario::list::{describe_json, rules_of};
 use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_core::units::{Rate, Span, parse_span};
 use narrows_sim::{Options, Progress};
-use pyo3::exceptions::{PyFileNotFoundError, PyKeyError, PyPermissionError};
+use pyo3::exceptions::{PyFileNotFoundError, PyKeyError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use std::borrow::Cow;
@@ -243,6 +243,19 @@ pub fn scenario_defaults<'py>(
 #[pyo3(signature = (*only))]
 pub fn list_json(only: Vec<String>) -> String {
     describe_json(&registry(), &only)
+}
+
+/// The dated rules of Linux as a list of tables: `of`, `name`, `since`, `backports`, `help`,
+/// `source`, and `active`, whether the release called `like` (`linux-6.12`, `linux-6.12.5`) has the
+/// rule.
+#[pyfunction]
+pub fn rules<'py>(py: Python<'py>, like: &str) -> PyResult<Bound<'py, PyAny>> {
+    let Some(tree) = rules_of(like) else {
+        let known = narrows_core::kernel::range();
+        let problem = format!("{like} is not a release of this version; known: {known}");
+        return Err(PyValueError::new_err(problem));
+    };
+    tree::to_python(py, &tree.root)?.as_any().get_item("rules")
 }
 
 /// The kinds and numbers by which a valid scenario's path is compared with stored cases: `Likeness`

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from narrows import _core
+from narrows.advise.model import PlaceJson
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
-
-Json = dict[str, Any]
 
 ROLES = ("sender", "forwarder", "receiver", "operator")
 """Roles of the user: sender of the data, host that forwards it, receiver, and network operator."""
@@ -95,7 +95,7 @@ class Place:
     open: tuple[str, ...]
     inferred: bool = False
 
-    def json(self) -> Json:
+    def json(self) -> PlaceJson:
         """For programs."""
         return {
             "source": self.source,
@@ -179,7 +179,7 @@ def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str]
     )
 
 
-def _numbers(path: Path) -> Json:
+def _numbers(path: Path) -> JsonObject:
     """Rate, RTT, buffer and loss in numbers: the core reads units."""
     scenario = Scenario(path, flows=[Flow("reno")], duration="1s", start_jitter="0s").tree()
     filled = json.loads(_core.run_tree(scenario, seed=1, sample_interval="off").json())["scenario"]
@@ -218,7 +218,7 @@ def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
         raise NarrowsError(
             f"{source}: there is no [path]; narrows model FILE --path here.toml writes one"
         )
-    return stated(path_of(cast("Json", tree["path"])), source=source)
+    return stated(path_of(cast("JsonObject", tree["path"])), source=source)
 
 
 def path_of(tree: Mapping[str, Any]) -> Path:
@@ -278,7 +278,7 @@ def measured(
             for key, value in forward.items()
             if key not in {"queue", "policer", "loss", "buffer"}
         }
-    path = replace(path_of(forward), **cast("dict[str, Any]", known))
+    path = replace(path_of(forward), **cast("JsonObject", known))
     left = [
         f"the {name}: {about['why']}"
         for name, about in _unsure(model[direction])
@@ -428,7 +428,7 @@ def _unsure(direction: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]
     ]
 
 
-def _turned(tree: Json) -> Json:
+def _turned(tree: JsonObject) -> JsonObject:
     """The same path for data that goes in the other direction."""
     ends = {"rtt", "offload"}
     reverse = {key: value for key, value in tree.items() if key not in {*ends, "reverse"}}

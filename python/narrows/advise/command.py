@@ -20,9 +20,17 @@ from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, path_option, quiet_option, report_option
+from narrows.cli.options import (
+    file_option,
+    jobs_option,
+    json_option,
+    path_option,
+    quiet_option,
+    report_option,
+)
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
+from narrows.json_object import JsonObject
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table, significant
@@ -50,7 +58,14 @@ _REVERSE = "reverse-rate"
 
 _WITHIN_S = 10.0
 
-_SEED = click.IntRange(0, 2**63)
+_seed_option = option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=click.IntRange(0, 2**63),
+    default=1,
+    help="Seed of all random numbers",
+)
 
 
 @command(
@@ -105,7 +120,7 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Choice(_ROLES),
     show_default="sender",
     help="Role of this host: sender, forwarder (router before the bottleneck), receiver (host or "
-    "router behind it), or operator (sets the limit at the bottleneck)",
+    "router behind it), operator (ISP that limits an access line)",
 )
 @option(
     "--for",
@@ -113,14 +128,15 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     metavar="GOAL,...",
     show_default="depends on --as",
-    help="Goals: bulk, pages, calls, fairness, retransmissions",
+    help="Goals: bulk (bulk transfer), pages (load time of web pages), calls (delay of voice and "
+    "video), fairness (to other flows), retransmissions (few of them)",
 )
 @option(
     "--now",
     group="Host",
     metavar="CC",
     show_default="that of --kernel if known, otherwise cubic",
-    help="Present congestion control",
+    help="Congestion control in use",
 )
 @option(
     "--kernel",
@@ -137,29 +153,15 @@ _SEED = click.IntRange(0, 2**63)
     is_flag=True,
     help="Stop after ten seconds and report the results so far",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=_SEED,
-    default=1,
-    help="Seed of all random numbers",
-)
-@option(
-    "--jobs",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(1, 1024),
-    show_default="one for each processor",
-    help="Maximum number of concurrent simulations",
-)
+@_seed_option
+@jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)
 @option(
     "--seal/--no-seal",
     group="Output",
     default=None,
     show_default="seal for a measured path",
-    help="Store the predicted values with a hash (sealed forecast), so that `narrows record` can "
-    "compare them with a later measurement",
+    help="Store the predicted values as a sealed forecast, with a hash that reveals later edits. "
+    "`narrows record` compares it with a later measurement",
 )
 @report_option
 @json_option("Print one JSON object instead of text")
@@ -188,9 +190,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Recommend a congestion control or queue for a path.
 
-    All candidates are simulated on the path. The recommendation can be to change nothing. Without
-    FILE, the options describe the path. Without these options, the command asks for them in a
-    terminal.
+    All candidates are simulated on the path. The recommendation can be to change nothing. Give
+    FILE, or describe the path with the options under Path. With neither, the command prompts for
+    the values if it runs in a terminal.
     """
     given = {
         "rate": rate,
@@ -274,14 +276,17 @@ def _outputs(
             with attempt():
                 report(advice, page)
         if as_json:
-            echo(json.dumps(advice.json() | ({"sealed": kept} if kept else {})))
+            told = advice.json()
+            if kept:
+                told["sealed"] = kept
+            echo(json.dumps(told))
             return
         out = console()
         show(advice, out)
         if kept:
             out.print(
-                f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports "
-                "how it turns out."
+                f"\nThe forecast is sealed with the hash {kept[:12]}. `narrows record` compares it "
+                "with a later measurement."
             )
 
 
@@ -293,7 +298,7 @@ def _stated(given: Mapping[str, str | None]) -> Place:
     keys = {name: value for name, value in given.items() if name != _REVERSE}
     reverse = Hop(rate=given[_REVERSE]) if given[_REVERSE] else None
     with named_by(given, {"path.reverse.rate": _REVERSE}):
-        return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
+        return stated(Path(**cast("JsonObject", keys), reverse=reverse))
 
 
 def _from_file(
@@ -390,7 +395,7 @@ def _ask(
 )
 @json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Report how accurate earlier recommendations were.
+    """Compare earlier forecasts of advise with later measurements.
 
     With each recommendation for a measured path, `narrows advise` stores a prediction of the next
     measurement (a sealed forecast). Later measurements to the same host are compared with the
@@ -519,14 +524,7 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     default=1,
     help="Number of flows of each congestion control in a simulation",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=_SEED,
-    default=1,
-    help="Seed of all random numbers",
-)
+@_seed_option
 @file_option(
     "--out",
     "-o",
@@ -592,7 +590,7 @@ def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
     out = console()
     for warning in found.warned:
         out.print(
-            f"line {warning.line}: {warning.says}",
+            f"line {warning.line}: warning: {warning.says}",
             style="bold yellow",
             markup=False,
             soft_wrap=True,

@@ -1,5 +1,5 @@
-"""Recommendations for an operator that sells a rate: a policer or a shaper, its bursts, and its
-queue.
+"""Recommendations for an operator that limits the rate of a line: a policer or a shaper, its
+bursts, and its queue.
 
 Every offer allows the same long-term rate. It is simulated with two CUBIC flows, two BBR flows, and
 two of each.
@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Asked
+from narrows.advise.model import OffersJson
 from narrows.advise.render import GOALS, path_line
 from narrows.advise.trial import Trial, affordable, packets, run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell
@@ -27,6 +29,8 @@ from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from narrows.runs.model import RunJson
 
 WIRE = 10
 """Rate of the link behind a policer, as a multiple of the rate."""
@@ -58,8 +62,6 @@ EACH, SECONDS, SEEDS = 2, 30, 2
 
 PACKETS = 300_000_000
 """Packet budget of all simulations, which shortens those of fast paths."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ class Offers:
     runs: int
     seconds: int
 
-    def json(self) -> Json:
+    def json(self) -> OffersJson:
         """For programs."""
         names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
         rtt = self.asked.place.rtt_ms
@@ -143,7 +145,7 @@ def _offers(asked: Asked) -> list[Offer]:
     path = asked.place.variants[0].path
     if path.hop is not None or path.trace is not None:
         raise NarrowsError(
-            "--as operator: a product has one hop with a rate and an RTT; "
+            "--as operator: the path has several hops or a trace, but a rate limiter has one rate; "
             "write narrows advise --as operator --rate 20Mbit --rtt 30ms"
         )
     rate = asked.place.rate_mbit
@@ -152,7 +154,7 @@ def _offers(asked: Asked) -> list[Offer]:
     out = []
     for bc_s, be_s in POLICED_S:
         bc, be = max(1514, round(bc_s * per_s)), round(be_s * per_s)
-        policer: Json = {"kind": "cir", "cir": f"{cir}bit", "bc": f"{bc}B"} | (
+        policer: JsonObject = {"kind": "cir", "cir": f"{cir}bit", "bc": f"{bc}B"} | (
             {"be": f"{be}B", "exceed": "pass"} if be else {}
         )
         wire = replace(bare, rate=f"{round(WIRE * rate * 1e6)}bit", policer=policer, buffer="1bdp")
@@ -171,7 +173,7 @@ def _offers(asked: Asked) -> list[Offer]:
             )
         )
     bc = max(1514, round(SHAPED_S * per_s))
-    link: Json = {"kind": "shape_average", "bc": f"{bc}B"}
+    link: JsonObject = {"kind": "shape_average", "bc": f"{bc}B"}
     for limit, queue in QUEUED:
         bdp = per_s * asked.place.rtt_ms / 1000
         packets = (
@@ -186,7 +188,7 @@ def _offers(asked: Asked) -> list[Offer]:
         shaped = replace(bare, link=link, queue=queue, buffer=buffer)
         out.append(
             Offer(
-                says=f"shaper, {named}",
+                says=f"shaper with {named}",
                 policy=f"shape average {cir} {8 * bc}{packets}",
                 path=shaped,
             )
@@ -204,7 +206,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     todo = [
         (n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)
     ]
-    seen: dict[tuple[int, str, int], Json] = {}
+    seen: dict[tuple[int, str, int], RunJson] = {}
 
     def cost(seconds: int) -> float:
         return len(todo) * packets(asked, Trial("", "rivals", 0, asked.seed, seconds))
@@ -212,8 +214,8 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     seconds = affordable(asked, SECONDS, cost, PACKETS)
     if cost(seconds) > 2 * PACKETS:
         raise NarrowsError(
-            f"{asked.place.rate_mbit:g} Mbit/s: the products on this path exceed the budget of "
-            f"{PACKETS / 1e6:g} million packets; write a lower --rate"
+            f"{asked.place.rate_mbit:g} Mbit/s: the rate limiters on this path exceed the budget "
+            f"of {PACKETS / 1e6:g} million packets; write a lower --rate"
         )
 
     def one(item: tuple[int, str, int], keep_on: Progress) -> None:
@@ -283,22 +285,31 @@ def table(found: Offers) -> tables.Table:
     head = (
         "CUBIC alone %",
         "BBR alone %",
-        "CUBIC beside BBR %",
-        "p95 ms",
+        "CUBIC share beside BBR %",
+        "RTT p95 ms",
         "CUBIC retransmitted %",
         "BBR retransmitted %",
         "utility",
     )
-    return tables.Table("Products", ("",), head, rows)
+    return tables.Table("Rate limiters", ("rate limiter",), head, rows)
+
+
+LEGEND = (
+    "Alone: goodput of two flows, in % of the rate. Share: goodput of two CUBIC flows beside two "
+    "BBR flows, in % of the goodput of all four; 50 is fair. RTT: a ping beside these four flows. "
+    "Bc is the burst and Be the excess burst, in seconds of the rate."
+)
+"""The sentence below the table."""
 
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
     best = found.offers[0]
-    out.print(f"Recommended product: {best.says}.", style="bold", markup=False)
+    out.print(f"Recommended rate limiter: {best.says}.", style="bold", markup=False)
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)
     out.print()
     draw(out, table(found))
+    out.print(f"\n{LEGEND}", markup=False, soft_wrap=True)
     goals = listed([GOALS[care] for care in found.asked.cares])
     if found.seconds < SECONDS:
         out.print(
@@ -306,4 +317,9 @@ def show(found: Offers, out: Console) -> None:
             f"{SECONDS} s."
         )
     out.print(f"\nRole: operator. Goal: {goals}. Based on {found.runs} simulations.")
-    out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)
+    queue = best.path.queue
+    bits = "bits" if best.policy.startswith("shape") else "bytes"
+    also = f"; configure {queue} in addition" if queue not in {None, "fifo"} else ""
+    syntax = f"In the syntax of a Cisco IOS policy-map (rate in bit/s, Bc in {bits}){also}:"
+    for line in ("", syntax, f"  {best.policy}"):
+        out.print(line, markup=False, soft_wrap=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from narrows.advise.model import MixJson
 from narrows.advise.trial import run
+from narrows.json_object import JsonObject
 from narrows.render.words import listed
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
-
-Json = dict[str, Any]
 
 SECONDS, PACKETS = 30, 2_000_000
 """Duration of each simulation, and the maximum number of packets, which shortens it."""
@@ -36,7 +35,7 @@ class Judgement:
 
     rate_mbit: float
     rtt_ms: float
-    rows: dict[str, Json]
+    rows: dict[str, MixJson]
 
     def sentences(self) -> list[str]:
         """The results that exceed a threshold."""
@@ -82,7 +81,7 @@ def judge(
     """
     about = run(_scenario(path, ("reno",), 1, 1), seed)["path"]
     seconds = max(3, min(SECONDS, round(PACKETS * 1514 * 8 / 1e6 / max(0.001, about["rate_mbit"]))))
-    rows: dict[str, Json] = {}
+    rows: dict[str, MixJson] = {}
 
     def one(name: str, keep_on: Progress) -> None:
         done = run(_scenario(path, MIXES[name], flows, seconds), seed, keep_on)
@@ -107,7 +106,7 @@ def judge(
     )
 
 
-def _scenario(path: Path, ccs: tuple[str, ...], count: int, seconds: int) -> Json:
+def _scenario(path: Path, ccs: tuple[str, ...], count: int, seconds: int) -> JsonObject:
     flows = [Flow(cc, count=count) if count > 1 else Flow(cc) for cc in ccs]
     return Scenario(
         path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s"

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Place
 from narrows.advise.candidates import UNCHANGED
-from narrows.advise.trial import PACKETS, Trial, affordable, packets, scenario, side
-from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
+from narrows.advise.trial import (
+    PACKETS,
+    SETTINGS_SAID,
+    Trial,
+    affordable,
+    packets,
+    scenario,
+    side,
+)
+from narrows.advise.utility import PAGE_BYTES
+from narrows.advise.verdict import WORTH, Advice, Effect, Row, claim, worse
 from narrows.render import tables
 from narrows.render.report import document, write
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
-from narrows.render.words import factor_of, listed
+from narrows.render.words import case_path, listed
 from narrows.runs.run import run
 
 if TYPE_CHECKING:
@@ -34,12 +43,11 @@ def headline(advice: Advice) -> str:
             else f"{advice.choice.cc} instead of {_now(advice)}"
         )
         main = claim(advice.effects, advice.found.asked.cares)
-        why = (
-            ""
-            if main is None
-            else f": {main.says} from {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+        named = [] if main is None else [main, *worse(advice.effects)]
+        why = "; ".join(
+            f"{e.says} from {_amount(e.before)} to {_amount(e.after)} {e.unit}" for e in named
         )
-        return f"Use {what}{why}."
+        return f"Use {what}{f': {why}' if why else ''}."
     best = advice.best
     if len(advice.found.candidates) == 1:
         return "Change nothing: the kernel supports no other candidate for this role."
@@ -152,24 +160,22 @@ def sentences(advice: Advice) -> list[str]:
             "flow."
         )
     said += [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in advice.wrong]
-    said += (
-        [f"Rule for such paths, which considers only the goodput of a single flow: {advice.rule}"]
-        if advice.rule
-        else []
-    )
+    said += [f"Rule of thumb (goodput of a single flow only): {advice.rule}"] if advice.rule else []
     s = "" if len(found.candidates) == 1 else "s"
-    count = f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}."
+    settings = {trial.setting for trial in found.trials}
+    kinds = listed([text for setting, text in SETTINGS_SAID.items() if setting in settings])
     said.append(
-        f"{count} A run in the table is a variant of the path with one seed, simulated alone and "
-        "beside other flows." + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
+        f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}: "
+        f"{kinds}. A run in the table is one seed on one variant of the path."
+        + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
     )
     said += _limits(advice)
     if advice.inside:
         near = advice.cases[0]
         said.append(
-            f"Validated: the most similar stored run of Linux 6.12, {near['case']}, differs by a "
-            f"factor of {factor_of(math.exp(near['distance']))}; "
-            f"{100 * near['agreement']:.0f} % of its metrics agree with the simulation."
+            f"Validated: a stored run of Linux 6.12, {near['case']}, has a similar path "
+            f"({case_path(near)}). {100 * near['agreement']:.0f} % of its metrics agree with the "
+            "simulation."
         )
     else:
         said.append(
@@ -228,12 +234,12 @@ def every(advice: Advice) -> tables.Table:
     """All candidates with their metrics and their effect on other flows."""
     sender = side(advice.found.asked) == "sender"
     names = ["goodput_mbit", "p95_ms", "again_pct"]
-    heads = ["goodput Mbit/s", "RTT under load p95 ms", "retransmission rate %"]
+    heads = ["goodput Mbit/s", "RTT p95 ms", "retransmitted %"]
     if sender:
-        heads += ["share beside CUBIC %", "CUBIC's goodput beside it %", "share / fair share"]
+        heads += ["share beside CUBIC %", "CUBIC keeps %", "× fair share"]
     lines = []
     for row in advice.rows:
-        marks = ", ".join(_MARKS.get(mark, mark) for mark in row.marks)
+        marks = ", ".join(_MARKS.get(mark, mark) for mark in row.marks) or "–"
         cells = [marks, *(significant(_digits(row.figures[name])) for name in names)]
         if sender:
             price = row.price
@@ -245,7 +251,7 @@ def every(advice: Advice) -> tables.Table:
             Cell("–" if utility is None else f"{utility:.3f}"),
             Cell(str(row.runs)),
         ])  # fmt: skip
-    return tables.Table("Candidates", ("candidate", ""), (*heads, "utility", "runs"), lines)
+    return tables.Table("Candidates", ("candidate", "note"), (*heads, "utility", "runs"), lines)
 
 
 def _said(row: Row) -> str:
@@ -288,14 +294,18 @@ def _tenths(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
+_WITH = {"page_s": f"load time of a page of {PAGE_BYTES / 1e6:g} MB"}
+"""Metrics with more details than in a sentence."""
+
+
 def table(advice: Advice) -> tables.Table:
     """The expected changes."""
     name = advice.best.key
     rows = [
-        [Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))]
+        [Cell(f"{_WITH.get(e.name, e.says)}, {e.unit}"), *(Cell(text) for text in _cells(e))]
         for e in advice.effects
     ]
-    head = ("current", f"with {name}", "change", "90 % interval of the change")
+    head = ("current", f"with {name}", "change", "90 % prediction interval")
     return tables.Table("Expected changes", ("",), head, rows)
 
 

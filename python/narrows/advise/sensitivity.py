@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any
 
 from narrows.advise.asked import Asked, place
 from narrows.advise.candidates import Candidate
@@ -25,6 +24,7 @@ from narrows.errors import NarrowsError
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Path
+from narrows.study.model import RuleJson
 
 TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
 """The rules of the decision tree."""
@@ -64,11 +64,11 @@ class _Step:
 
 
 @cache
-def _rules() -> list[dict[str, Any]]:
+def _rules() -> list[RuleJson]:
     if not TREE.exists():
         return []
     told = json.loads(TREE.read_text(encoding="utf-8"))
-    rules: list[dict[str, Any]] = told["rules"] if told.get("format") == "narrows-rules-1" else []
+    rules: list[RuleJson] = told["rules"] if told.get("format") == "narrows-rules-1" else []
     return rules
 
 

@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from narrows import _core
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.utility import PAGE_BYTES, PAGE_ROUNDS
+from narrows.json_object import JsonObject
+from narrows.runs.model import RunJson
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
@@ -47,6 +48,16 @@ FRAME = 1514
 
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
 """The settings, by whether flows or queues are changed."""
+
+SETTINGS_SAID = {
+    "alone": "one flow alone",
+    "beside": "one flow beside a CUBIC flow",
+    "among": "one flow beside three CUBIC flows",
+    "mix": "four CUBIC flows",
+    "rivals": "CUBIC and BBR flows together",
+    "page": "page loads",
+}
+"""The settings in words."""
 
 OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
     "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",),
@@ -143,15 +154,15 @@ def play(
     return figures(trial.setting, run(tree, trial.seed, progress))
 
 
-def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> dict[str, Any]:
+def run(tree: JsonObject, seed: int, progress: Progress | None = None) -> RunJson:
     """A scenario's JSON without fields that only a single run needs."""
-    done: dict[str, Any] = json.loads(
+    done: RunJson = json.loads(
         _core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json()
     )
     return done
 
 
-def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
+def figures(setting: str, done: RunJson) -> dict[str, float | None]:
     """The metrics of a run."""
     flows = done["flows"]
     its = [flow for flow in flows if flow["id"].startswith("it")]

@@ -14,15 +14,20 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path as FilePath
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows.advise import sensitivity
 from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate, Kernel, lacking
+from narrows.advise.model import AdviceJson, CandidateJson, EffectJson, PriceJson
 from narrows.advise.search import PLAIN, Found, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
+from narrows.json_object import JsonObject
 from narrows.registry import paced
 from narrows.storage.provenance import evidence
+
+if TYPE_CHECKING:
+    from narrows.runs.model import EvidenceJson
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 """Factor per metric by which an interval must be wider than the random spread, so that it contains
@@ -46,7 +51,7 @@ metrics that must agree.
 
 FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
-    "p95_ms": ("latency under load, p95", "ms", False),
+    "p95_ms": ("p95 latency under load", "ms", False),
     "again_pct": ("retransmission rate", "%", False),
     "page_s": ("page load time", "s", False),
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
@@ -62,8 +67,6 @@ OF_QUEUES = {
 
 UNKNOWN = (1.0, 0.05)
 """For a metric without calibration: the factor on the random spread, and the share of the value."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,18 +113,19 @@ class Effect:
         """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
-    def json(self) -> Json:
+    def json(self) -> EffectJson:
         """For programs."""
         _, unit, more = FIGURES[self.name]
-        numbers = {
-            key: _short(getattr(self, key)) for key in ("before", "after", "change", "low", "high")
-        }
         return {
             "name": self.name,
             "says": self.says,
             "unit": unit,
             "more_is_better": more,
-            **numbers,
+            "before": _short(self.before),
+            "after": _short(self.after),
+            "change": _short(self.change),
+            "low": _short(self.low),
+            "high": _short(self.high),
             "clear": self.clear,
         }
 
@@ -143,9 +147,13 @@ class Price:
     times_fair: float | None
     kept_pct: float | None
 
-    def json(self) -> Json:
+    def json(self) -> PriceJson:
         """For programs."""
-        return {key: _short(getattr(self, key)) for key in ("share_pct", "times_fair", "kept_pct")}
+        return {
+            "share_pct": _short(self.share_pct),
+            "times_fair": _short(self.times_fair),
+            "kept_pct": _short(self.kept_pct),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +178,7 @@ class Row:
     why_not: str
     needs: str
 
-    def json(self) -> Json:
+    def json(self) -> JsonObject:
         """For programs."""
         return {
             "key": self.key,
@@ -221,7 +229,7 @@ class Advice:
     wrong: list[str] = field(default_factory=list)
     rule: str = ""
     inside: bool = False
-    cases: list[Json] = field(default_factory=list)
+    cases: list[EvidenceJson] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     fastest: str = ""
     lacking: dict[str, list[str]] = field(default_factory=dict)
@@ -235,7 +243,7 @@ class Advice:
         """Is it to be left as it is?"""
         return self.choice.present
 
-    def json(self) -> Json:
+    def json(self) -> AdviceJson:
         """For programs."""
         found, asked = self.found, self.found.asked
         return {
@@ -285,7 +293,7 @@ class Advice:
         }
 
 
-def _candidate(of: Candidate) -> Json:
+def _candidate(of: Candidate) -> CandidateJson:
     return {
         "key": of.key,
         "says": of.says,
@@ -509,6 +517,18 @@ def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
     return max(better, key=surely, default=None)
 
 
+def worse(told: Sequence[Effect]) -> list[Effect]:
+    """The effects that are certainly worse by 5 % or more, of goodput and latency."""
+    return [
+        e
+        for e in told
+        if e.name in {"goodput_mbit", "p95_ms"}
+        and e.clear
+        and (e.change > 0) is not FIGURES[e.name][2]
+        and abs(e.change) >= WORTH * abs(e.before)
+    ]
+
+
 def _price(found: Found, key: str) -> Price:
     draws = found.draws(key).values()
     shares = [share for v in draws if (share := v.get("share_pct")) is not None]
@@ -543,7 +563,7 @@ def _wakeups(found: Found, key: str) -> float | None:
     return bytes_per_s / burst
 
 
-def _cases(asked: Asked, choice: Candidate) -> list[Json]:
+def _cases(asked: Asked, choice: Candidate) -> list[EvidenceJson]:
     """The nearest reference cases of the choice alone on the likeliest path."""
     if choice.share is not None:
         return []
@@ -586,4 +606,5 @@ __all__ = [
     "decide",
     "effects",
     "surely",
+    "worse",
 ]

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal, cast
 
 from narrows import _core, extras
 from narrows.bundle import archive, execution, recipe
+from narrows.bundle.model import ItemJson, ManifestJson, VerificationJson
 from narrows.bundle.recipe import Command
 from narrows.errors import NarrowsError
 from narrows.storage import output, provenance, scratch
@@ -43,7 +44,6 @@ _VOLATILE = ("provenance", "took_s")
 _SHOWN = 3
 
 State = Literal["same", "differs", "missing", "figure"]
-Json = dict[str, Any]
 Progress = Callable[[float, float], object]
 
 
@@ -67,6 +67,10 @@ class Item:
         about = self.about or ("figure, not compared" if self.state == "figure" else "")
         return f"{words[self.state]:8} {self.name}{f': {about}' if about else ''}"
 
+    def json(self) -> ItemJson:
+        """Machine-readable form."""
+        return {"name": self.name, "state": self.state, "about": self.about}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
@@ -77,7 +81,7 @@ class Verification:
         items: The results.
     """
 
-    bundle: Json
+    bundle: ManifestJson
     items: list[Item]
 
     @property
@@ -85,14 +89,14 @@ class Verification:
         """Whether all compared results are the same."""
         return all(item.state in {"same", "figure"} for item in self.items)
 
-    def json(self) -> Json:
+    def json(self) -> VerificationJson:
         """Machine-readable form."""
         return {
             "agrees": self.agrees,
             "made_with": self.bundle["narrows"],
             "narrows": _core.__version__,
             "commands": self.bundle["commands"],
-            "results": [asdict(item) for item in self.items],
+            "results": [item.json() for item in self.items],
         }
 
 
@@ -102,7 +106,7 @@ def make(
     *,
     timeout_s: float = TIMEOUT_S,
     progress: Progress = lambda _now, _end: None,
-) -> Json:
+) -> ManifestJson:
     """Executes the commands of a recipe on copies of their inputs, and writes a bundle.
 
     Returns:
@@ -121,7 +125,7 @@ def make(
         digests = {name: _digest(name, made) for name, made in found.items()}
     members = {f"inputs/{name}": content for name, content in inputs.items()}
     members |= {f"results/{name}": content for name, content in contents.items()}
-    manifest = {
+    manifest: ManifestJson = {
         "kind": KIND,
         "format": FORMAT,
         "narrows": _core.__version__,
@@ -223,7 +227,7 @@ def _below(members: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
     }
 
 
-def _manifest(members: Mapping[str, bytes], name: str) -> Json:
+def _manifest(members: Mapping[str, bytes], name: str) -> ManifestJson:
     """The manifest, which must describe all members.
 
     Raises:
@@ -262,7 +266,7 @@ def _manifest(members: Mapping[str, bytes], name: str) -> Json:
     for one in sorted(there.keys() | stated.keys()):
         if there.get(one) != stated.get(one):
             raise NarrowsError(f"{name}: {one}: does not agree with its SHA-256; it was changed")
-    return dict(found)
+    return cast("ManifestJson", found)
 
 
 def _digest(name: str, file: Path) -> str | None:
@@ -356,7 +360,7 @@ def _differences(before: object, after: object, at: str) -> Iterator[str]:
         yield f"{at}: {str(before)[:40]} before, {str(after)[:40]} now"
 
 
-def _readme(manifest: Json, name: str) -> str:
+def _readme(manifest: ManifestJson, name: str) -> str:
     lines = [Command(tuple(words), (), (), None).line for words in manifest["commands"]]
     commands = "\n".join(lines)
     return (

@@ -49,9 +49,10 @@ def _is_zip(file: str) -> None:
 def bundle(  # noqa: PLR0917 - Click calls it by keyword
     file: str, verify: bool, timeout: float, out: str | None, as_json: bool, quiet: bool
 ) -> None:
-    """Pack scenarios, commands and results for a review, or verify them.
+    """Pack scenarios, commands and results into an archive, or verify it.
 
-    The commands of the recipe run on copies of their scenarios. The bundle has the scenarios with
+    The archive (bundle) is made for the review of an artefact. The commands of the recipe run on
+    copies of their scenarios. The bundle has the scenarios with
     the files that they name, the commands, the results and the version. The exit code of --verify
     is 1 if a result differs. Figures are written again and not compared.
     """

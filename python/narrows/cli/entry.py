@@ -39,11 +39,11 @@ COMMANDS = {
         ),
         "list": (
             "narrows.runs.command:list_",
-            "List congestion controls, queues and other scenario models",
+            "List congestion controls, queue disciplines and other models",
         ),
         "remy": (
             "narrows.runs.command:remy",
-            "Convert a congestion control trained by Remy for scenarios",
+            "Convert a congestion control of the program Remy for scenarios",
         ),
         "doctor": (
             "narrows.host.command:doctor",
@@ -51,11 +51,11 @@ COMMANDS = {
         ),
         "new": (
             "narrows.models.command:new",
-            "Write the skeleton of a congestion control or queue discipline",
+            "Write a new scenario, congestion control or queue discipline",
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build and list Linux kernels for narrows run --engine linux",
+            "Build Linux kernels for runs, and compare the rules of releases",
         ),
     },
     "Measure": {
@@ -65,9 +65,12 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times, divided between hosts and network",
+            "Measure UDP response times, and how much hosts and network add",
         ),
-        "serve": ("narrows.host.serve:serve", "Answer measurements that other hosts make"),
+        "serve": (
+            "narrows.host.serve:serve",
+            "Run the server for narrows measure, narrows latency and iperf3",
+        ),
         "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
         "model": ("narrows.measure.command:model", "Fit a path model to a measurement"),
         "convert": (
@@ -83,7 +86,7 @@ COMMANDS = {
         ),
         "record": (
             "narrows.advise.command:record",
-            "Report how accurate earlier recommendations were",
+            "Compare earlier forecasts of advise with later measurements",
         ),
     },
     "Change a host": {
@@ -93,7 +96,7 @@ COMMANDS = {
         ),
         "with": (
             "narrows.tune.with_:with_",
-            "Run a program with another congestion control",
+            "Run one program with a congestion control of its own",
         ),
     },
     "Study": {
@@ -104,20 +107,23 @@ COMMANDS = {
         ),
         "bundle": (
             "narrows.bundle.command:bundle",
-            "Pack scenarios, commands and results for a review, or verify them",
+            "Pack scenarios, commands and results into an archive, or verify it",
         ),
-        "study": ("narrows.study.command:study", "Run a predefined study and report its verdict"),
+        "study": (
+            "narrows.study.command:study",
+            "Run a predefined study: a sweep that answers one question",
+        ),
         "reproduce": (
             "narrows.reproduce.command:reproduce",
             "Repeat published experiments and compare the results",
         ),
         "agree": (
             "narrows.host.command:agree",
-            "Compare the results of several engines",
+            "Run scenarios on several engines, and compare the metrics",
         ),
         "record-reference": (
             "narrows.reference.command:record_reference",
-            "Record reference cases of a kernel",
+            "Run validation scenarios on a real kernel, and store the results",
         ),
     },
     "Learn": {
@@ -127,7 +133,7 @@ COMMANDS = {
         ),
         "lab": (
             "narrows.teach.lab_command:lab",
-            "Open the lab in a browser: change a scenario and watch its packets",
+            "Open the lab, an interactive simulation, in a browser",
         ),
         "explain": ("narrows.teach.command:explain", "Explain a topic with simulations"),
         "exercise": (

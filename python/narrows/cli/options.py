@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from narrows.cli.command import option
+from narrows.cli.command import argument, option
 from narrows.cli.outputs import Picture
 from narrows.errors import NarrowsError
 from narrows.runs.run import ENGINES
@@ -183,7 +183,7 @@ _APPEARANCE: dict[str, dict[str, Any]] = {
 
 
 def figure_options(
-    *, log: bool = True, file: str = "plot", size: str = "--size"
+    *, log: bool = True, file: str = "plot", size: Sequence[str] = ("--size", "--plot-size")
 ) -> Callable[[F], F]:
     """Declares the options of the appearance of a figure. The command receives a parameter `style`:
     a `narrows.render.style.Style`, or None without any of these options.
@@ -191,10 +191,11 @@ def figure_options(
     Args:
         log: Whether the axes of the figure may be logarithmic.
         file: The option that names the file of the figure, which the other options require.
-        size: The option of width and height.
+        size: The option of width and height, and its aliases, which the help does not show.
     """
     names = [name for name in _APPEARANCE if log or name != "log"]
-    flags = {name: f"--{name.replace('_', '-')}" for name in names} | {"size": size}
+    flags = {name: f"--{name.replace('_', '-')}" for name in names} | {"size": size[0]}
+    hidden = {"size": size[1:]}
     params = {name: flag.removeprefix("--").replace("-", "_") for name, flag in flags.items()}
 
     def decorate(command: F) -> F:
@@ -212,8 +213,14 @@ def figure_options(
 
         declared: Any = called
         for name in reversed(names):
+            aliases = hidden.get(name, ())
             made = option(
-                flags[name], params[name], group=f"Appearance of --{file}", **_APPEARANCE[name]
+                flags[name],
+                *aliases,
+                params[name],
+                group=f"Appearance of --{file}",
+                aliases=aliases,
+                **_APPEARANCE[name],
             )
             declared = made(declared)
         return declared  # type: ignore[no-any-return]
@@ -237,6 +244,13 @@ def _is_latex(file: str) -> None:
         )
 
 
+picture_option = option(
+    "--plot",
+    group="Output",
+    metavar="FILE",
+    type=Picture(),
+    help="Write a plot as PNG, SVG or PDF",
+)
 latex_option = option(
     "--latex",
     group="Output",
@@ -272,6 +286,42 @@ def seeds_option(what: str, **more: Any) -> Callable[[F], F]:  # noqa: ANN401 - 
     )
 
 
+def jobs_option(what: str, *, group: str = "Execution", most: int = 4096) -> Callable[[F], F]:
+    """Declares `--jobs`, the number of simultaneous runs."""
+    return option(
+        "--jobs",
+        group=group,
+        metavar="N",
+        type=click.IntRange(1, most),
+        show_default="one for each processor",
+        help=what,
+    )
+
+
+def into_option(what: str) -> Callable[[F], F]:
+    """Declares `--into`, the directory of the results of sweeps."""
+    return option(
+        "--into",
+        group="Output",
+        metavar="DIR",
+        default="sweep-results",
+        type=click.Path(file_okay=False),
+        help=what,
+    )
+
+
+def files_argument(what: str, *, name: str = "files", metavar: str = "FILE...") -> Callable[[F], F]:
+    """Declares an argument that names one file or several."""
+    return argument(
+        name,
+        metavar=metavar,
+        nargs=-1,
+        required=True,
+        type=click.Path(dir_okay=False),
+        help=what,
+    )
+
+
 def _allow_files(
     _context: click.Context, _param: click.Parameter, folders: tuple[str, ...]
 ) -> None:
@@ -288,8 +338,8 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files, such as delivery traces, from DIR in addition to their own "
-    "directory; may be repeated",
+    help="Let scenarios read files, such as traces of link capacity (Mahimahi format), from DIR in "
+    "addition to their own directory; may be repeated",
 )
 
 

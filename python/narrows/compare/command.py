@@ -9,12 +9,13 @@ from typing import cast
 
 import click
 
-from narrows.cli.command import argument, command, option
+from narrows.cli.command import command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     SEED,
     engine_option,
     figure_options,
+    files_argument,
     files_option,
     json_option,
     latex_option,
@@ -25,7 +26,8 @@ from narrows.cli.options import (
     seeds_option,
 )
 from narrows.cli.outputs import every
-from narrows.compare.replications import differences, table
+from narrows.compare.render import replications_table
+from narrows.compare.replications import differences
 from narrows.inference import LEVEL
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
@@ -52,14 +54,7 @@ from narrows.storage import output
     "narrows compare scenarios/fairness/shallow.toml scenarios/first/cubic.toml --seeds 20",
     "narrows compare before.json after.json --report both.html",
 )
-@argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Measurements, results of narrows latency, or scenarios; all of one kind",
-)
+@files_argument("Measurements, results of narrows latency, or scenarios; all of one kind")
 @files_option
 @plugin_option
 @option(
@@ -76,7 +71,9 @@ from narrows.storage import output
 @report_option
 @latex_option
 @figure_options()
-@json_option("Print one JSON object instead of text, for measurements or with --seeds")
+@json_option(
+    "Print one JSON object instead of text; comparisons of scenarios support it only with --seeds"
+)
 def compare(  # noqa: PLR0917 - Click calls it by keyword
     files: tuple[str, ...],
     seed: int | None,
@@ -91,11 +88,13 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare measurements or scenarios.
 
-    Each measurement is compared with the first one. The command prints the differences, their
-    confidence intervals and verdicts. The formats are those of `narrows measure` and `narrows
-    latency`, .flent.gz, iperf3's JSON and iperf2's text. An ID of `narrows history` can replace a
-    file. Scenarios are run, and their metrics are printed side by side; with --seeds, each
-    scenario is compared with the first one.
+    Measurements: FILE is a result of `narrows measure` or `narrows latency`, .flent.gz, iperf3's
+    JSON, iperf2's text, or an ID of `narrows history`. Each is compared with the first one. The
+    command prints the difference of each metric, its confidence interval and a verdict: better (of
+    latencies: faster), worse (slower), or no difference seen.
+
+    Scenarios: the command runs each FILE and prints the metrics side by side. With --seeds, it
+    compares the means of each scenario with those of the first one.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:
@@ -210,7 +209,7 @@ def _replicated(
     ]
     kernels = kernels_of([run for one in found for run in one.runs])
     if latex is not None:
-        shown = [table(each, (names[0], name_)) for name_, each in compared]
+        shown = [replications_table(each, (names[0], name_)) for name_, each in compared]
         output.write(latex, document(shown, about(kernels)))
     if plot is not None:
         columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
@@ -235,9 +234,9 @@ def _replicated(
     for name_, each in compared:
         out.print(f"{name_}, compared with {names[0]} over {seeds} common seeds:", style="bold")
         out.print()
-        show(out, table(each, (names[0], name_)))
+        show(out, replications_table(each, (names[0], name_)))
         out.print()
     out.print(
-        "± is half of the 95 % confidence interval of the mean. The probability of any false "
-        "verdict in one table is at most 5 %."
+        f"{words.HALF} The probability of any false verdict in one table is at most 5 %.",
+        soft_wrap=True,
     )

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from narrows import inference
+from narrows.compare.model import DifferenceJson
 from narrows.inference import Estimate
-from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
+from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 from narrows.measure.summary import Answer, answer
 from narrows.render.html import fragment
-from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, number
 
 ERROR_RATE = 0.01
@@ -51,8 +51,6 @@ _WIDEST = 50.0
 PINGS_OF_P95 = 20
 """Minimum number of pings in a stretch for a p95."""
 
-_NOTHING = 1e-3
-"""Smaller values, in Mbit/s or ms, are printed as zero."""
 
 OTHER_DURATION = 1.25
 """Loads whose durations differ by this factor are reported as different."""
@@ -138,7 +136,7 @@ class Difference:
             return "no difference seen"
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
-    def json(self) -> Json:
+    def json(self) -> DifferenceJson:
         """The JSON object."""
         return {
             "before": short(self.before),
@@ -157,6 +155,8 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The sentences and the table of `narrows compare`, for notebooks."""
+        from narrows.compare.render import sentences, table  # noqa: PLC0415 - it uses this module
+
         names = ("before", "after")
         return fragment([*sentences(self, *names), table(self, *names)])
 
@@ -559,82 +559,3 @@ def _load(measured: Measurement, direction: Direction) -> str:
         f"{len(flows)} {kinds} "
         f"flow{'s' if len(flows) > 1 else ''}{', both directions at once' if other else ''}"
     )
-
-
-def warnings(before: Measurement, after: Measurement, names: tuple[str, str]) -> list[str]:
-    """The differences between the tests, in a sentence."""
-    found = mismatches(before, after)
-    if not found:
-        return []
-    traits = listed([f"{m.what} ({m.before}, {m.after})" for m in found])
-    return [
-        f"{names[0]} and {names[1]} are different tests: {traits}. The tests and not the paths may "
-        "cause a difference."
-    ]
-
-
-def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]:
-    """The verdicts in words."""
-    out = []
-    for d in found:
-        a, b, unit = number(d.before, 1), number(d.after, 1), d.figure.unit
-        name = f"{d.figure.name[:1].upper()}{d.figure.name[1:]}"
-        values = f"{name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}"
-        if d.low is None or d.high is None:
-            out.append(f"{values}; {d.why}.")
-        else:
-            low, high = _signed(d.low, d.high)
-            least = d.figure.least(d.before)
-            small = "" if max(abs(d.low), abs(d.high)) > least else ", too small to matter"
-            out.append(f"{values}; the difference is between {low} and {high} {unit}{small}.")
-    return out or ["The measurements have no metric in common."]
-
-
-def _signed(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval with signs, and with more digits if one digit would show zero.
-
-    >>> _signed(-12.34, 5.6), _signed(0.012, 0.3), _signed(-0.04, 1e-9)
-    (('-12.3', '+5.6'), ('+0.01', '+0.30'), ('-0.04', '0'))
-    """
-    known = [end for end in (low, high) if abs(end) >= _NOTHING]
-    digits = max([1, *(math.ceil(-math.log10(abs(end))) for end in known)])
-    first, last = (f"{end:+.{digits}f}" if end in known else "0" for end in (low, high))
-    return first, last
-
-
-def caution(measured: Sequence[Measurement]) -> str:
-    """The meaning and the limits of the intervals."""
-    together = (
-        f"All verdicts of a comparison together are right with a confidence of {1 - ERROR_RATE:.0%}"
-    ).replace("%", " %")
-    if all(
-        max(len(one.loaded(direction)) for direction in DIRECTIONS) >= FEWEST for one in measured
-    ):
-        return (
-            f"{together}. The intervals come from the loads of each measurement and do not cover "
-            "differences between times of the day."
-        )
-    return (
-        f"{together}. Each interval comes from the seconds of a single load and does not cover "
-        "differences between loads. With `narrows measure --repeats 5`, the intervals cover them."
-    )
-
-
-def table(found: Sequence[Difference], before: str, after: str) -> Table:
-    """A row per metric."""
-    rows = [
-        [
-            Cell(d.figure.name),
-            Cell(d.verdict),
-            Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
-            Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
-            Cell(
-                "–"
-                if d.low is None or d.high is None
-                else f"{' to '.join(_signed(d.low, d.high))} {d.figure.unit}",
-                f"{d.figure.key}.low",
-            ),
-        ]
-        for d in found
-    ]
-    return Table("Difference", ("metric", "verdict"), (before, after, "difference"), rows)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import cast
 
+from narrows.compare.model import ReplicationDifferenceJson
 from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
-from narrows.render import tables
 from narrows.render.html import fragment
-from narrows.render.replications import NOTE, cell
-from narrows.render.words import with_half
+from narrows.render.words import HALF
 from narrows.runs.replications import Replications, whole_metrics
 from narrows.sweeps.rows import MOST
 
@@ -40,8 +39,6 @@ METRICS: tuple[tuple[str, str], ...] = (
 )
 """The metrics that are compared, where both scenarios have them, and their headings."""
 
-_DIGITS = 4
-
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -63,9 +60,9 @@ class Difference:
     p: float
     differs: bool
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> ReplicationDifferenceJson:
         """Machine-readable form."""
-        return asdict(self)
+        return cast("ReplicationDifferenceJson", asdict(self))
 
 
 class Comparison(list[Difference]):
@@ -73,7 +70,9 @@ class Comparison(list[Difference]):
 
     def _repr_html_(self) -> str:
         """The table of `narrows compare --seeds`, for notebooks."""
-        return fragment([table(self, ("before", "after")), NOTE])
+        from narrows.compare.render import replications_table  # noqa: PLC0415 - likewise
+
+        return fragment([replications_table(self, ("before", "after")), HALF])
 
 
 def differences(first: Replications, other: Replications) -> Comparison:
@@ -107,23 +106,3 @@ def differences(first: Replications, other: Replications) -> Comparison:
 def _p(differences: Sequence[float]) -> float:
     estimate = of_independent(differences)
     return p_value(abs(math.fsum(differences) / len(differences)), estimate)
-
-
-def table(found: Sequence[Difference], names: tuple[str, str]) -> tables.Table:
-    """A row per metric."""
-    heads = dict(METRICS)
-    rows = [
-        [
-            tables.Cell(heads[one.metric]),
-            tables.Cell("differs" if one.differs else "no difference shown"),
-            *(tables.Cell(_shown(x)) for x in (one.before, one.after, one.difference)),
-        ]
-        for one in found
-    ]
-    return tables.Table("Differences", ("metric", "verdict"), (*names, "difference"), rows)
-
-
-def _shown(one: Interval) -> str:
-    if one.half():
-        return cell(one, most=_DIGITS)
-    return "0" if one.mean == 0 else with_half(one.mean, None, _DIGITS)

@@ -24,7 +24,8 @@ from itertools import pairwise
 from operator import methodcaller
 from typing import Any
 
-from narrows.measure.result import Direction, Flow, Json, Measurement, MeasurementError, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import Direction, Flow, Measurement, MeasurementError, short
 
 VERSION = 4
 """Version of the format; flent and this reader reject later ones."""
@@ -227,7 +228,7 @@ def _sums(
     return made
 
 
-def read(tree: Json, name: str) -> Measurement:
+def read(tree: JsonObject, name: str) -> Measurement:
     """A file's content as a measurement.
 
     Raises:
@@ -239,7 +240,7 @@ def read(tree: Json, name: str) -> Measurement:
         raise MeasurementError(f"{name}: a flent file, but not a right one: {error!r}") from error
 
 
-def _read(tree: Json, name: str) -> Measurement:
+def _read(tree: JsonObject, name: str) -> Measurement:
     version = tree.get("version", 1)
     if not isinstance(version, int) or version > VERSION:
         raise MeasurementError(
@@ -288,7 +289,7 @@ def _read(tree: Json, name: str) -> Measurement:
     return Measurement.of(whole, name)
 
 
-def _zero(about: Json) -> float | None:
+def _zero(about: JsonObject) -> float | None:
     told = str(about.get("T0") or "").replace("Z", "+00:00")
     try:
         zero = datetime.fromisoformat(told)
@@ -311,7 +312,7 @@ def _points(values: list[Any], grid: list[float], own: object, zero: float | Non
     return [(x, float(v)) for x, v in zip(grid, values, strict=True) if v is not None]
 
 
-def _ping(label: str, points: Points) -> Json:
+def _ping(label: str, points: Points) -> JsonObject:
     rtts = [[round(t, 6), v] for t, v in points]
     return {
         "id": label,
@@ -321,7 +322,7 @@ def _ping(label: str, points: Points) -> Json:
     }
 
 
-def _flow(label: str, direction: str, points: Points, meta: Json) -> Json:
+def _flow(label: str, direction: str, points: Points, meta: JsonObject) -> JsonObject:
     """Rates become bytes so far: each holds since the sample before."""
     begin = max(0.0, points[0][0] - (points[1][0] - points[0][0] if len(points) > 1 else 0.0))
     so_far, last = 0.0, begin
@@ -346,7 +347,7 @@ def _flow(label: str, direction: str, points: Points, meta: Json) -> Json:
     }
 
 
-def _phases(flows: list[Json], end: float) -> list[Json]:
+def _phases(flows: list[JsonObject], end: float) -> list[JsonObject]:
     """Before the first flow it is idle, after the last one it recovers."""
     if not flows:
         return [{"name": "idle", "from_s": 0.0, "to_s": end, "cc": None}]

@@ -17,7 +17,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from narrows.measure.result import Direction, Json, Measurement, MeasurementError, Spread, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import Direction, Measurement, MeasurementError, Spread, short
 
 _NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
 """A number that is finite as a float, whatever text follows."""
@@ -99,7 +100,7 @@ def read(text: str, name: str) -> Measurement:
     return Measurement.of(whole, name)
 
 
-def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
+def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[str]]) -> JsonObject:
     begin = float(lines[0]["from"])
     # An interval begins where the one before ended; a report of the whole stream begins where the
     # stream did.
@@ -157,11 +158,7 @@ def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[st
         "goodput_mbit": short(goodput),
         "retransmits": again if rtts else None,
         "retransmit_rate": None,
-        "rtt_ms": {
-            k: v
-            for k, v in Spread.of(rtts).json().items()
-            if k in ("min", "mean", "p50", "p95", "p99")
-        },
+        "rtt_ms": Spread.of(rtts).flow_json(),
         "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"])))
         if datagrams
         else None,

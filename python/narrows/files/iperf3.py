@@ -14,9 +14,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.measure.result import (
     Direction,
-    Json,
     Measurement,
     MeasurementError,
     Spread,
@@ -52,7 +52,7 @@ def read_stream(text: str, name: str) -> Measurement:
     Raises:
         MeasurementError: If it is not valid.
     """
-    tree: Json = {"start": {}, "intervals": [], "end": {}}
+    tree: JsonObject = {"start": {}, "intervals": [], "end": {}}
     lines = [line for line in text.splitlines() if line.strip()]
     for at, line in enumerate(lines):
         try:
@@ -70,7 +70,7 @@ def read_stream(text: str, name: str) -> Measurement:
     return read(tree, name)
 
 
-def read(tree: Json, name: str) -> Measurement:
+def read(tree: JsonObject, name: str) -> Measurement:
     """A measurement of `-J`.
 
     Raises:
@@ -82,13 +82,13 @@ def read(tree: Json, name: str) -> Measurement:
         raise MeasurementError(f"{name}: iperf3's JSON, but not right: {error!r}") from error
 
 
-def _tree(tree: Json, name: str) -> Json:
+def _tree(tree: JsonObject, name: str) -> JsonObject:
     start, end = tree.get("start") or {}, tree.get("end") or {}
     asked = start.get("test_start") or {}
     if not tree["intervals"] and not end.get("streams"):
         told = tree.get("error") or "neither an interval nor an end"
         raise MeasurementError(f"{name}: iperf3 measured nothing: {told}")
-    streams: dict[tuple[int, bool], list[Json]] = {}
+    streams: dict[tuple[int, bool], list[JsonObject]] = {}
     for interval in tree["intervals"]:
         # After the intervals that `--omit` leaves out, the clock of a stream begins anew.
         for row in interval["streams"]:
@@ -171,7 +171,9 @@ def _tree(tree: Json, name: str) -> Json:
     }
 
 
-def _flow(id_: str, direction: Direction, rows: list[Json], end: Json, about: Json) -> Json:
+def _flow(
+    id_: str, direction: Direction, rows: list[JsonObject], end: JsonObject, about: JsonObject
+) -> JsonObject:
     mss = about["mss_bytes"]
     so_far, again = 0.0, 0.0
     samples: list[list[float | None]] = [[float(rows[0]["start"]), 0, None, None, None]]
@@ -212,11 +214,7 @@ def _flow(id_: str, direction: Direction, rows: list[Json], end: Json, about: Js
         "goodput_mbit": short(measured),
         "retransmits": again if known else None,
         "retransmit_rate": short(again * mss / sent) if known and sent else None,
-        "rtt_ms": {
-            k: v
-            for k, v in Spread.of(rtts).json().items()
-            if k in ("min", "mean", "p50", "p95", "p99")
-        },
+        "rtt_ms": Spread.of(rtts).flow_json(),
         "lost_share": short((_known(udp.get("lost_percent")) or 0) / 100) if udp else None,
         "jitter_ms": _known(udp.get("jitter_ms")),
         "columns": [
@@ -234,7 +232,7 @@ def _mbit(so_far: float, took_s: float) -> float | None:
     return so_far * 8e-6 / took_s if took_s > 0 else None
 
 
-def _arrived_mbit(udp: Json, arrived_s: float | None) -> float | None:
+def _arrived_mbit(udp: JsonObject, arrived_s: float | None) -> float | None:
     """The goodput of a stream that the near host sent, in Mbit/s.
 
     It is None if the report of the receiver is missing.

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from narrows import extras
+from narrows.json_object import JsonObject
 from narrows.measure.result import FLOW_COLUMNS, PING_COLUMNS, Measurement, short
 
 COLUMNS = (
@@ -26,20 +27,24 @@ COLUMNS = (
 )
 
 
-def rows(measured: Measurement) -> Iterator[dict[str, Any]]:
+Row = dict[str, "str | float | None"]
+"""A sample by column."""
+
+
+def rows(measured: Measurement) -> Iterator[Row]:
     """Every sample, flows first, in the order of time within each."""
     for flow in measured.flows:
-        about = {"kind": "flow", "id": flow.id, "direction": flow.direction, "cc": flow.cc}
+        about: Row = {"kind": "flow", "id": flow.id, "direction": flow.direction, "cc": flow.cc}
         yield from _samples(about, flow.columns, FLOW_COLUMNS)
     for train in measured.pings:
         yield from _samples({"kind": "ping", "id": train.id}, train.columns, PING_COLUMNS)
 
 
 def _samples(
-    about: dict[str, Any],
+    about: Row,
     columns: Any,  # noqa: ANN401
     names: tuple[str, ...],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     known = [name for name in names if name in columns]
     for values in zip(*(columns[name] for name in known), strict=True):
         yield about | dict(zip(known, values, strict=True))
@@ -69,7 +74,7 @@ def json_lines(measured: Measurement) -> str:
         {k: v for k, v in p.items() if k not in {"columns", "samples"}}
         for p in measured.json.get("pings") or ()
     ]
-    lines: list[dict[str, Any]] = [{"kind": "measurement", **top}]
+    lines: list[JsonObject] = [{"kind": "measurement", **top}]
     lines += [{k: v for k, v in row.items() if v is not None} for row in rows(measured)]
     return "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
 

@@ -6,13 +6,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from narrows import __version__
 from narrows.host import agreement as engines
+from narrows.host.model import ComparedJson, CountsJson
 from narrows.render.terminal import console, echo
 from narrows.runs.run import Progress
 from narrows.storage.text import name_of
@@ -57,10 +57,14 @@ def command(
     return verdicts <= {"agreed", "undecided"} and "agreed" in verdicts
 
 
-def counts(outcomes: Sequence[engines.Outcome]) -> dict[str, int]:
+def counts(outcomes: Sequence[engines.Outcome]) -> CountsJson:
     """Number of figures by verdict."""
     found = Counter(row.verdict for done in outcomes for row in done.rows)
-    return {verdict: found[verdict] for verdict in ("agreed", "parted", "undecided")}
+    return {
+        "agreed": found["agreed"],
+        "parted": found["parted"],
+        "undecided": found["undecided"],
+    }
 
 
 def of_pair(outcomes: Sequence[engines.Agreement], pair: tuple[str, str]) -> list[engines.Outcome]:
@@ -70,7 +74,7 @@ def of_pair(outcomes: Sequence[engines.Agreement], pair: tuple[str, str]) -> lis
 
 def as_object(
     outcomes: Sequence[engines.Agreement], on: Mapping[str, engines.Machine]
-) -> dict[str, Any]:
+) -> ComparedJson:
     """Machine-readable form."""
     every = [one for done in outcomes for one in done.outcomes]
     return {
@@ -149,9 +153,10 @@ def sentences(
             continue
         here = of_pair(outcomes, pair)
         of, flagged = counts(here), sum(len(done.flagged) for done in here)
+        whole = sum(len(done.rows) for done in here)
         reference = on[pair[1]]
         told = (
-            f"{pair[0]} and {pair[1]}: {of['agreed']} of {sum(of.values())} metrics agree, "
+            f"{pair[0]} and {pair[1]}: {of['agreed']} of {whole} metrics agree, "
             f"{of['parted']} differ, {of['undecided']} are undecided"
         )
         if flagged:

@@ -20,15 +20,16 @@ from typing import Any
 from narrows import _core
 from narrows.errors import EngineError
 from narrows.host import live
+from narrows.host.model import AgreementJson, MachineJson, OutcomeJson, RowJson
+from narrows.json_object import JsonObject
 from narrows.kernel import model, store
 from narrows.runs.engines import EngineChoice, choose
+from narrows.runs.model import RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import ENGINES, Progress, run
 from narrows.runs.scenario import from_tree
 from narrows.runs.source import read
 from narrows.storage.text import name_of
-
-Json = dict[str, Any]
 
 ORDER = ("sim", "linux", "live")
 """The engines; in a pair, the later one is the reference."""
@@ -70,22 +71,20 @@ class Machine:
     ccs: tuple[str, ...] = ()
     key: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> MachineJson:
         """Machine-readable form."""
-        found: Json = {"release": self.release, "hz": self.hz, "like": self.like}
-        return found | ({"key": self.key} if self.key else {"ccs": list(self.ccs)})
+        found: MachineJson = {"release": self.release, "hz": self.hz, "like": self.like}
+        if self.key:
+            found["key"] = self.key
+        else:
+            found["ccs"] = list(self.ccs)
+        return found
 
 
 def of_kernel(kernel: store.Kernel) -> Machine:
-    """The properties of a built kernel. The rules are those of the newest modelled release that is
-    not newer.
-    """
-    known = sorted(model.modelled(), key=model.number)
-    own = model.number(".".join(kernel.release.split(".")[:2]))
-    not_newer = [name for name in known if model.number(name) <= own] or known[:1]
-    return Machine(
-        hz=KERNEL_HZ, like=f"linux-{not_newer[-1]}", release=kernel.release, key=kernel.key
-    )
+    """The properties of a built kernel. The rules are those of its series."""
+    like = f"linux-{model.nearest(kernel.release)}"
+    return Machine(hz=KERNEL_HZ, like=like, release=kernel.release, key=kernel.key)
 
 
 def machines(engines: Sequence[str], kernel: str | None = None) -> dict[str, Machine]:
@@ -134,7 +133,7 @@ class Subject:
 
     name: str
     toml: str
-    tree: Json = field(hash=False, compare=False)
+    tree: JsonObject = field(hash=False, compare=False)
 
     @property
     def ccs(self) -> list[str]:
@@ -157,7 +156,7 @@ def subject(text: str, name: str, on: Machine) -> Subject:
     return of_tree(_core.toml_to_tree(text, name), name, on)
 
 
-def of_tree(tree: Json, name: str, on: Machine) -> Subject:
+def of_tree(tree: JsonObject, name: str, on: Machine) -> Subject:
     """The scenario of nested tables, its hosts like this machine.
 
     Raises:
@@ -167,22 +166,22 @@ def of_tree(tree: Json, name: str, on: Machine) -> Subject:
     return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike)
 
 
-def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> Json:
+def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> JsonObject:
     """The scenario of a file as nested tables, checked for the engines of `on`.
 
     Raises:
         NarrowsError: If it cannot be read, is not right, or is not supported.
     """
-    tree: Json = _core.toml_to_tree(read(file), name_of(file))
+    tree: JsonObject = _core.toml_to_tree(read(file), name_of(file))
     check(tree, name_of(file), on)
     return tree
 
 
-def _jain(run: Json) -> float:
+def _jain(run: RunJson) -> float:
     return float(run["fairness"]["jain"] or math.nan)
 
 
-def _mean(run: Json, *keys: str) -> float:
+def _mean(run: RunJson, *keys: str) -> float:
     found = []
     for flow in run["flows"]:
         value: Any = flow
@@ -192,7 +191,7 @@ def _mean(run: Json, *keys: str) -> float:
     return sum(found) / len(found) if found else math.nan
 
 
-def figures(run: Json) -> dict[str, float]:
+def figures(run: RunJson) -> dict[str, float]:
     """The figures of a run that are compared.
 
     Their labels are the core's names; where there are several congestion controls, each has a
@@ -237,16 +236,20 @@ class Row:
     tolerance: float
     verdict: str
 
-    def json(self) -> Json:
+    def json(self) -> RowJson:
         """As it is printed for a program."""
-        numbers = {
-            "ours": self.ours,
-            "reference": self.reference,
-            "spread": self.spread,
-            "tolerance": self.tolerance,
+        return {
+            "figure": self.label,
+            "ours": _shown(self.ours),
+            "reference": _shown(self.reference),
+            "spread": _shown(self.spread),
+            "tolerance": _shown(self.tolerance),
+            "verdict": self.verdict,
         }
-        shown = {key: float(f"{x:.6g}") if math.isfinite(x) else None for key, x in numbers.items()}
-        return {"figure": self.label, **shown, "verdict": self.verdict}
+
+
+def _shown(x: float) -> float | None:
+    return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +275,7 @@ class Outcome:
         """`parted` if any figure has, `agreed` if any has and none parted."""
         return overall(row.verdict for row in self.rows)
 
-    def json(self) -> Json:
+    def json(self) -> OutcomeJson:
         """As it is printed for a program."""
         return {
             "engines": list(self.pair),
@@ -334,7 +337,7 @@ class Agreement:
             if row.label == label
         }
 
-    def json(self) -> Json:
+    def json(self) -> AgreementJson:
         """As it is printed for a program."""
         return {
             "scenario": self.name,
@@ -342,10 +345,7 @@ class Agreement:
             "figures": [
                 {
                     "figure": label,
-                    **{
-                        name: float(f"{x:.6g}") if math.isfinite(x) else None
-                        for name, x in self.values(label).items()
-                    },
+                    **{name: _shown(x) for name, x in self.values(label).items()},
                     "verdict": overall(row.verdict for row in self.verdicts(label).values()),
                 }
                 for label in self.labels
@@ -354,14 +354,14 @@ class Agreement:
         }
 
 
-def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
+def simulate(what: Subject, *, seeds: int = SEEDS) -> list[RunJson]:
     """The scenario by the simulator, with seeds from 1 on."""
 
-    def one(seed: int, keep_on: Progress) -> Json:
+    def one(seed: int, keep_on: Progress) -> RunJson:
         raw = _core.run_toml(
             what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
         )
-        found: Json = json.loads(raw.json())
+        found: RunJson = json.loads(raw.json())
         return found
 
     return everywhere(range(1, seeds + 1), one, cost=float)
@@ -373,12 +373,12 @@ def emulate(
     *,
     runs: int = RUNS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> list[Json]:
+) -> list[RunJson]:
     """The scenario by the engine `linux`, with seeds from 1 on, on all cores."""
     scenario = from_tree(what.tree, Path.cwd())
     over = 0
 
-    def one(seed: int, keep_on: Progress) -> Json:
+    def one(seed: int, keep_on: Progress) -> RunJson:
         return run(
             scenario,
             seed=seed,
@@ -396,7 +396,7 @@ def emulate(
     return everywhere(range(1, runs + 1), one, cost=lambda _: 0.0, done=done, jobs=kernel.jobs())
 
 
-def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
+def once(what: Subject, seed: int, progress: Progress | None = None) -> RunJson:
     """The scenario by the live engine."""
     raw = live.run(
         what.toml,
@@ -407,7 +407,7 @@ def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
         record=None,
         progress=progress,
     )
-    found: Json = json.loads(raw.json())
+    found: RunJson = json.loads(raw.json())
     return found
 
 
@@ -417,11 +417,11 @@ def measure(
     runs: int = RUNS,
     repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
-) -> tuple[list[Json], list[str]]:
+) -> tuple[list[RunJson], list[str]]:
     """The scenario by the live engine, several times: trusted runs, and why each of the others is
     none.
     """
-    trusted: list[Json] = []
+    trusted: list[RunJson] = []
     flagged: list[str] = []
     while len(trusted) < runs and len(flagged) <= repeats:
         # A flagged run is repeated with a seed that was not used yet.
@@ -442,8 +442,8 @@ def measure(
 
 def beside(
     what: Subject,
-    ours: Sequence[Json],
-    real: Sequence[Json],
+    ours: Sequence[RunJson],
+    real: Sequence[RunJson],
     flagged: Sequence[str] = (),
     pair: tuple[str, str] = ("sim", "live"),
 ) -> Outcome:
@@ -478,7 +478,7 @@ def beside(
 
 
 def agree(
-    tree: Json,
+    tree: JsonObject,
     name: str,
     on: Mapping[str, Machine],
     *,
@@ -494,7 +494,7 @@ def agree(
     if "live" in on:
         ready(of_tree(tree, name, on["live"]).ccs)
     real = [engine for engine in ("linux", "live") if engine in on]
-    found: dict[str, list[Json]] = {}
+    found: dict[str, list[RunJson]] = {}
     flagged: list[str] = []
     for place, engine in enumerate(real):
         what = of_tree(tree, name, on[engine])
@@ -519,7 +519,7 @@ def agree(
     return Agreement(name=name, outcomes=tuple(outcomes))
 
 
-def check(tree: Json, name: str, on: Mapping[str, Machine]) -> None:
+def check(tree: JsonObject, name: str, on: Mapping[str, Machine]) -> None:
     """Checks that the engines of `on` support a scenario, before the first of many minutes.
 
     Raises:

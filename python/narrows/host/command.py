@@ -6,8 +6,14 @@ import json
 
 import click
 
-from narrows.cli.command import argument, command, option
-from narrows.cli.options import files_option, json_option, plugin_option, quiet_option
+from narrows.cli.command import command, option
+from narrows.cli.options import (
+    files_argument,
+    files_option,
+    json_option,
+    plugin_option,
+    quiet_option,
+)
 from narrows.host import doctor as examination
 from narrows.host.agree import command as compare
 from narrows.host.agreement import machines
@@ -20,14 +26,7 @@ from narrows.render.terminal import echo
     "narrows agree scenarios/*/*.toml --json > agreement.json",
     "narrows agree scenarios/first/cubic.toml --engines sim,linux,live --kernel 6.12",
 )
-@argument(
-    "files",
-    metavar="SCENARIO...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Scenarios (TOML)",
-)
+@files_argument("Scenarios (TOML)", metavar="SCENARIO...")
 @files_option
 @plugin_option
 @option(
@@ -71,7 +70,7 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare the results of several engines.
+    """Run scenarios on several engines, and compare the metrics.
 
     The simulated hosts have the timer tick and the rules of the kernel that they are compared
     with. A metric is undecided if the runs of that kernel differ by more than 15 %. A live run

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from narrows.host import live
+from narrows.host.model import DoctorJson
 from narrows.render.terminal import console
 from narrows.runs.run import Progress
 
 _MARKS = {"good": "good", "poor": "poor", "missing": "MISSING"}
 
 
-def examine(progress: Progress | None = None) -> dict[str, Any]:
+def examine(progress: Progress | None = None) -> DoctorJson:
     """The examination; some seconds.
 
     Raises:
         EngineError: If this is not Linux.
     """
-    found: dict[str, Any] = json.loads(live.ask("doctor", "--stream", progress=progress))
+    found: DoctorJson = json.loads(live.ask("doctor", "--stream", progress=progress))
     return found
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(found: DoctorJson) -> list[str]:
     r"""One line per result, with its remedy in the next line; the verdict is last.
 
     >>> tick = {"what": "tick", "grade": "good", "found": "250 Hz", "cure": ""}
@@ -43,7 +43,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     return [*told, f"This machine supports {found['verdict']}."]
 
 
-def show(found: dict[str, Any]) -> None:
+def show(found: DoctorJson) -> None:
     """Prints it for a person."""
     out = console()
     for line in lines(found):

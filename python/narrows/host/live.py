@@ -49,6 +49,22 @@ def become(*words: str) -> NoReturn:
         ) from error
 
 
+def run_options(
+    *,
+    seed: int | None,
+    sample_interval: str | None,
+    states: bool,
+    plugins: Sequence[str],
+    built: bool,
+) -> list[str]:
+    """The options of `narrows-host run` that the engines `live` and `linux` share."""
+    words = [word for plugin in plugins for word in ("--plugin", plugin)]
+    words += ["--built"] if built else []
+    words += ["--states"] if states else []
+    words += [] if seed is None else ["--seed", str(seed)]
+    return words + ([] if sample_interval is None else ["--sample-interval", sample_interval])
+
+
 def run(
     toml: str,
     name: str,
@@ -77,16 +93,9 @@ def run(
         "--verdicts",
         str(verdicts),
     ]
-    for plugin in plugins:
-        command += ["--plugin", plugin]
-    if built:
-        command.append("--built")
-    if states:
-        command.append("--states")
-    if seed is not None:
-        command += ["--seed", str(seed)]
-    if sample_interval is not None:
-        command += ["--sample-interval", sample_interval]
+    command += run_options(
+        seed=seed, sample_interval=sample_interval, states=states, plugins=plugins, built=built
+    )
     if record is not None:
         command += ["--record", record]
     with _started(command) as child:

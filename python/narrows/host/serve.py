@@ -55,8 +55,9 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Address at which clients reach this host if a NAT changes it. Required with --token: "
-    "without it, clients behind the NAT are refused. May be repeated",
+    help="Public address of this host, if it is behind a NAT; may be repeated. With --token, a "
+    "server behind a NAT requires it. Otherwise it refuses clients that connect to the public "
+    "address",
 )
 @option(
     "--token",
@@ -76,14 +77,14 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Access",
     metavar="USER",
     show_default="uid 65520",
-    help="Run as this user after the sockets are open, instead of as root; for root only",
+    help="If started as root: drop privileges to this user after the sockets are open",
 )
 @option(
     "--net-admin",
     group="Access",
     is_flag=True,
-    help="Let clients select any loaded congestion control, and delete the TCP metrics of "
-    "this kernel about their own address (ip tcp_metrics); for root only",
+    help="Let clients use any loaded congestion control, and delete the cached TCP metrics of "
+    "their own address (ip tcp_metrics); requires root",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
@@ -132,17 +133,16 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--stall",
     group="Threads",
     metavar="LENGTH@INTERVAL",
-    help="Suspend these threads for LENGTH in each INTERVAL, to check that `narrows latency` "
-    "attributes the delay to this host",
+    help="Self-test: suspend these threads for LENGTH once per INTERVAL. The report of `narrows "
+    "latency` must attribute this delay to this host",
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(
     systemd_unit: bool, net_admin: bool, public: tuple[str, ...], **given: str | None
 ) -> None:
-    """Answer measurements that other hosts make.
+    """Run the server for narrows measure, narrows latency and iperf3.
 
-    The clients are `narrows measure`, `narrows latency` and iperf3. The server runs until Ctrl-C
-    and requires no root.
+    The server runs until Ctrl-C and requires no root.
     """
     words = [
         w

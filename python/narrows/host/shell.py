@@ -23,13 +23,14 @@ from narrows.cli.options import (
 )
 from narrows.errors import NarrowsError, named_by
 from narrows.host.live import become
+from narrows.json_object import JsonObject
 from narrows.kernel import machine
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
 from narrows.runs.source import read
 from narrows.storage.text import name_of
 
 _FLAGS = "the options"
-_UNLIMITED: dict[str, Any] = {"rate": "1Tbit", "buffer": "100000p"}
+_UNLIMITED: JsonObject = {"rate": "1Tbit", "buffer": "100000p"}
 """A direction without a rate of its own while the other one has one: a path cannot be without a
 rate.
 """
@@ -161,7 +162,7 @@ def _in_machine(words: list[str], toml: str, name: str, **how: Any) -> NoReturn:
     click.get_current_context().exit(machine.shell(words, toml, name, **how))
 
 
-def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
+def _scenario(file: str | None, path: JsonObject) -> tuple[str, str]:
     """The text of the scenario and what it is called."""
     if file is not None:
         if path:
@@ -176,7 +177,7 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
     if down is None and up is None:
         raise NarrowsError("--rate: missing; write --rate 20Mbit, or the name of a scenario")
     each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
-    forward: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
+    forward: JsonObject = {"rate": down} | each if down is not None else _UNLIMITED
     reverse = None if up is None else Hop(rate=up, **each)
     others: dict[str, str] = {f"path.reverse.{key}": key for key in each}
     others["path.rate"] = "down" if "down" in path else "rate"

@@ -8,14 +8,19 @@ from pathlib import Path
 import click
 
 from narrows.cli.command import Group, argument, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import files_option, json_option, quiet_option, seeds_option
 from narrows.errors import NarrowsError
 from narrows.kernel import build as building
-from narrows.kernel import model, store
+from narrows.kernel import effects, model, rules, store
+from narrows.kernel import render as tables
 from narrows.kernel.render import table
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table as draw
 from narrows.render.terminal import console, echo
+from narrows.runs.scenario import load
+
+SEEDS = 5
+"""Default of `narrows kernel diff --seeds`."""
 
 
 @click.group(
@@ -23,13 +28,16 @@ from narrows.render.terminal import console, echo
     examples=(
         "narrows kernel build 6.12",
         "narrows kernel list",
+        "narrows kernel diff 6.12 7.3",
         "narrows run scenarios/first/cubic.toml --engine linux --kernel 6.12",
     ),
 )
 def kernel() -> None:
-    """Build and list Linux kernels for narrows run --engine linux.
+    """Build Linux kernels for runs, and compare the rules of releases.
 
-    Each kernel is Linux as a program (user-mode Linux), which runs in virtual time.
+    A built kernel is Linux as a program (user-mode Linux), which runs in virtual time. The option
+    --engine linux of `narrows run` and other commands uses it instead of the simulator. `diff`
+    compares the rules that the simulator has of two releases.
     """
 
 
@@ -81,6 +89,66 @@ def list_(as_json: bool) -> None:
         echo(json.dumps({"releases": [release.as_object() for release in found]}))
     else:
         draw(console(), table(found))
+
+
+@kernel.command(
+    examples=(
+        "narrows kernel diff 6.12 7.3",
+        "narrows kernel diff 6.12.0 6.12.117",
+        "narrows kernel diff 6.12 7.3 --path scenarios/first/cubic.toml --seeds 10",
+    )
+)
+@argument("first", metavar="A", help="Release: 6.12 (its last stable release) or 6.12.5")
+@argument("second", metavar="B", help="Release to compare with A")
+@option(
+    "--path",
+    "file",
+    group="Simulation",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Simulate this scenario with and without each rule, and rank the rules by their effect",
+)
+@seeds_option("Number of runs with and without each rule, for --path", show_default="5")
+@files_option
+@json_option()
+@quiet_option("Print no progress")
+def diff(
+    first: str, second: str, *, file: Path | None, seeds: int | None, as_json: bool, quiet: bool
+) -> None:
+    """List the rules of TCP in which two releases differ.
+
+    With --path, the effect of each rule is measured: release A with this rule changed, compared
+    with release A unchanged. An effect is a mean over the seeds with its 95 % confidence interval.
+    """
+    if seeds is not None and file is None:
+        raise click.BadParameter(
+            "is for a simulation; write --path scenario.toml", param_hint="--seeds"
+        )
+    found = rules.differences(first, second)
+    names = [rules.release(name) for name in (first, second)]
+    measured = None
+    if file is not None:
+        with ProgressBar(quiet=quiet, of="runs") as bar:
+            measured = effects.effects(
+                load(file), first, second, seeds=seeds or SEEDS, progress=bar
+            )
+    if as_json:
+        told = {"releases": names, "differences": [one.as_object() for one in found]}
+        if measured is not None:
+            told["effects"] = measured.as_object()
+        echo(json.dumps(told))
+        return
+    one, other = names
+    if not found:
+        echo(f"{one} and {other} have the same rules.")
+    elif measured is None:
+        draw(console(), tables.differences(found, one, other))
+    else:
+        draw(console(), tables.effects(measured, one, other))
+        echo(
+            f"The first row has the metrics of {one}; the other rows have the differences to it: "
+            f"means over {measured.seeds} seeds ± half of the 95 % confidence interval."
+        )
 
 
 @kernel.command(examples=("narrows kernel remove 6.12+cubic-beta",))

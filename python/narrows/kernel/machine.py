@@ -28,7 +28,7 @@ from typing import IO
 
 from narrows import _core, operating_system
 from narrows.errors import EngineError, reason
-from narrows.host.live import HOST
+from narrows.host.live import HOST, run_options
 from narrows.kernel import store
 from narrows.storage import scratch, untrusted_input
 
@@ -89,16 +89,9 @@ def run(
     place = str(Path(name).resolve()) if not built else name
     words = ["run", "-", "--name", place, "--stream", "--verdicts", str(verdicts)]
     words += ["--queues", queues]
-    for plugin in plugins:
-        words += ["--plugin", plugin]
-    if built:
-        words.append("--built")
-    if states:
-        words.append("--states")
-    if seed is not None:
-        words += ["--seed", str(seed)]
-    if sample_interval is not None:
-        words += ["--sample-interval", sample_interval]
+    words += run_options(
+        seed=seed, sample_interval=sample_interval, states=states, plugins=plugins, built=built
+    )
     with _folder() as folder:
         if record is not None:
             words += ["--record", str(folder / "record")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,9 @@ from narrows.kernel import store
 
 BUILDABLE = ("6.12", "7.3")
 """Releases that `narrows kernel build` is tested with."""
+
+NAMED = ("7.3", "6.12", "5.15", "4.15", "4.4")
+"""Releases that are listed although no kernel of them is built; scenarios may name all from 4.4."""
 
 Number = tuple[int, ...]
 
@@ -50,27 +52,46 @@ def number(release: str) -> Number:
     return tuple(int(part) for part in release.split("."))
 
 
-def modelled() -> list[str]:
-    """The releases that a scenario can name."""
-    keys = json.loads(_core.list_json())["scenario"]
-    (like,) = (key for key in keys if (key["section"], key["name"]) == ("host", "like"))
-    return [word.removeprefix("linux-") for word in like["range"].split(", ")]
+def rules(release: str) -> list[dict[str, Any]] | None:
+    """The dated rules of the simulator, each with `active`: whether a release has it. None for a
+    release that a scenario cannot name.
+
+    >>> all(rule["active"] for rule in rules("7.3"))
+    True
+    >>> rules("2.4") is None
+    True
+    """
+    try:
+        return _core.rules(f"linux-{release}")
+    except ValueError:
+        return None
+
+
+def nearest(release: str) -> str:
+    """The series of a release that a scenario can name; the newest or the oldest one otherwise.
+
+    >>> nearest("6.12.117"), nearest("9.1"), nearest("3.10.0")
+    ('6.12', '7.3', '4.4')
+    """
+    series = ".".join(release.split(".")[:2])
+    if rules(series) is not None:
+        return series
+    return NAMED[0] if number(series) > number(NAMED[0]) else NAMED[-1]
 
 
 def releases() -> list[Release]:
-    """All releases that are modelled, built or known to build; the newest first."""
+    """Releases that are well known, built or known to build; the newest first."""
     kernels = store.built()
-    known = modelled()
-    rules = json.loads(_core.list_json())["rules"]
     by_release: dict[str, list[store.Kernel]] = {}
     for kernel in kernels:
         by_release.setdefault(kernel.name.partition("+")[0], []).append(kernel)
-    names = sorted({*known, *BUILDABLE, *by_release}, key=number, reverse=True)
+    names = sorted({*NAMED, *BUILDABLE, *by_release}, key=number, reverse=True)
+    known = {name: rules(name) for name in names}
     return [
         Release(
             name,
-            name in known,
-            sum(number(rule["since"]) <= number(name) for rule in rules),
+            known[name] is not None,
+            sum(rule["active"] for rule in known[name] or ()),
             tuple(by_release.get(name, ())),
         )
         for name in names

@@ -7,8 +7,9 @@ in effect after the configuration; `OPTIONAL` ones exist in some releases only.
 The changes concern the machine and the TUN driver, not the network:
 
 - The tick rate of `ARCH=um` has no prompt; it becomes `HZ`, the default of scenarios.
-- Random numbers of the machine come from the host. They become a stream of a seed, so that initial
-  sequence numbers and hash seeds are the same in each run.
+- Random numbers of the machine come from the host. They become a stream of a seed: initial sequence
+  numbers, hash seeds and the drops of an AQM are the same in each run. The command line, which
+  contains the name of a temporary folder, no longer contributes to them.
 - A TUN device with the flag `IFF_ONE_QUEUE` accepts one packet per read. The emulator is then the
   network card behind a queue discipline (host/src/sys/gate.rs).
 """
@@ -163,6 +164,12 @@ CHANGES: tuple[Change, ...] = (
         r"(ssize_t os_getrandom\([^)]*\)\s*\{)[^}]*\}\n",
         _RANDOM,
         "random numbers from the seed",
+    ),
+    Change(
+        "drivers/char/random.c",
+        r"\t_mix_pool_bytes\(command_line, strlen\(command_line\)\);\n",
+        "",
+        "random numbers that do not depend on the command line",
     ),
     Change(
         "drivers/net/tun.c",

@@ -5,7 +5,6 @@ imported on use.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -22,6 +21,7 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.latency import policies as lab
 from narrows.latency import render, run
+from narrows.latency.model import ResultJson
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
 from narrows.latency.result import hlog as histogram_log
@@ -49,18 +49,18 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Policies of the client in alternating rounds: default, nice (niceness -20), rr, fifo "
-     "(real time), lock (locked memory), spin (busy waiting), awake (no idle states). A + joins "
-     "several, as in fifo+lock"),
+     "Scheduling settings of the client: default, nice (niceness -20), rr (SCHED_RR), fifo "
+     "(SCHED_FIFO), lock (mlockall), spin (busy polling), awake (CPU idle states disabled). "
+     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",
      "Number of rounds if several policies or loads are compared"),
     ("--lead", "Scheduling", "TIME", "60us",
-     "Wake up this long before each request and poll the clock, to send on time"),
+     "Wake up this long before each send time, then busy-wait until the send time"),
     ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
-     "Self-test: suspend the client for LENGTH in each INTERVAL, to check that the delay is "
-     "attributed to the client"),
+     "Self-test: suspend the client for LENGTH once per INTERVAL. The report must attribute this "
+     "delay to the client"),
 )  # fmt: skip
 """The options that go to `narrows-host` as they are."""
 
@@ -77,8 +77,8 @@ _passed = passed_options(
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve), board (as narrows, but without a TCP "
-    "session, for microcontrollers), echo, stamp (RFC 8762) or irtt",
+    help="Protocol of HOST: narrows (narrows serve), board (the narrows protocol over UDP only, "
+    "for microcontrollers), echo, stamp (RFC 8762) or irtt",
 )
 @option(
     "--pace",
@@ -104,7 +104,7 @@ _passed = passed_options(
     type=Picture(makes_folders=False),
     help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
-@figure_options(log=False, size="--plot-size")
+@figure_options(log=False, size=("--plot-size",))
 @page_option(makes_folders=False)
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
@@ -122,7 +122,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure UDP response times, divided between hosts and network.
+    """Measure UDP response times, and how much hosts and network add.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The
@@ -137,8 +137,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         told = stop.told
     finally:
         bar.stop()
-    lab = told["kind"] == "latency_lab"
-    several = of_setups(told) if lab else [(host, told)]
+    several = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
     with every() as attempt:
         if out is not None:
             with attempt():
@@ -151,7 +150,10 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
                 render.plot(several, plot, style=style)
         if page is not None:
             with attempt():
-                write(lab_page(told) if lab else render.document(several), page)
+                write(
+                    lab_page(told) if told["kind"] == "latency_lab" else render.document(several),
+                    page,
+                )
         try:
             if as_json:
                 echo(json.dumps(told))
@@ -166,15 +168,18 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
             raise KeyboardInterrupt
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(told: ResultJson) -> None:
     screen = console()
     several = told["kind"] == "latency_lab"
-    said = lab.sentences(told) if several else render.sentences(told)
+    if told["kind"] == "latency_lab":
+        said, tables = lab.sentences(told), [lab.table(told)]
+    else:
+        said, tables = render.sentences(told), [render.figures(told), render.episodes(told)]
     for at, sentence in enumerate([*said, *render.findings(told)]):
         screen.print(
             sentence, style="bold" if at == 0 and not several else "", markup=False, soft_wrap=True
         )
-    for shown in [lab.table(told)] if several else (render.figures(told), render.episodes(told)):
+    for shown in tables:
         if shown.rows:
             screen.print()
             table(screen, shown)

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from narrows.errors import EngineError
+from narrows.latency.model import LatencyJson, PoliciesJson, SetupJson, Statistic, TimesJson
 from narrows.latency.render import document as of_outcomes
 from narrows.latency.render import named, paged, span
-from narrows.latency.result import PERCENTILES, Json
+from narrows.latency.result import PERCENTILES
+from narrows.render.model import PageJson
 from narrows.render.tables import Cell, Table
+from narrows.render.words import number
 
 LOADS = {"none": "no load", "cpu": "CPU load"}
 """Names of the additional loads of the CPUs."""
@@ -19,24 +21,42 @@ _ALIKE = 0.1
 """Relative difference below which two values count as equal."""
 
 
-def name(setup: Json) -> str:
+def name(setup: SetupJson) -> str:
     """Name of a setup, for legends."""
     return f"{setup['policy']}, {LOADS[setup['load']]}"
 
 
-def several(told: Json) -> list[tuple[str, Json]]:
+def several(told: PoliciesJson) -> list[tuple[str, LatencyJson]]:
     """Names and results of all setups that the host permitted."""
     return [(name(setup), setup["latency"]) for setup in told["setups"] if not setup["refused"]]
 
 
-def _grade(told: Json) -> str:
+def _responses(setup: SetupJson) -> TimesJson:
+    """The response times of a setup.
+
+    Raises:
+        EngineError: If no request was answered.
+    """
+    took = setup["latency"]["response_us"]
+    if took is None:
+        raise EngineError(f"{name(setup)}: the host answered no request")
+    return took
+
+
+def _answered(setup: SetupJson) -> int:
+    """Number of answered requests of a setup."""
+    took = setup["latency"]["rtt_us"]
+    return 0 if took is None else took["n"]
+
+
+def _grade(told: PoliciesJson) -> Statistic:
     """The highest percentile that all results have."""
-    outcomes = [outcome["response_us"] for _, outcome in several(told)]
+    outcomes = [_responses(setup) for setup in told["setups"] if not setup["refused"]]
     carried = [p for p in PERCENTILES if all(took.get(p) is not None for took in outcomes)]
     return carried[-1] if carried else "max"
 
 
-def _times(before: float, after: float) -> str:
+def _times(before: float | None, after: float | None) -> str:
     if not before or not after:
         return ""
     ratio = before / after
@@ -45,7 +65,7 @@ def _times(before: float, after: float) -> str:
     return f"{ratio:.1f} times lower" if ratio > 1 else f"{1 / ratio:.1f} times higher"
 
 
-def _cost(setup: Json, base: Json) -> str:
+def _cost(setup: SetupJson, base: SetupJson) -> str:
     own, usual = (one["cpu_s"] / one["wall_s"] for one in (setup, base))
     words = f"{own:.2f} CPU seconds per second"
     if setup is not base:
@@ -62,7 +82,7 @@ def _cost(setup: Json, base: Json) -> str:
     return words
 
 
-def sentences(told: Json) -> list[str]:
+def sentences(told: PoliciesJson) -> list[str]:
     """For each load: the baseline, then benefits and costs of every other policy."""
     grade, limit = _grade(told), span(told["slow_us"])
     out = ["The measurement was stopped early."] if told.get("interrupted") else []
@@ -75,14 +95,15 @@ def sentences(told: Json) -> list[str]:
             continue
         base = allowed[0]
         for setup in allowed:
-            took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
+            took, slow = _responses(setup), setup["latency"]["slow"]["count"]
             words = (
-                f"{name(setup)}: response time {span(took['p50'])} (median), {span(took[grade])} "
-                f"({named(grade)}); {slow:,} of {took['n']:,} responses exceeded {limit}"
+                f"{name(setup)}: response time {span(took.get('p50'))} (median), "
+                f"{span(took.get(grade))} ({named(grade)}); {slow:,} of {took['n']:,} "
+                f"responses exceeded {limit}"
             )
             if setup is not base:
-                was, most = base["latency"]["slow"]["count"], base["latency"]["response_us"][grade]
-                factor = _times(most, took[grade])
+                was, most = base["latency"]["slow"]["count"], _responses(base).get(grade)
+                factor = _times(most, took.get(grade))
                 gains = [*([f"{named(grade)} {factor}"] if factor else []), _fewer(was, slow)]
                 words += f". Compared with {base['policy']}: {', '.join(gains)}"
             out.append(f"{words}. Cost: {_cost(setup, base)}.")
@@ -109,10 +130,10 @@ def _fewer(before: int, after: int) -> str:
     )
 
 
-def table(told: Json) -> Table:
+def table(told: PoliciesJson) -> Table:
     """A row for each setup."""
     rows: list[list[Cell]] = []
-    names = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
+    names: tuple[Statistic, ...] = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
     for place, setup in enumerate(told["setups"]):
         head = [
             Cell(setup["policy"], f"setups.{place}.policy"),
@@ -121,14 +142,9 @@ def table(told: Json) -> Table:
         if setup["refused"]:
             rows.append([*head, *[Cell("–")] * (len(names) + 3)])
             continue
-        took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
+        took, slow = _responses(setup), setup["latency"]["slow"]["count"]
         at = f"setups.{place}"
-        cells = [
-            Cell(
-                "–" if took[key] is None else f"{took[key]:.1f}", f"{at}.latency.response_us.{key}"
-            )
-            for key in names
-        ]
+        cells = [Cell(number(took.get(key)), f"{at}.latency.response_us.{key}") for key in names]
         rows.append(
             [
                 *head,
@@ -147,7 +163,7 @@ def table(told: Json) -> Table:
     )
 
 
-def fewest(told: Json) -> list[str]:
+def fewest(told: PoliciesJson) -> list[str]:
     """For each load, the policy with the fewest slow responses."""
     out, limit = [], span(told["slow_us"])
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
@@ -157,20 +173,20 @@ def fewest(told: Json) -> list[str]:
         if not tried:
             continue
         first, best = tried[0], min(tried, key=lambda setup: setup["latency"]["slow"]["count"])
-        slow, n = best["latency"]["slow"]["count"], best["latency"]["rtt_us"]["n"]
+        slow, n = best["latency"]["slow"]["count"], _answered(best)
         load_name = LOADS[load][:1].upper() + LOADS[load][1:]
         words = (
             f"{load_name}: policy {best['policy']} had the fewest slow responses (over {limit}), "
             f"{slow:,} of {n:,}"
         )
         if best is not first:
-            slow, n = first["latency"]["slow"]["count"], first["latency"]["rtt_us"]["n"]
+            slow, n = first["latency"]["slow"]["count"], _answered(first)
             words += f"; {first['policy']} had {slow:,} of {n:,}"
         out.append(f"{words}.")
     return out
 
 
-def document(told: Json) -> dict[str, Any]:
+def document(told: PoliciesJson) -> PageJson:
     """The content of the report page."""
     page = of_outcomes(several(told))
     beside = table(told)
@@ -183,4 +199,5 @@ def document(told: Json) -> dict[str, Any]:
         run["answer"].insert(0, said[run["name"]])
     refused = [f"{setup['refused'].capitalize()}." for setup in told["setups"] if setup["refused"]]
     first = " ".join([*fewest(told), *dict.fromkeys(refused)])
-    return page | {"title": f"{told['host']}: latency by scheduling policy", "first": first}
+    page["title"], page["first"] = f"{told['host']}: latency by scheduling policy", first
+    return page

@@ -11,7 +11,10 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from narrows import __version__
-from narrows.latency.result import PARTS, PERCENTILES, Json, cumulative, needed
+from narrows.json_object import JsonObject
+from narrows.latency.model import Clock, Count, LatencyJson, ResultJson, Statistic, TimesJson
+from narrows.latency.result import PARTS, PERCENTILES, cumulative, needed
+from narrows.render.model import PageJson, PageRunJson, PageTableJson
 from narrows.render.picture import Line, Picture, Style
 from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
 from narrows.render.report import drawn
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from narrows.render.figure import Figure
 
 _NONE = "–"
-_NOTHING: Json = {"histogram_ns": []}
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
@@ -55,7 +57,7 @@ def named(percentile: str) -> str:
     return percentile.replace("_", ".")
 
 
-def sentences(told: Json) -> list[str]:
+def sentences(told: LatencyJson) -> list[str]:
     """The results in sentences, the most important ones first."""
     out = [_answer(told), *_round_trip(told)]
     if told.get("interrupted"):
@@ -73,7 +75,7 @@ def sentences(told: Json) -> list[str]:
     return out
 
 
-def _answer(told: Json) -> str:
+def _answer(told: LatencyJson) -> str:
     corrupted = told.get("corrupted", 0)
     if told["lost"] or corrupted:
         fates = [(told["lost"], "unanswered"), (corrupted, "answered with wrong content")]
@@ -95,11 +97,11 @@ def _answer(told: Json) -> str:
     return f"The response time was {_took(took)}. {lost}{rest}"
 
 
-def _round_trip(told: Json) -> list[str]:
+def _round_trip(told: LatencyJson) -> list[str]:
     return [f"The RTT was {_took(told['rtt_us'])}."] if told["rtt_us"] else []
 
 
-def _took(part: Json) -> str:
+def _took(part: TimesJson) -> str:
     """Median, percentiles and maximum."""
     shown = [
         (named(p), part[p])
@@ -113,8 +115,8 @@ def _took(part: Json) -> str:
     return f"{span(part['p50'])} (median; {rest})"
 
 
-def _trouble(told: Json) -> list[str]:
-    kinds = {
+def _trouble(told: LatencyJson) -> list[str]:
+    kinds: dict[Count, str] = {
         "duplicates": "duplicate",
         "reordered": "reordered",
         "mismatches": "with wrong content",
@@ -132,13 +134,13 @@ def _trouble(told: Json) -> list[str]:
     if again := told.get("reconnections"):
         times = "once" if again == 1 else f"{again:,} times"
         seen.append(f"the server ended its session, and narrows opened a new one {times}")
-    forward, reverse = (told["class"].get(key) for key in ("there", "back"))
+    forward, reverse = told["class"].get("there"), told["class"].get("back")
     if forward is not None and reverse is not None and forward >> 2 != reverse >> 2:
         seen.append(f"requests arrived with DSCP {forward >> 2}, replies with DSCP {reverse >> 2}")
     return [f"Other events: {'; '.join(seen)}."] if seen else []
 
 
-def _slow(told: Json) -> list[str]:
+def _slow(told: LatencyJson) -> list[str]:
     slow = told["slow"]
     if slow["limit_us"] is None:
         return []
@@ -159,15 +161,13 @@ def _slow(told: Json) -> list[str]:
     return [f"{said} {listed_only}" if many > _SHOWN else said]
 
 
-def _parts(told: Json) -> list[str]:
-    halves = [
-        (name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)
-    ]
+def _parts(told: LatencyJson) -> list[str]:
+    halves = [(name, part) for key, name in PARTS.items() if (part := told["parts_us"].get(key))]
     shown = [f"{name} {span(part['p50'])}" for name, part in halves if part.get("p50") is not None]
     return [f"Median delay of each component: {', '.join(shown)}."] if shown else []
 
 
-def _own(told: Json) -> str:
+def _own(told: LatencyJson) -> str:
     late, said = told["late_us"], []
     if late is not None:
         most = f"at most {span(late['max'])}"
@@ -187,7 +187,7 @@ def _own(told: Json) -> str:
     return f"Measurement error: {'; '.join(said) or 'unknown'}."
 
 
-def findings(told: Json) -> list[str]:
+def findings(told: ResultJson) -> list[str]:
     """Properties of the link, the device and the CPUs that affect the result, with remedies."""
     return [
         one["says"] + (f" Remedy: {one['cure']}." if one.get("cure") else "")
@@ -195,24 +195,18 @@ def findings(told: Json) -> list[str]:
     ]
 
 
-def figures(told: Json) -> Table:
+def figures(told: LatencyJson) -> Table:
     """A row for the response time, the RTT, the send delay and each component."""
     rows = [
-        ("response time", "response_us"),
-        ("RTT", "rtt_us"),
-        ("send delay", "late_us"),
-        *((name, f"parts_us.{key}") for key, name in PARTS.items()),
+        ("response time", "response_us", told.get("response_us")),
+        ("RTT", "rtt_us", told.get("rtt_us")),
+        ("send delay", "late_us", told.get("late_us")),
+        *((name, f"parts_us.{key}", told["parts_us"].get(key)) for key, name in PARTS.items()),
     ]
-    parts: list[tuple[str, str, Json]] = []
-    for name, path in rows:
-        at = told
-        for step in path.split("."):
-            at = (at or {}).get(step)  # type: ignore[assignment]
-        if at:
-            parts.append((name, path, at))
+    parts = [(name, path, at) for name, path, at in rows if at]
     # A percentile that is missing in all rows has no column.
     carried = [p for p in PERCENTILES if any(at.get(p) is not None for _, _, at in parts)]
-    names = ("min", "mean", *carried, "max")
+    names: tuple[Statistic, ...] = ("min", "mean", *carried, "max")
     cells = []
     for name, path, at in parts:
         values = [Cell(_cell(at.get(key)), f"{path}.{key}") for key in names]
@@ -225,7 +219,7 @@ def _cell(us: float | None) -> str:
     return _NONE if us is None else f"{us:.1f}"
 
 
-def episodes(told: Json, most: int = _SHOWN) -> Table:
+def episodes(told: LatencyJson, most: int = _SHOWN) -> Table:
     """The episodes with the longest response times, in order of time. Overlapping slow responses
     are one episode.
     """
@@ -260,18 +254,19 @@ def episodes(told: Json, most: int = _SHOWN) -> Table:
     return Table(f"Episodes of slow responses{more}", ("attributed to", "start"), head, rows)
 
 
-def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
+def pictures(several: Sequence[tuple[str, LatencyJson]]) -> list[Picture]:
     """Pictures of the report page: percentiles, and slow responses over time."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
-        drawn: tuple[tuple[str, str, Style], ...] = (
+        drawn: tuple[tuple[Clock, str, Style], ...] = (
             ("response_us", "response time", "line"),
             ("rtt_us", "RTT", "dotted"),
         )
         for key, of, style in drawn:
-            if not told.get(key):
+            took = told.get(key)
+            if not took:
                 continue
-            values, beyond = cumulative(told[key]["histogram_ns"])
+            values, beyond = cumulative(took["histogram_ns"])
             kept = [
                 (-math.log10(share), value)
                 for value, share in zip(values, beyond, strict=True)
@@ -280,16 +275,16 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
             label = of if len(several) == 1 else f"{name}: {of}"
             x, y = [nines_of for nines_of, _ in kept], [value for _, value in kept]
             nines.append(Line(label, place, style, x, y))
-        kept = told["slow"]["kept"]
-        if kept:
+        stored = told["slow"]["kept"]
+        if stored:
             label = "slow responses" if len(several) == 1 else name
             slow.append(
                 Line(
                     label,
                     place,
                     "points",
-                    [s["t_s"] for s in kept],
-                    [s.get("response_us") for s in kept],
+                    [s["t_s"] for s in stored],
+                    [s.get("response_us") for s in stored],
                 )
             )
     every = [
@@ -314,7 +309,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
 
 
 def plot(
-    several: Sequence[tuple[str, Json]],
+    several: Sequence[tuple[str, LatencyJson]],
     file: str | PathLike[str] | None = None,
     *,
     style: FigureStyle | None = None,
@@ -342,7 +337,8 @@ def plot(
             nth = loads.index(load) + (policies.index(policy) if style.look == "print" else 0)
             dash = _DASHES[nth % len(_DASHES)]
             # Files of earlier versions have round trips only.
-            took = (told.get("response_us") or told["rtt_us"] or _NOTHING)["histogram_ns"]
+            times = told.get("response_us") or told["rtt_us"]
+            took = [] if times is None else times["histogram_ns"]
             if not took:
                 continue
             values, shares = cumulative(took)
@@ -385,7 +381,7 @@ def plot(
     return figure
 
 
-def _kernels(several: Sequence[tuple[str, Json]]) -> list[str]:
+def _kernels(several: Sequence[tuple[str, LatencyJson]]) -> list[str]:
     """The kernels of the measuring hosts."""
     return list(dict.fromkeys(told["kernel"] for _, told in several if told.get("kernel")))
 
@@ -400,7 +396,7 @@ def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[floa
     return [10 ** (at / per_ten) for at in range(first, last + 1)], heights
 
 
-def document(several: Sequence[tuple[str, Json]]) -> Json:
+def document(several: Sequence[tuple[str, LatencyJson]]) -> PageJson:
     """The content of the report page."""
     runs = [_run(name, told) for name, told in several]
     return {
@@ -411,13 +407,14 @@ def document(several: Sequence[tuple[str, Json]]) -> Json:
     }
 
 
-def _run(name: str, told: Json) -> Json:
+def _run(name: str, told: LatencyJson) -> PageRunJson:
     said = sentences(told)
-    bare = {
+    bare: JsonObject = {
         k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}
     }
-    for key in ("rtt_us", "late_us", "response_us"):
-        bare[key] = _bare(told[key])
+    bare["rtt_us"] = _bare(told["rtt_us"])
+    bare["late_us"] = _bare(told["late_us"])
+    bare["response_us"] = _bare(told["response_us"])
     bare["parts_us"] = {key: _bare(part) for key, part in told["parts_us"].items()}
     return {
         "name": name,
@@ -436,21 +433,20 @@ def _run(name: str, told: Json) -> Json:
             ["narrows", str(told.get("narrows", ""))],
             ["host", f"{told['peer'].get('address', '')}, port {told['peer'].get('port', '')}"],
             ["protocol", told["peer"].get("speaks", "")],
-            *(
-                [key if key != "began" else "started", told.get(key, "")]
-                for key in ("began", "kernel", "policy")
-            ),
+            ["started", told.get("began", "")],
+            ["kernel", told.get("kernel", "")],
+            ["policy", told.get("policy", "")],
         ],
         "evidence": None,
         "figures": bare,
     }
 
 
-def paged(table: Table) -> Json:
+def paged(table: Table) -> PageTableJson:
     """A table in the format of the report page."""
     rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
     return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
 
 
-def _bare(part: Json | None) -> Json | None:
+def _bare(part: TimesJson | None) -> JsonObject | None:
     return None if part is None else {k: v for k, v in part.items() if k != "histogram_ns"}

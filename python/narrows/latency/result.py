@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, cast, get_args
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
+from narrows.latency.model import LatencyJson, Percentile
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
 from narrows.storage.hdr import encode_counts, head
 from narrows.storage.json_kinds import amount, flag, number, rows, table, text, whole, word
 from narrows.storage.text import name_of, unread
-
-Json = dict[str, Any]
 
 PARTS = {
     "client_application": "client application",
@@ -33,12 +33,12 @@ PARTS = {
 others.
 """
 
-PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99", "p99_999")
+PERCENTILES: tuple[Percentile, ...] = get_args(Percentile)
 BEYOND = 10
 """Minimum number of replies beyond a reported percentile."""
 
 
-def read(file: str | PathLike[str]) -> Json:
+def read(file: str | PathLike[str]) -> LatencyJson:
     """Reads a file that `narrows latency --json` wrote.
 
     Raises:
@@ -57,14 +57,14 @@ def read(file: str | PathLike[str]) -> Json:
     return _filled(told)
 
 
-def _filled(told: Json) -> Json:
+def _filled(told: JsonObject) -> LatencyJson:
     """A result of an earlier version, or an incomplete one, with the keys that all results have."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
         key: value for key, value in known.get("slow", {}).items() if value is not None
     }
     slow["blamed"] = {part: many for part, many in slow["blamed"].items() if many is not None}
-    return _EMPTY | known | {"slow": slow}
+    return cast("LatencyJson", _EMPTY | known | {"slow": slow})
 
 
 def _places(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
@@ -162,7 +162,7 @@ _RESULT = table(
 )
 """The values of a result that narrows reads, and their types."""
 
-_EMPTY: Json = {
+_EMPTY: JsonObject = {
     "rtt_us": None,
     "response_us": None,
     "late_us": None,
@@ -211,7 +211,7 @@ def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float
     return values, shares
 
 
-def hlog(several: Sequence[tuple[str, Json]]) -> str:
+def hlog(several: Sequence[tuple[str, LatencyJson]]) -> str:
     """An HdrHistogram log with one line per result, in nanoseconds."""
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:
@@ -219,6 +219,6 @@ def hlog(several: Sequence[tuple[str, Json]]) -> str:
         rtt = told["rtt_us"]
         if rtt is None:
             continue
-        packed = encode_counts(dict(rtt["histogram_ns"]))
+        packed = encode_counts({place[0]: place[1] for place in rtt["histogram_ns"]})
         lines.append(f"Tag={tag},0.000,{told['lasted_s']:.3f},{rtt['max'] / 1000:.3f},{packed}")
     return "\n".join(lines) + "\n"

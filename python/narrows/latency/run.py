@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from narrows.host import live
-from narrows.latency.result import Json
+from narrows.latency.model import ResultJson
 
 Tell = Callable[[float, str], object]
 """Receives the progress from 0 to 1 and a summary in words."""
@@ -19,13 +19,13 @@ class Interrupted(KeyboardInterrupt):
         told: The result so far.
     """
 
-    def __init__(self, told: Json) -> None:
+    def __init__(self, told: ResultJson) -> None:
         """With the result so far."""
         super().__init__()
         self.told = told
 
 
-def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> Json:
+def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> ResultJson:
     """Measures the response time of a host and returns the result.
 
     Args:
@@ -52,7 +52,7 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
                 )
                 tell(share, said)
 
-    told = dict(json.loads(live.stream(["latency", host, *arguments], each)))
+    told: ResultJson = json.loads(live.stream(["latency", host, *arguments], each))
     if told["interrupted"]:
         raise Interrupted(told)
     return told

@@ -27,6 +27,7 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.files import capture, writer_of
 from narrows.latency import render as latencies
@@ -78,7 +79,8 @@ _anonymize_option = option(
     "--anonymize",
     group="Output",
     is_flag=True,
-    help="Replace addresses and names of hosts by pseudonyms that preserve prefixes",
+    help="Replace names and addresses of hosts by pseudonyms. Addresses with a common prefix keep "
+    "a common prefix",
 )
 
 
@@ -87,14 +89,15 @@ _passed = passed_options(
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
     ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
-     "Congestion controls; each has load phases of its own, in alternation"),
+     "Congestion controls of the senders on both hosts. With several, the load phases are repeated "
+     "for each of them, in alternation"),
     ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
     ("--pacing", "Load", "RATE", "none",
-     "Maximum rate of each TCP flow, which may start with a burst of 1 MiB; with udp_flood, "
-     "rate of the datagrams"),
+     "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
+     "udp_flood: sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "End the measurement after this much payload of all loads, pages and pings; a load of 1 "
-     "Gbit/s transfers 2GB in 16 s. With --test both, the download may use at most half of it"),
+     "End the measurement after this much payload in total. With the defaults, a path above about "
+     "800 Mbit/s reaches it. With --test both, the download may use at most half of it"),
     ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
     ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
@@ -111,14 +114,18 @@ _passed = passed_options(
     "narrows measure https://server.example/large.iso",
     "narrows measure scenarios/asymmetric/down-and-up.toml --cc bbr",
 )
-@argument("host", help="Host with `narrows serve` or `iperf3 -s`, URL of a web server, or scenario")
+@argument(
+    "host",
+    help="Host with `narrows serve` or `iperf3 -s`, URL of a web server, or scenario file (.toml)",
+)
 @option(
     "--test",
     group="Load",
     metavar="TEST",
     type=click.Choice(_TESTS),
     default=_TESTS[0],
-    help=f"Load to generate: {', '.join(_TESTS)}; described in docs/how-to/measure-a-path.md",
+    help=f"Load to generate: {', '.join(_TESTS)}; the names are those of Flent, and "
+    "docs/how-to/measure-a-path.md describes them",
 )
 @_passed
 @option("--ecn", hidden=True, is_flag=True, help="Without effect: ECN is always reported")
@@ -136,7 +143,8 @@ _passed = passed_options(
     group="Path model",
     aliases=("--twin", "--no-twin"),
     default=True,
-    help="Fit a path model after the measurement, which takes some seconds",
+    help="Fit a path model (estimates of rate, base RTT, buffer, queue and loss) after the "
+    "measurement, which takes some seconds",
 )
 @file_option(
     "--path",
@@ -163,7 +171,7 @@ _passed = passed_options(
     help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
 @page_option(makes_folders=False)
-@figure_options()
+@figure_options(size=("--plot-size", "--size"))
 @option(
     "--no-history",
     group="Output",
@@ -193,9 +201,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """Measure goodput and latency under load to a host.
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
-    HOST is a scenario file, the measurement is simulated on the path of the scenario. With a
-    scenario, only --streams and --cc of the options under Load are accepted, and a path without
-    [path.reverse] has no upload.
+    HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
+    options under Load, a scenario accepts only --streams and --cc. Without [path.reverse] in the
+    scenario, the upload is omitted.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of
@@ -598,13 +606,13 @@ def compare_measurements(
         for name, one in zip(names[1:], several[1:], strict=True)
     ]
     warned = {
-        name: measurements.warnings(several[0], one, (names[0], name))
+        name: comparison.warnings(several[0], one, (names[0], name))
         for name, one in zip(names[1:], several[1:], strict=True)
     }
     said = [
         s
         for name, each in found
-        for s in (*warned[name], *measurements.sentences(each, names[0], name))
+        for s in (*warned[name], *comparison.sentences(each, names[0], name))
     ]
     with every() as attempt:
         if plot:
@@ -620,7 +628,7 @@ def compare_measurements(
         if page is not None:
             with attempt():
                 made = render.document(several, names, [None] * len(several))
-                write(made | {"first": " ".join([*said, measurements.caution(several)])}, page)
+                write(made | {"first": " ".join([*said, comparison.caution(several)])}, page)
         if as_json:
             told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
             echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
@@ -629,14 +637,14 @@ def compare_measurements(
         for name, each in found:
             for line in warned[name]:
                 out.print(line, style="bold yellow", markup=False, soft_wrap=True)
-            for line in measurements.sentences(each, names[0], name):
+            for line in comparison.sentences(each, names[0], name):
                 out.print(line, markup=False, soft_wrap=True)
             out.print()
             if each:
-                table(out, measurements.table(each, names[0], name))
+                table(out, comparison.table(each, names[0], name))
                 out.print()
         if any(each for _, each in found):
-            out.print(measurements.caution(several), markup=False, soft_wrap=True)
+            out.print(comparison.caution(several), markup=False, soft_wrap=True)
 
 
 def _is_latency(name: str) -> bool:
@@ -674,7 +682,8 @@ def _compare_latencies(
         for name, one in zip(names[1:], several[1:], strict=True)
     ]
     said = {
-        name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found
+        name: comparison.latency_sentences(each, several[0], one, (names[0], name))
+        for name, one, each in found
     }
     with every() as attempt:
         if plot:
@@ -693,7 +702,8 @@ def _compare_latencies(
                 for name, _, each in found
             }
             warned = {
-                name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found
+                name: comparison.latency_warnings(several[0], one, (names[0], name))
+                for name, one, _ in found
             }
             echo(
                 json.dumps(
@@ -716,6 +726,6 @@ def _compare_latencies(
                 out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
             out.print()
             for of in judged.by_clock(each):
-                table(out, judged.table(of, (names[0], name)))
+                table(out, comparison.latency_table(of, (names[0], name)))
                 out.print()
-        out.print(judged.CAUTION, markup=False, soft_wrap=True)
+        out.print(comparison.LATENCY_CAUTION, markup=False, soft_wrap=True)

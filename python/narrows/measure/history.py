@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import NarrowsError, OutputError
-from narrows.measure.result import Json, Measurement
+from narrows.json_object import JsonObject
+from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
 from narrows.storage.durable import replacing, retried
 
@@ -168,7 +169,7 @@ def _rewrite(where: str, values: Sequence[object]) -> None:
         raise OutputError(f"{whole}: {str(error).splitlines()[0]}") from error
 
 
-def rows(*, host: str | None = None, last: int = 20) -> list[Json]:
+def rows(*, host: str | None = None, last: int = 20) -> list[JsonObject]:
     """The last measurements, newest first; only those of `host` if it is given.
 
     Raises:

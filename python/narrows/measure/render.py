@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
-from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement, Spread
+from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
+from narrows.render.model import PageJson, PageRunJson
 from narrows.render.picture import TIME, Line, Picture
 from narrows.render.report import drawn
 from narrows.render.styled import table
@@ -55,7 +56,7 @@ def sentences(measured: Measurement) -> list[str]:
 def _ended(measured: Measurement) -> list[str]:
     """The reason for a premature end of the measurement."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
-    most = _tree(measured.json.get("asked")).get("max_data_bytes")
+    most = (measured.json.get("asked") or {}).get("max_data_bytes")
     data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
     why = {
         "user": "was stopped",
@@ -84,7 +85,7 @@ def _outages(said: Answer) -> list[str]:
 
 def _datagrams(measured: Measurement) -> list[str]:
     """Counts, rates and loss of a UDP load."""
-    told = _tree(measured.json.get("udp_load"))
+    told = measured.json.get("udp_load") or {}
     if not isinstance(sent := told.get("sent"), int):
         return []
     direction = _LOADS["up" if told.get("direction") == "up" else "down"]
@@ -119,14 +120,18 @@ def _rates(said: Answer) -> list[str]:
     return [f"The goodput was {listed(told)}."] if told else []
 
 
-def _increases(said: Answer) -> str:
-    """The increase of the mean RTT in each direction, if both were loaded in sequence."""
+def _increase(said: Answer) -> str:
+    """The mean RTTs idle and under load, in each direction if both were loaded in sequence, and the
+    increase.
+    """
     loaded = sorted(said.loaded.items())
     means = {way: spread.mean for way, spread in loaded if spread.mean is not None}
-    if len(means) < 2 or said.together or said.idle.mean is None:  # noqa: PLR2004
-        return ""
-    parts = [f"{_LOADS[way]} +{millis(mean - said.idle.mean)}" for way, mean in means.items()]
-    return f" (mean of {' and '.join(parts)})"
+    idle, more = millis(said.idle.mean), millis(said.increase_ms)
+    if len(means) < 2 or said.together:  # noqa: PLR2004
+        under = next(iter(means.values()), said.every.mean)
+        return f"from {idle} to {millis(under)} ms (+{more} ms)"
+    parts = [f"{millis(mean)} ms during the {_LOADS[way]}" for way, mean in means.items()]
+    return f"from {idle} ms to {listed(parts)} (+{more} ms on average)"
 
 
 def _latency(said: Answer) -> list[str]:
@@ -134,8 +139,7 @@ def _latency(said: Answer) -> list[str]:
     graded = said.increase_ms is not None and said.grade is not None
     if graded:
         out.append(
-            f"Load increased the mean RTT by {millis(said.increase_ms)} ms{_increases(said)}: "
-            f"bufferbloat grade {said.grade}."
+            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {said.grade}."
         )
     elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
@@ -172,19 +176,14 @@ def _spread(spread: Spread) -> str:
     return f"{millis(spread.p50)} ms (median{more})"
 
 
-def _tree(told: object) -> dict[str, Any]:
-    """A value of an untrusted file, or an empty object if it is not an object."""
-    return told if isinstance(told, dict) else {}
-
-
 def _voip(measured: Measurement) -> list[str]:
     """The estimated quality of a call: the lower score of the two directions."""
-    told = _tree(measured.json.get("voip"))
+    told = measured.json.get("voip") or {}
     scores = []
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
         directions = [
             direction.get("mos")
-            for direction in _tree(told.get(phase)).values()
+            for direction in (told.get(phase) or {}).values()
             if isinstance(direction, dict)
         ]
         known = [float(mos) for mos in directions if isinstance(mos, int | float)]
@@ -197,10 +196,10 @@ def _voip(measured: Measurement) -> list[str]:
 
 
 def _page(measured: Measurement) -> list[str]:
-    told = _tree(measured.json.get("page"))
+    told = measured.json.get("page") or {}
     out, failed, waited = [], 0, []
     for phase, when in (("idle", "without load"), ("loaded", "under load")):
-        took = _tree(told.get(f"{phase}_s"))
+        took = told.get(f"{phase}_s") or {}
         if isinstance(took.get("p50"), int | float):
             out.append(f"{millis(took['p50'] * 1e3)} ms {when}")
         if isinstance(took.get("waiting_share"), int | float):
@@ -249,10 +248,11 @@ def own_error(measured: Measurement) -> str:
         return f"The simulator ran this measurement, so it has no measurement error.{alone}"
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
-    late = late if isinstance(late, dict) else {}
     parts = []
     if late.get("p99") is not None:
-        p50, p99, most = (number(late.get(name), 2) for name in ("p50", "p99", "max"))
+        p50, p99, most = (
+            number(value, 2) for value in (late.get("p50"), late.get("p99"), late.get("max"))
+        )
         parts.append(f"pings left {p50} ms late (median; p99 {p99} ms, max {most} ms)")
     if told.get("socket_drops") is not None:
         drops = told["socket_drops"]
@@ -372,7 +372,10 @@ _KINDS = {
     "aqm": "AQM with one queue for all flows",
     "fair": "fair queueing, one queue per flow",
 }
-_CERTAINTY = {"sure": "certain", "likely": "likely"}
+_CERTAINTY = {"sure": "no other family of queue disciplines fits", "likely": "likely"}
+
+
+_UNMEASURED = "unknown: the measurement did not determine it"
 
 
 def model_lines(model: PathModel) -> list[str]:
@@ -384,12 +387,14 @@ def model_lines(model: PathModel) -> list[str]:
     for name, direction in model.directions.items():
         out += [f"{_LOADS[name].capitalize()} {line}" for line in _direction(direction)]
     out.append(f"Cross traffic: {_others(model)}.")
-    words = {"negotiated": "ECN negotiated", "dscp_survives": "DSCP preserved by the path"}
-    for key, what in words.items():
-        told = model.marks.get(key)
-        out.append(f"{what}: {'unknown' if told is None else 'yes' if told else 'no'}.")
+    marks = {
+        "ECN negotiated": model.marks.get("negotiated"),
+        "DSCP preserved by the path": model.marks.get("dscp_survives"),
+    }
+    for what, told in marks.items():
+        out.append(f"{what}: {_UNMEASURED if told is None else 'yes' if told else 'no'}.")
     ce = model.marks.get("ce_rate")
-    out.append(f"CE marks: {'unknown' if ce is None else percent(ce) + ' of packets'}.")
+    out.append(f"CE marks: {_UNMEASURED if ce is None else percent(ce) + ' of packets'}.")
     return out
 
 
@@ -399,7 +404,7 @@ def _others(model: PathModel) -> str:
         return listed(
             list(
                 dict.fromkeys(
-                    f"seen: {one.others.why}"
+                    f"detected: {one.others.why}"
                     for one in model.directions.values()
                     if one.others.seen
                 )
@@ -410,7 +415,7 @@ def _others(model: PathModel) -> str:
     }
     if not unknown:
         limits = [one.others.why for one in model.directions.values() if one.others.why]
-        return f"none seen; {'; '.join(dict.fromkeys(limits))}" if limits else "none seen"
+        return f"none detected; {'; '.join(dict.fromkeys(limits))}" if limits else "none detected"
     directions = listed([_LOADS[name] for name in unknown])
     return f"unknown ({directions}): {'; '.join(dict.fromkeys(unknown.values()))}"
 
@@ -446,7 +451,7 @@ def _loss(model: DirectionModel) -> str:
             else f" ({percent(model.loss.low)} to {percent(model.loss.high)})"
         )
         return f"random loss: about {percent(model.loss.value)}{ends}."
-    return "random loss: none seen."
+    return "random loss: none detected."
 
 
 def pictures(measured: Measurement) -> list[Picture]:
@@ -651,7 +656,7 @@ def show(measured: Measurement, out: Console, model: PathModel | None = None) ->
 
 def document(
     measured: Sequence[Measurement], names: Sequence[str], models: Sequence[PathModel | None]
-) -> Json:
+) -> PageJson:
     """The content of the report page of measurements."""
     runs = [
         _run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)
@@ -659,7 +664,7 @@ def document(
     return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
 
 
-def _run(measured: Measurement, name: str, model: PathModel | None) -> Json:
+def _run(measured: Measurement, name: str, model: PathModel | None) -> PageRunJson:
     toml = model.toml() if model else ""
     told = measured.json
     return {

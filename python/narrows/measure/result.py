@@ -13,13 +13,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
+from narrows.measure.model import FlowSpreadJson, LatencyJson, MeasurementJson, SpreadJson
 from narrows.storage import json_kinds as kinds
 from narrows.storage.json_kinds import amount, either, flag, number, rows, table, text, whole
 
-Json = dict[str, Any]
 Direction = Literal["up", "down"]
 
 VERSION = 1
@@ -51,6 +52,9 @@ PING_COLUMNS = ("t_s", "rtt_ms", "forward_ms", "back_ms")
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 Column = list[float | None]
+
+Maybe = TypeVar("Maybe", float, "float | None")
+"""A number, or a number that may be missing."""
 
 
 class MeasurementError(NarrowsError):
@@ -84,11 +88,26 @@ class Spread:
         at = {name: known[min(n - 1, math.floor(q * n))] for name, q in QUANTILES.items()}
         return Spread(n, known[0], math.fsum(known) / n, at["p50"], at["p95"], at["p99"], known[-1])
 
-    def json(self) -> Json:
+    def json(self) -> SpreadJson:
         """The JSON object, with six significant digits."""
         return {
-            name: _short(getattr(self, name))
-            for name in ("n", "min", "mean", "p50", "p95", "p99", "max")
+            "n": self.n,
+            "min": short(self.min),
+            "mean": short(self.mean),
+            "p50": short(self.p50),
+            "p95": short(self.p95),
+            "p99": short(self.p99),
+            "max": short(self.max),
+        }
+
+    def flow_json(self) -> FlowSpreadJson:
+        """The JSON object as `rtt_ms` of a flow."""
+        return {
+            "min": short(self.min),
+            "mean": short(self.mean),
+            "p50": short(self.p50),
+            "p95": short(self.p95),
+            "p99": short(self.p99),
         }
 
 
@@ -125,7 +144,7 @@ class Flow:
     cc: str | None
     from_s: float
     to_s: float
-    told: Json = field(default_factory=dict, repr=False)
+    told: JsonObject = field(default_factory=dict, repr=False)
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
 
     @property
@@ -170,7 +189,7 @@ class Pings:
     sent: int
     received: int
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
-    told: Json = field(default_factory=dict, repr=False)
+    told: JsonObject = field(default_factory=dict, repr=False)
 
     def rtts(self) -> Iterator[tuple[float, float | None]]:
         """Pairs of send time in s and RTT in ms."""
@@ -190,7 +209,7 @@ class Measurement:
     """
 
     def __init__(
-        self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]
+        self, tree: MeasurementJson, phases: list[Phase], flows: list[Flow], pings: list[Pings]
     ) -> None:
         """Created by `of` from a checked JSON object."""
         self.json = tree
@@ -233,7 +252,7 @@ class Measurement:
             for i, p in enumerate(check.rows(top.get("pings"), "pings"))
         ]
         check.tree(top, _KINDS)
-        return Measurement(top, phases, flows, pings)
+        return Measurement(cast("MeasurementJson", top), phases, flows, pings)
 
     @staticmethod
     def parse(text: str | bytes, name: str = "measurement") -> Measurement:
@@ -359,18 +378,16 @@ class Measurement:
         loaded = None if self.together else direction
         return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
-    def latency_json(self) -> Json:
+    def latency_json(self) -> LatencyJson:
         """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
-        directions: Json = {
-            direction: self.under_load(direction).json()
-            for direction in DIRECTIONS
-            if self.loads(direction)
-        }
-        return {
+        found: LatencyJson = {
             "idle": self.latency("idle").json(),
             "loaded": self.latency("loaded").json(),
-            **directions,
         }
+        for direction in DIRECTIONS:
+            if self.loads(direction):
+                found[direction] = self.under_load(direction).json()
+        return found
 
     def rate_mbit(self, direction: Direction) -> float | None:
         """Goodput of a direction, in Mbit/s, over the time in which any of its flows sent."""
@@ -451,7 +468,7 @@ class _Check:
         except kinds.KindError as error:
             raise MeasurementError(f"{self._name}: {error}") from None
 
-    def table(self, value: object, place: str) -> Json:
+    def table(self, value: object, place: str) -> JsonObject:
         if not isinstance(value, dict):
             raise MeasurementError(
                 f"{self._name}: {f'{place}: ' if place else ''}an object is needed"
@@ -521,7 +538,7 @@ class _Check:
             {k: v for k, v in row.items() if k not in {"columns", "samples"}},
         )
 
-    def columns(self, row: Json, place: str) -> dict[str, Column]:
+    def columns(self, row: JsonObject, place: str) -> dict[str, Column]:
         names = [
             self.text(name, f"{place}.columns")
             for name in self.rows(row.get("columns"), f"{place}.columns")
@@ -555,14 +572,10 @@ def _word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _short(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
-
-
-def short(value: float | None) -> float | None:
+def short(value: Maybe) -> Maybe:
     """A number with six significant digits, as in all JSON of narrows.
 
     >>> short(1 / 3)
     0.333333
     """
-    return _short(value)
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from narrows import registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
-from narrows.measure.result import Direction, Json, Measurement
+from narrows.json_object import JsonObject
+from narrows.measure.model import AskedJson, DataJson, MeasurementJson
+from narrows.measure.result import Direction, Measurement
 from narrows.measure.simulated import Plan
 from narrows.measure.simulated import measure as play
 from narrows.runs.scenario import load
@@ -89,7 +92,9 @@ def measure(
             # The next part had not begun: the previous ones are complete.
             if not done:
                 raise
-            done[-1].json.setdefault("data", {})["stopped_by"] = "user"
+            data: DataJson = done[-1].json.get("data") or {}
+            data["stopped_by"] = "user"
+            done[-1].json["data"] = data
             break
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
@@ -151,19 +156,25 @@ def simulated(
     registry.check_cc("--cc", cc)
     plan = Plan(cc=cc, streams=int(streams), directions=directions)
     measured = play(path, plan, progress=progress)
-    asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
-    return Measurement.of(measured.json | {"asked": asked})
+    asked: AskedJson = measured.json.get("asked") or {}
+    stated = {**asked, "host": file, "flows_left_out": len(scenario.flows)}
+    return Measurement.of({**measured.json, "asked": stated})
 
 
 def _part(progress: Progress, at: int, of: int) -> Progress:
     return lambda now, end: progress(at * end + now, of * end)
 
 
+_LISTS: tuple[Literal["phases", "flows", "pings"], ...] = ("phases", "flows", "pings")
+_AMOUNTS: tuple[Literal["planned_bytes", "moved_bytes"], ...] = ("planned_bytes", "moved_bytes")
+
+
 def joined(parts: Sequence[Measurement], test: str) -> Measurement:
     """Joins consecutive measurements on one time axis. Other values come from the first one."""
-    whole: Json = copy.deepcopy(parts[0].json)
+    whole = copy.deepcopy(parts[0].json)
     if len(parts) > 1:
-        whole["asked"] = (whole.get("asked") or {}) | {"test": test}
+        asked: AskedJson = whole.get("asked") or {}
+        whole["asked"] = asked | {"test": test}
     end = _end(parts[0])
     for part in parts[1:]:
         more = copy.deepcopy(part.json)
@@ -176,7 +187,7 @@ def joined(parts: Sequence[Measurement], test: str) -> Measurement:
             _shift(flow, end)
         for train in more.get("pings") or []:
             _shift(train, end)
-        for key in ("phases", "flows", "pings"):
+        for key in _LISTS:
             whole[key] = [*(whole.get(key) or []), *(more.get(key) or [])]
         _add(whole, more)
         end += _end(part)
@@ -194,34 +205,37 @@ def _end(measured: Measurement) -> float:
     return max([*times, *(t for train in measured.pings for t, _ in train.rtts())], default=0.0)
 
 
-def _shift(row: Json, by: float) -> None:
+def _shift(row: JsonObject, by: float) -> None:
     at = row["columns"].index("t_s") if "t_s" in (row.get("columns") or []) else None
     for sample in row.get("samples") or []:
         if at is not None and sample[at] is not None:
             sample[at] = round(sample[at] + by, 6)
 
 
-def _add(whole: Json, more: Json) -> None:
+def _add(whole: MeasurementJson, more: MeasurementJson) -> None:
     """Adds the amounts of data and keeps the worst of the errors."""
     data, also = whole.get("data"), more.get("data")
     if data and also:
-        for key in ("planned_bytes", "moved_bytes"):
+        for key in _AMOUNTS:
             data[key] = (data.get(key) or 0) + (also.get(key) or 0)
         most = (whole.get("asked") or {}).get("max_data_bytes")
         if most:
             # The second part may use the rest of the first part's share.
-            data["planned_bytes"] = min(data["planned_bytes"], most)
+            data["planned_bytes"] = min(data["planned_bytes"] or 0, most)
         if data.get("stopped_by") == "duration" or also.get("stopped_by") in {"user", "lost"}:
             data["stopped_by"] = also.get("stopped_by")
     error, worse = whole.get("own_error"), more.get("own_error")
     if error and worse:
         late, later = error.get("lateness_ms") or {}, worse.get("lateness_ms") or {}
         error["lateness_ms"] = {
-            k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")
+            "p50": max(late.get("p50") or 0, later.get("p50") or 0),
+            "p99": max(late.get("p99") or 0, later.get("p99") or 0),
+            "max": max(late.get("max") or 0, later.get("max") or 0),
         }
         said = [*(error.get("notes") or []), *(worse.get("notes") or [])]
         error["notes"] = list(dict.fromkeys(said))
-        if error.get("leaving_ms") is not None and worse.get("leaving_ms") is not None:
-            error["leaving_ms"] = max(error["leaving_ms"], worse["leaving_ms"])
-        for key in ("socket_drops", "cpu_pct"):
-            error[key] = max(error.get(key) or 0, worse.get(key) or 0)
+        leaving, left = error.get("leaving_ms"), worse.get("leaving_ms")
+        if leaving is not None and left is not None:
+            error["leaving_ms"] = max(leaving, left)
+        error["socket_drops"] = max(error.get("socket_drops") or 0, worse.get("socket_drops") or 0)
+        error["cpu_pct"] = max(error.get("cpu_pct") or 0, worse.get("cpu_pct") or 0)

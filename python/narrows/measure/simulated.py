@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
+from narrows.json_object import JsonObject
 from narrows.measure.result import (
     DIRECTIONS,
     Column,
     Direction,
-    Json,
     Measurement,
     Phase,
     Pings,
@@ -190,7 +190,7 @@ def watch(
     return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [train])
 
 
-def _tree(seen: Measurement, plan: Plan) -> Json:
+def _tree(seen: Measurement, plan: Plan) -> JsonObject:
     return {
         "measurement": 1,
         "narrows": __version__,
@@ -229,8 +229,7 @@ def _rows(columns: Mapping[str, Column]) -> list[list[float | None]]:
     return [[short(value) for value in row] for row in zip(*columns.values(), strict=True)]
 
 
-def _flow(flow: Flow_) -> Json:
-    spread = Spread.of(flow.columns["rtt_ms"]).json()
+def _flow(flow: Flow_) -> JsonObject:
     return {
         "id": flow.id,
         "direction": flow.direction,
@@ -241,7 +240,7 @@ def _flow(flow: Flow_) -> Json:
         "from_s": flow.from_s,
         "to_s": flow.to_s,
         **flow.told,
-        "rtt_ms": {k: spread[k] for k in ("min", "mean", "p50", "p95", "p99")},
+        "rtt_ms": Spread.of(flow.columns["rtt_ms"]).flow_json(),
         "columns": list(flow.columns),
         # Byte counts keep all digits.
         "samples": [

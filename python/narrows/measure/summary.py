@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
+from narrows.measure.model import AnswerJson, LatencyJson, OutageJson
+from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 
 Span = tuple[float, float]
 
@@ -48,7 +49,7 @@ class Outage:
     ended: bool
     data_arrived: bool
 
-    def json(self) -> Json:
+    def json(self) -> OutageJson:
         """The JSON object."""
         return {
             "from_s": short(self.from_s),
@@ -116,15 +117,14 @@ class Answer:
         """Sequential round trips per minute at the mean RTT under load."""
         return MINUTE_MS / self.every.mean if self.every.mean else None
 
-    def json(self) -> Json:
+    def json(self) -> AnswerJson:
         """The JSON object, with units in the keys."""
+        latency: LatencyJson = {"idle": self.idle.json(), "loaded": self.every.json()}
+        for direction, spread in self.loaded.items():
+            latency[direction] = spread.json()
         return {
             "rates_mbit": {direction: short(rate) for direction, rate in self.rates_mbit.items()},
-            "latency_ms": {
-                "idle": self.idle.json(),
-                "loaded": self.every.json(),
-                **{direction: spread.json() for direction, spread in self.loaded.items()},
-            },
+            "latency_ms": latency,
             "latency_by_cc_ms": {
                 cc: {direction: spread.json() for direction, spread in directions.items()}
                 for cc, directions in self.by_cc.items()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         StateChange,
         Window,
     )
+    from narrows.models.model import SpecificationJson
 
 FAMILIES = ("loss", "delay", "model", "network-assisted", "computer-generated")
 """The main signals of a congestion control."""
@@ -291,7 +292,7 @@ def parameters(of: type[_Model]) -> list[tuple[Any, ...]]:
     ]
 
 
-def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]:
+def specification(of: type[_Model], came_from: str, file: str) -> SpecificationJson:
     """The description of a class for the core.
 
     Args:
@@ -303,7 +304,7 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
         ValueError: If the class is not complete.
     """
     lines = (of.__doc__ or "").strip().splitlines()
-    spec: dict[str, Any] = {
+    spec: SpecificationJson = {
         "name": of.name,
         "from": came_from,
         "file": file,
@@ -320,16 +321,14 @@ def specification(of: type[_Model], came_from: str, file: str) -> dict[str, Any]
             raise ValueError(f'family = "{of.family}": write one of {", ".join(FAMILIES)}')
         if not (math.isfinite(of.interval) and of.interval >= 0):
             raise ValueError(f"interval = {of.interval}: write a number of seconds, at least 0")
-        spec |= {
-            "events": events,
-            "interval_s": float(of.interval),
-            "family": of.family,
-            "year": of.year,
-            "paced": of.paced,
-            "owns_recovery": of.owns_recovery,
-            "needs": list(of.needs),
-            "send_buffer_windows": of.send_buffer_windows,
-        }
+        spec["events"] = events
+        spec["interval_s"] = float(of.interval)
+        spec["family"] = of.family
+        spec["year"] = of.year
+        spec["paced"] = of.paced
+        spec["owns_recovery"] = of.owns_recovery
+        spec["needs"] = list(of.needs)
+        spec["send_buffer_windows"] = of.send_buffer_windows
         if "on_interval" in events:
             _numpy()
     else:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from narrows.cli.command import Group, argument, option
-from narrows.models.skeleton import LANGUAGES, Skeleton, checkout
+from narrows.models.skeleton import LANGUAGES, Skeleton, checkout, scenario_text, write_new
 from narrows.render.terminal import echo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,12 +55,13 @@ def _passed(command: F) -> F:
         "narrows new cc my_cc",
         "narrows new cc my_cc --lang rust",
         "narrows new queue my_queue",
+        "narrows new scenario path.toml",
     ),
 )
 def new() -> None:
-    """Write the skeleton of a congestion control or queue discipline.
+    """Write a new scenario, congestion control or queue discipline.
 
-    The skeleton is a model that works, with a test, a scenario and a README.
+    A model is a skeleton that works, with a test, a scenario and a README.
     """
 
 
@@ -76,6 +77,17 @@ def cc(name: str, lang: str, folder: Path | None, core: Path | None) -> None:
 def queue(name: str, lang: str, folder: Path | None, core: Path | None) -> None:
     """Write the skeleton of a queue discipline."""
     _write("queue", name, lang, folder, core)
+
+
+@new.command(examples=("narrows new scenario path.toml",))
+@argument("file", type=click.Path(dir_okay=False, path_type=Path), help="New file (TOML)")
+def scenario(file: Path) -> None:
+    """Write a scenario with comments, as a start of your own.
+
+    Its hosts follow the rules of Linux 7.3, the newest release that narrows models.
+    """
+    write_new(file, scenario_text())
+    echo(f"{file}: written; narrows run {file} runs it")
 
 
 def _write(kind: str, name: str, lang: str, folder: Path | None, core: Path | None) -> None:

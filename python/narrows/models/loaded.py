@@ -6,21 +6,21 @@ This module imports little, because every command uses it; `plugins` loads them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from narrows.errors import EngineError
+
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
 
 LIBRARIES = (".so", ".dylib")
 """Suffixes of shared libraries."""
 
-Json = dict[str, Any]
 Names = tuple[tuple[str, str], ...]
 """The list (`cc` or `queue`) and the name of each model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """A plugin that was loaded.
 
     Attributes:
@@ -39,7 +39,7 @@ class Plugin:
     version: str | None
     models: Names
 
-    def about(self) -> Json:
+    def about(self) -> JsonObject:
         """For the provenance of a result."""
         given = {"from": self.name, "sha256": self.sha256, "version": self.version}
         return {key: value for key, value in given.items() if value is not None}
@@ -82,7 +82,7 @@ def named(scenario: object) -> Iterator[tuple[str, str]]:
             yield from named(value)
 
 
-def used(scenario: Mapping[str, Any]) -> dict[str, Json]:
+def used(scenario: Mapping[str, Any]) -> dict[str, JsonObject]:
     """The models from outside that a scenario names, with their origin."""
     if not LOADED:
         return {}

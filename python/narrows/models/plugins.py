@@ -294,8 +294,7 @@ def _enter(point: metadata.EntryPoint) -> Names:
             )
     if package is not None:
         plugin = next(p for p in LOADED if p.models == models)
-        fields = vars(plugin) | {"kind": "package", "version": package.version}
-        _note(Plugin(**fields))
+        _note(plugin._replace(kind="package", version=package.version))
     return models
 
 

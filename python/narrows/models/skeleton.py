@@ -132,3 +132,23 @@ def checkout() -> Path | None:
         if (place / "core" / "Cargo.toml").is_file() and (place / "plugin").is_dir():
             return place / "core"
     return None
+
+
+def scenario_text() -> str:
+    """A scenario with comments."""
+    return (_TEMPLATES / "scenario.toml.txt").read_text(encoding="utf-8")
+
+
+def write_new(file: Path, text: str) -> None:
+    """Writes a file that does not exist yet.
+
+    Raises:
+        OutputError: If it exists, or cannot be written.
+    """
+    try:
+        with file.open("x", encoding="utf-8") as to:
+            to.write(text)
+    except FileExistsError as error:
+        raise OutputError(f"{file}: exists; write another name, or remove it") from error
+    except OSError as error:
+        raise OutputError(f"{file}: {reason(error)}; write another name") from error

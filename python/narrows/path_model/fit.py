@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.measure.result import Direction
 from narrows.measure.simulated import Plan, watch
 from narrows.path_model.features import FRAME, PING_BYTES, Features, features_of
@@ -87,9 +87,9 @@ class Guess:
         """The rate at which frames leave, in Mbit/s; behind a policer it is that of the link."""
         return self.link_mbit if self.kind == "policer" else self.rate_mbit
 
-    def keys(self) -> dict[str, Any]:
+    def keys(self) -> JsonObject:
         """The keys of this hop in a scenario."""
-        keys: dict[str, Any] = {"rate": bits(self.rate_mbit)}
+        keys: JsonObject = {"rate": bits(self.rate_mbit)}
         if self.kind == "policer":
             burst = max(2 * FRAME, self.burst_bytes)
             keys = {

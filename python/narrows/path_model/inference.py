@@ -14,7 +14,8 @@ from statistics import median
 
 from narrows import registry
 from narrows.errors import NarrowsError
-from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement
+from narrows.json_object import JsonObject
+from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement
 from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
@@ -37,7 +38,7 @@ from narrows.path_model.fit import (
     search,
 )
 from narrows.path_model.known import Known
-from narrows.path_model.model import DirectionModel, PathModel
+from narrows.path_model.model import DirectionModel, MarksJson, PathModel
 from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_direction
 from narrows.runs.scenario import Hop
 
@@ -642,20 +643,25 @@ def _both(
     return out
 
 
-def _marks(measured: Measurement) -> Json:
+def _marks(measured: Measurement) -> MarksJson:
     told = [flow.told["ecn"] for flow in measured.flows if isinstance(flow.told.get("ecn"), dict)]
-    out: Json = {}
-    for key in ("negotiated", "ce_rate", "dscp_survives"):
-        values = [ecn[key] for ecn in told if ecn.get(key) is not None]
-        out[key] = None if not values else max(values) if key == "ce_rate" else all(values)
-    return out
+
+    def values(key: str) -> list[float]:
+        return [ecn[key] for ecn in told if ecn.get(key) is not None]
+
+    negotiated, survives = values("negotiated"), values("dscp_survives")
+    return {
+        "negotiated": all(negotiated) if negotiated else None,
+        "ce_rate": max(values("ce_rate"), default=None),
+        "dscp_survives": all(survives) if survives else None,
+    }
 
 
 @cache
-def _calibration() -> Json:
+def _calibration() -> JsonObject:
     if not CALIBRATION.exists():
         return {}
-    off: Json = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
+    off: JsonObject = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
     return off
 
 

@@ -9,8 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
-from narrows.measure.result import Json, short
+from narrows.measure.result import short
+
+
+class KnownJson(TypedDict):
+    """A value with its interval, and the reason why it is missing or open; None if unknown."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    why: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Known:
         """
         return (self.low is None or self.low <= true) and (self.high is None or true <= self.high)
 
-    def json(self) -> Json:
+    def json(self) -> KnownJson:
         """The JSON object."""
         return {
             "value": short(self.value),

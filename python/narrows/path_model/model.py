@@ -4,16 +4,63 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict, cast
 
-from narrows.measure.result import Direction, Json, short
+from narrows.json_object import JsonObject
+from narrows.measure.result import Direction, short
 from narrows.path_model.fit import (
     FAIR,
     Guess,
 )
-from narrows.path_model.known import Known
+from narrows.path_model.known import Known, KnownJson
 from narrows.path_model.others import Others
 from narrows.runs.scenario import Hop, Path
+
+
+class DirectionJson(TypedDict):
+    """The model of a direction."""
+
+    queue: str
+    family: str
+    sure: str
+    rate_mbit: KnownJson
+    available_mbit: KnownJson
+    rate_varies: bool | None
+    buffer_bytes: KnownJson
+    policer: bool
+    burst_bytes: KnownJson
+    aqm: bool
+    fair_queueing: bool
+    loss: KnownJson
+    filled: bool
+    unlike: dict[str, float | None]
+    others_traffic: bool | None
+    others_why: str
+    why: str
+
+
+class DirectionsJson(TypedDict, total=False):
+    """The models of the loaded directions."""
+
+    up: DirectionJson
+    down: DirectionJson
+
+
+class MarksJson(TypedDict, total=False):
+    """The treatment of ECN and DSCP in the measurement."""
+
+    negotiated: bool | None
+    ce_rate: float | None
+    dscp_survives: bool | None
+
+
+class PathModelJson(DirectionsJson):
+    """The model of a path, as `narrows model --json` prints it; `path` is a `[path]`."""
+
+    rtt_ms: KnownJson
+    others_traffic: bool | None
+    marks: MarksJson
+    path: JsonObject
 
 
 @dataclass(frozen=True)
@@ -53,7 +100,7 @@ class DirectionModel:
     left: Known = field(default_factory=lambda: Known(None))
     unsteady: str = ""
 
-    def json(self) -> Json:
+    def json(self) -> DirectionJson:
         """The JSON object, with rates in Mbit/s and sizes in bytes."""
         return {
             "queue": self.guess.kind if self.guess.kind != "policer" else "fifo",
@@ -106,7 +153,7 @@ class PathModel:
     rtt: Known
     directions: dict[Direction, DirectionModel]
     others: bool | None
-    marks: Json
+    marks: MarksJson
 
     def path(self) -> Path:
         """The path as a Python object."""
@@ -127,22 +174,29 @@ class PathModel:
         ]
         return "".join(said) + _section(self.path().tree(), "path")
 
-    def json(self) -> Json:
+    def json(self) -> PathModelJson:
         """For programs."""
         return {
             "rtt_ms": self.rtt.json(),
-            **{direction: model.json() for direction, model in self.directions.items()},
+            **self._directions(),
             "others_traffic": self.others,
             "marks": self.marks,
             "path": self.path().tree(),
         }
 
+    def _directions(self) -> DirectionsJson:
+        """In the order of the measurement."""
+        return cast(
+            "DirectionsJson",
+            {direction: model.json() for direction, model in self.directions.items()},
+        )
 
-def _keys(model: DirectionModel | None) -> dict[str, Any] | None:
+
+def _keys(model: DirectionModel | None) -> JsonObject | None:
     return None if model is None else model.guess.keys()
 
 
-def _section(table: Json, name: str) -> str:
+def _section(table: JsonObject, name: str) -> str:
     plain = {k: v for k, v in table.items() if not (isinstance(v, dict) and k == "reverse")}
     lines = [f"[{name}]", *(f"{k} = {_value(v)}" for k, v in plain.items())]
     text = "\n".join(lines) + "\n"

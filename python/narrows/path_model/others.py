@@ -164,10 +164,9 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
     pauses = idle.longest_s / PAUSES
     return Others(
         seen=False,
-        why="detection limit: traffic that, while it is active, uses at least "
-        f"{100 * EXAMPLE:.0f} % of the link, is active for at least {100 * part:.0f} % of the "
-        f"time, pauses for at most {pauses:.1f} s on average, and is not synchronized with the "
-        "pings",
+        why=f"it would have been detected if it used at least {100 * EXAMPLE:.0f} % of the link "
+        f"while active, was active at least {100 * part:.0f} % of the time with pauses of at most "
+        f"{pauses:.1f} s on average, and was not synchronized with the pings",
     )
 
 

@@ -6,12 +6,16 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from narrows import _core
-from narrows.reference.stored import Case, Json, Verdict, judge, missing, value
+from narrows.reference.model import FamilyJson
+from narrows.reference.stored import Case, Verdict, judge, missing, value
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 C = TypeVar("C", bound=Case)
 
@@ -56,7 +60,7 @@ def play(
         text = _core.run_toml(
             case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on
         ).json()
-        run: Json = json.loads(text)
+        run: RunJson = json.loads(text)
         return [value(run, figure) for figure in case.compared]
 
     pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
@@ -104,7 +108,7 @@ class Family:
     itself: int
     known: int
 
-    def json(self) -> Json:
+    def json(self) -> FamilyJson:
         """Machine-readable form."""
         return {
             "family": self.name,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from narrows.cli.command import command, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import jobs_option, json_option, quiet_option
 from narrows.errors import NarrowsError
 from narrows.kernel import store
 from narrows.reference import agreement, families, record
@@ -62,14 +62,7 @@ SEEDS = 3
     default=record.RUNS,
     help="Runs of each case",
 )
-@option(
-    "--jobs",
-    group="Execution",
-    metavar="N",
-    type=click.IntRange(1, 4096),
-    show_default="one for each processor",
-    help="Simultaneous runs",
-)
+@jobs_option("Simultaneous runs")
 @option(
     "--compare",
     group="Execution",
@@ -97,9 +90,10 @@ def record_reference(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Record reference cases of a kernel.
+    """Run validation scenarios on a real kernel, and store the results.
 
-    The kernel runs each case several times in virtual time. Then the simulator runs the same case.
+    The results are the reference with which simulations are compared. The kernel runs each scenario
+    (case) several times in virtual time. Then the simulator runs the same case.
     The command reports the number of cases in which simulator and kernel agree in every metric.
     For comparison, it also reports the number of cases in which the last run of the kernel agrees
     with the other runs of the kernel.

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.sweeps.keys import put
-
-Json = dict[str, Any]
 
 FILE = Path(__file__).parents[1] / "data" / "reference.toml"
 """The declarations."""
@@ -32,7 +30,7 @@ class Family:
 
     name: str
     about: str
-    cases: dict[str, Json]
+    cases: dict[str, JsonObject]
 
 
 @cache
@@ -47,7 +45,7 @@ def families() -> dict[str, Family]:
     return {name: _family(name, of) for name, of in given.items()}
 
 
-def _family(name: str, of: Json) -> Family:
+def _family(name: str, of: JsonObject) -> Family:
     base = _core.toml_tables(of["scenario"], f"{FILE.name} {name}")
     cases = {}
     for variants in itertools.product(*(axis.items() for axis in of["axes"])):

@@ -11,10 +11,11 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows import __version__, _core
 from narrows.errors import EngineError, NarrowsError, OutputError, reason
+from narrows.json_object import JsonObject
 from narrows.kernel import store
 from narrows.reference.families import Family, families
 from narrows.reference.stored import Case, Figure, parse, value, written
@@ -26,7 +27,8 @@ from narrows.runs.scenario import from_tree
 from narrows.storage.durable import replacing
 from narrows.storage.text import text_of
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 RUNS = 3
 """Default number of runs of a case."""
@@ -110,7 +112,7 @@ def record(
                 found.kept += 1
             else:
                 todo.append((family, name))
-    results: dict[str, dict[int, Json]] = {name: {} for _, name in todo}
+    results: dict[str, dict[int, RunJson]] = {name: {} for _, name in todo}
 
     def one(item: tuple[str, str, int], keep_on: Progress) -> None:
         family, name, run = item
@@ -150,7 +152,7 @@ def record(
     return found
 
 
-def queues_of(tree: Json) -> dict[str, str]:
+def queues_of(tree: JsonObject) -> dict[str, str]:
     """The option for the queue disciplines of narrows, if those of the kernel cannot be used.
 
     Those of the kernel receive single packets, and the packets of a path with offload are
@@ -162,7 +164,7 @@ def queues_of(tree: Json) -> dict[str, str]:
     return {"queues": "narrows"} if tree["path"].get("offload") else {}
 
 
-def shifted(tree: Json, run: int) -> Json:
+def shifted(tree: JsonObject, run: int) -> JsonObject:
     """The scenario of a run: all flows start later.
 
     >>> shifted({"flow": [{"cc": "bbr", "stop": "4s"}]}, 1)["flow"]
@@ -178,13 +180,13 @@ def shifted(tree: Json, run: int) -> Json:
     return later
 
 
-def text(tree: Json) -> str:
+def text(tree: JsonObject) -> str:
     """The scenario of a case as TOML."""
     lines = _core.scenario_to_toml(tree).splitlines()
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def measured(name: str, tree: Json, runs: Sequence[Json]) -> Case:
+def measured(name: str, tree: JsonObject, runs: Sequence[RunJson]) -> Case:
     """A case with its figures in the runs of the kernel."""
     toml = text(tree)
     scenario = _core.toml_tables(toml, f"case {name}")
@@ -204,7 +206,7 @@ def wanted(case: Case) -> Iterator[Figure]:
     def figure(name: str, cc: str = "") -> Figure:
         return Figure(name=name, cc=cc, runs=(), late=False)
 
-    by_cc: dict[str, list[Json]] = {}
+    by_cc: dict[str, list[JsonObject]] = {}
     for flow in case.flows:
         by_cc.setdefault(flow["cc"], []).append(flow)
     for cc, flows in by_cc.items():

@@ -26,12 +26,15 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
+from narrows.reference.model import VerdictJson
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.runs.model import FlowJson, RunJson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ class Case:
     name: str
     toml: str
     figures: tuple[Figure, ...]
-    scenario: Json = field(hash=False, compare=False)
+    scenario: JsonObject = field(hash=False, compare=False)
 
     @property
     def family(self) -> str:
@@ -88,9 +91,9 @@ class Case:
         return tuple(figure for figure in self.figures if not figure.late)
 
     @property
-    def flows(self) -> list[Json]:
+    def flows(self) -> list[JsonObject]:
         """The flows; one with a count is one entry."""
-        flows: list[Json] = self.scenario["flow"]
+        flows: list[JsonObject] = self.scenario["flow"]
         return flows
 
     @property
@@ -172,7 +175,7 @@ def number(text: str, unit: str) -> float:
     return float(text.removesuffix(unit))
 
 
-def kind(choice: str | Json) -> str:
+def kind(choice: str | JsonObject) -> str:
     """The name in `"codel"` or in `{ kind = "codel", ecn = true }`.
 
     >>> kind("codel"), kind({"kind": "codel", "ecn": True})
@@ -238,12 +241,12 @@ def missing(case: Case) -> frozenset[str]:
     return (case.ccs - ccs) | ({case.queue} - queues)
 
 
-def value(run: Json, figure: Figure) -> float:
+def value(run: RunJson, figure: Figure) -> float:
     """The value of a stored figure in a run; NaN if the run does not have it."""
     if not figure.cc:
-        return float(
-            run["probes"][0]["rtt_ms"][figure.name.removeprefix("ping_").removesuffix("_ms")]
-        )
+        of = figure.name.removeprefix("ping_").removesuffix("_ms")
+        found = run["probes"][0]["rtt_ms"][of]
+        return math.nan if found is None else found
     flows = [flow for flow in run["flows"] if flow["cc"] == figure.cc]
     if figure.kind == "acked_mb":
         t_s = number(figure.name.removeprefix("acked_mb_at_"), "s")
@@ -258,13 +261,13 @@ def value(run: Json, figure: Figure) -> float:
 _PERCENTILE = re.compile(r"fct_p(\d\d)_s")
 
 
-def _jain(flows: list[Json]) -> float:
+def _jain(flows: list[FlowJson]) -> float:
     goodputs = [f["active_goodput_mbit"] or 0 for f in flows]
     squares = sum(x * x for x in goodputs)
     return sum(goodputs) ** 2 / (len(goodputs) * squares) if squares else 0.0
 
 
-_OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
+_OF_FLOWS: dict[str, Callable[[list[FlowJson]], float]] = {
     "fct_s": lambda flows: next((f["fct_s"] for f in flows if f["fct_s"] is not None), math.inf),
     "goodput_mbit": lambda flows: sum(f["active_goodput_mbit"] or 0.0 for f in flows),
     "jain": _jain,
@@ -303,7 +306,7 @@ class Verdict:
         """Difference relative to Linux."""
         return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
 
-    def json(self) -> Json:
+    def json(self) -> VerdictJson:
         """Machine-readable form."""
         return {
             "case": self.case.name,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from narrows import extras
 from narrows.errors import NarrowsError, reason
 from narrows.inference import Interval, of_mean
-from narrows.render import tables
+from narrows.render import parquet_pages, tables
 from narrows.render.plot import (
     COLOURS,
     DASHES,
@@ -129,16 +129,18 @@ def read(file: str | PathLike[str]) -> pa.Table:
     if not name.endswith((".parquet", ".csv")):
         raise NarrowsError(f"{name}: no table; write a file that ends in .parquet or .csv")
     try:
-        source = pa.BufferReader(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
-        return _parquet(source, name) if name.endswith(".parquet") else csv.read_csv(source)
+        content = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
+        if name.endswith(".parquet"):
+            return _parquet(content, name)
+        return csv.read_csv(pa.BufferReader(content))
     except OSError as error:
         raise NarrowsError(f"{name}: {reason(error)}") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, parquet_pages.DamagedError) as error:
         said = (str(error).splitlines() or ["unknown"])[0].rstrip(".")
         raise NarrowsError(f"{name}: is damaged or no table ({said})") from error
 
 
-def _parquet(source: pa.BufferReader, name: str) -> pa.Table:
+def _parquet(content: bytes, name: str) -> pa.Table:
     """A Parquet file in batches, so that it is not unpacked beyond the limits."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -148,6 +150,7 @@ def _parquet(source: pa.BufferReader, name: str) -> pa.Table:
         f"{name}: larger than {MOST_TABLE_BYTES >> 20} MiB or {MOST_VALUES // 10**6} million "
         "values when unpacked, the most that is read"
     )
+    source = pa.BufferReader(content)
     plain = pq.ParquetFile(source)
     fields = [field for field in plain.schema_arrow if not pa.types.is_nested(field.type)]
     # A text that is repeated stays in a dictionary, until its size is known.
@@ -157,6 +160,7 @@ def _parquet(source: pa.BufferReader, name: str) -> pa.Table:
     if (
         about.num_rows * max(1, about.num_columns) > MOST_VALUES
         or sum(group.total_byte_size for group in groups) > MOST_TABLE_BYTES
+        or parquet_pages.unpacked_bytes(content, about, MOST_TABLE_BYTES) > MOST_TABLE_BYTES
     ):
         raise large
     source.seek(0)

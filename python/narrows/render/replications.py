@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from narrows.render import tables
 from narrows.render.styled import show_parts
-from narrows.render.words import with_half
+from narrows.render.words import HALF, with_half
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,6 @@ _SAME = {"run_retransmit_rate"}
 _BOTH = {"jain_down", "jain_up"}
 """Metrics of the directions, which differ from `jain` only if both directions have flows."""
 
-NOTE = "± is half of the 95 % confidence interval of the mean."
-"""The last sentence below tables of means."""
 
 _FEW = 4
 """Decimal places of a mean without interval."""
@@ -112,7 +110,7 @@ def _parts(
         yield flows(about, by_flow)
     yield ""
     yield metrics(whole)
-    yield f"\n{NOTE}"
+    yield f"\n{HALF}"
     if jitter is not None:
         yield (
             f"Each flow starts at a random time within the first {jitter}; start_jitter in the "

@@ -17,13 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import __version__, _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.render import tables, words
+from narrows.render.model import (
+    DrawnJson,
+    PageJson,
+    PageRunJson,
+    PageTableJson,
+    PictureJson,
+    PictureLineJson,
+)
 from narrows.render.picture import TIME, Picture
 from narrows.render.pictures import pictures
 from narrows.render.terminal import printable
 from narrows.storage import output
 
 if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
     from narrows.runs.run import Run
 
 TEMPLATE = FilePath(__file__).parents[1] / "pages" / "report.html"
@@ -38,8 +48,6 @@ MOST_POINTS = 1500
 _DATA = '<script id="document" type="application/json">null</script>'
 _TITLE = "<title>narrows</title>"
 _WITHOUT = "<noscript></noscript>"
-
-Json = dict[str, Any]
 
 
 def compare_report(
@@ -76,12 +84,12 @@ def compare_report(
     write(document(runs, names=names, title=title, also=also), file)
 
 
-def write(made: Json, file: str | PathLike[str]) -> None:
+def write(made: PageJson, file: str | PathLike[str]) -> None:
     """Writes the page of a document; see `compare_report`."""
     output.write(file, page(made))
 
 
-def page(made: Json) -> str:
+def page(made: PageJson) -> str:
     """The text of the page; control characters of names and messages are shown as in a terminal."""
     made = _printable(made)
     told = "".join(
@@ -117,7 +125,7 @@ def document(
     names: Sequence[str] | None = None,
     title: str | None = None,
     also: Sequence[str] = (),
-) -> Json:
+) -> PageJson:
     """The contents of a page; `also` names pictures in addition to the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
@@ -162,7 +170,7 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _run(run: Run, called: str, also: Sequence[str]) -> Json:
+def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
     figures = run.json
     flows = figures["flows"]
     left_out = (
@@ -188,9 +196,14 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
                 else []
             ),
         ],
-        "notes": [f"Jain's fairness index of the goodputs: {jain} (1: all equal)"]
-        if (jain := words.fairness(figures))
-        else [],
+        "notes": [
+            tables.interval(figures).rstrip(":"),
+            *(
+                [f"Jain's fairness index of the goodputs: {jain} (1: all equal)"]
+                if (jain := words.fairness(figures))
+                else []
+            ),
+        ],
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],
@@ -200,16 +213,16 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "provenance": _provenance(figures),
         "evidence": _evidence(figures),
         # The series is what the pictures show better.
-        "figures": figures
-        | {
+        "figures": {
+            **figures,
             "flows": [
                 {k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]
-            ]
+            ],
         },
     }
 
 
-def _table(table: tables.Table, note: str) -> Json:
+def _table(table: tables.Table, note: str) -> PageTableJson:
     return {
         "caption": table.caption + note,
         "words": table.words,
@@ -218,12 +231,12 @@ def _table(table: tables.Table, note: str) -> Json:
     }
 
 
-def drawn(shown: list[Picture]) -> Json:
+def drawn(shown: list[Picture]) -> DrawnJson:
     """The pictures; equal x axes are stored once."""
     xs: dict[tuple[float, ...], int] = {}
-    out = []
+    out: list[PictureJson] = []
     for picture in shown:
-        lines = []
+        lines: list[PictureLineJson] = []
         for line in picture.lines:
             every = -(-len(line.x) // MOST_POINTS) if line.x else 1
             x = tuple(_short(v) for v in line.x[::every])
@@ -236,14 +249,17 @@ def drawn(shown: list[Picture]) -> Json:
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:
             about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
-        named = {
-            "key": picture.key,
-            "title": picture.title,
-            "x": picture.x,
-            "y": picture.y,
-            "about": about,
-        }
-        out.append(named | {"time": picture.x == TIME, "lines": lines})
+        out.append(
+            {
+                "key": picture.key,
+                "title": picture.title,
+                "x": picture.x,
+                "y": picture.y,
+                "about": about,
+                "time": picture.x == TIME,
+                "lines": lines,
+            }
+        )
     return {"pictures": out, "xs": [list(x) for x in xs]}
 
 
@@ -252,13 +268,13 @@ def _short(value: float) -> float:
     return value if isinstance(value, int) else float(f"{value:.6g}")
 
 
-def _verdicts(run: Run) -> Json | None:
+def _verdicts(run: Run) -> JsonObject | None:
     if not run.verdicts_asked:
         return None
     held = run.columns("verdicts")
     rows = {name: values[:MOST_VERDICTS] for name, values in held.items()}
     left_out = run.verdicts_left_out + len(held["t_s"]) - len(rows["t_s"])
-    columns: Json = {"left_out": left_out}
+    columns: JsonObject = {"left_out": left_out}
     for column in ("flow", "verdict", "why"):
         names = run.names("verdicts", column)
         numbers = {name: at for at, name in enumerate(names)}
@@ -270,7 +286,7 @@ def _verdicts(run: Run) -> Json | None:
     return columns
 
 
-def _provenance(figures: Json) -> list[list[str]]:
+def _provenance(figures: RunJson) -> list[list[str]]:
     told = figures["provenance"]
     host = told["host"]
     return [
@@ -284,7 +300,7 @@ def _provenance(figures: Json) -> list[list[str]]:
     ]
 
 
-def _evidence(figures: Json) -> Json | None:
+def _evidence(figures: RunJson) -> PageTableJson | None:
     cases = figures["provenance"]["evidence"]
     if not cases:
         return None

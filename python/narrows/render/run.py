@@ -11,13 +11,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from narrows.render import tables
 from narrows.render.terminal import PIPE_COLUMNS, echo, one_line
 from narrows.render.words import fairness, number, sentence
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.runs.model import InstrumentsJson, RunJson
 
 Part = str | tuple[str, str] | tables.Table
 """A text, a text with its style, or a table."""
@@ -28,7 +29,7 @@ _NARROW = re.compile(
 """Signs that are surely one column wide."""
 
 
-def confession(instruments: Figures) -> str:
+def confession(instruments: InstrumentsJson) -> str:
     """The measurement error of a run with real packets, and the result of its self-check.
 
     >>> late = {"p50": 11.2, "p99": 64.4}
@@ -57,7 +58,7 @@ def confession(instruments: Figures) -> str:
     )
 
 
-def show(figures: Figures, stream: TextIO | None = None) -> None:
+def show(figures: RunJson, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
     file = stream or sys.stdout
     parts = list(parts_of(figures))
@@ -71,12 +72,13 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     show_parts(parts, stream)
 
 
-def parts_of(figures: Figures) -> Iterator[Part]:
+def parts_of(figures: RunJson) -> Iterator[Part]:
     """The sentences and tables of a run."""
     yield sentence(figures), "bold"
     for notice in figures.get("notices", []):
         yield f"Note: {notice}", "yellow"
     most = tables.MOST_ROWS
+    yield tables.interval(figures)
     if figures["flows"]:
         yield ""
         yield tables.flows(figures, most)
@@ -99,7 +101,7 @@ def parts_of(figures: Figures) -> Iterator[Part]:
         yield f"\n{confession(figures['instruments'])}"
 
 
-def tables_of(figures: Figures) -> list[tables.Table]:
+def tables_of(figures: RunJson) -> list[tables.Table]:
     """The tables of a run."""
     return [part for part in parts_of(figures) if isinstance(part, tables.Table)]
 

@@ -19,9 +19,27 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a Braille character, by row and column."""
 
 
-def draw(picture: Picture, width: int, start: float = 0, end: float | None = None) -> list[Text]:
-    """One picture from `start` to `end` of its x axis: its title, its y axis, dots, its x axis, who
-    is who.
+def heading(picture: Picture, name: str = "") -> str:
+    """The quantity with its unit, after the name of its run.
+
+    >>> heading(Picture("", "Goodput", "", "goodput (Mbit/s)", "", []), "CUBIC")
+    'CUBIC – goodput (Mbit/s)'
+    >>> heading(Picture("", "Queue", "", "backlog (kB)", "", []))
+    'Queue: backlog (kB)'
+    """
+    title, y = picture.title, picture.y
+    if title == y:
+        return f"{name} – {y}" if name else y
+    if y.startswith(title.lower()):
+        return f"{name} – {y}" if name else f"{y[:1].upper()}{y[1:]}"
+    return f"{name} – {title[:1].lower()}{title[1:]}: {y}" if name else f"{title}: {y}"
+
+
+def draw(
+    picture: Picture, width: int, start: float = 0, end: float | None = None, name: str = ""
+) -> list[Text]:
+    """One picture from `start` to `end` of its x axis, in lines of text. The heading has the name
+    of its run.
     """
     columns = max(_LEAST_WIDTH, width - _LEFT - 1)
     lines = [line for line in picture.lines if any(y is not None for y in line.y)]
@@ -41,7 +59,7 @@ def draw(picture: Picture, width: int, start: float = 0, end: float | None = Non
         ):
             dots[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
             whose[row // 4][column // 2] = colour
-    out = [Text(f"{picture.title}: {picture.y}", style="bold")]
+    out = [Text(heading(picture, name), style="bold")]
     for at in range(HEIGHT):
         label = {0: f"{top:.4g}", HEIGHT - 1: "0"}.get(at, "")
         text = Text(f"{label:>{_LEFT - 2}} ┤")

@@ -6,17 +6,24 @@ compare them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.render.words import number, percent, seconds, waited
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+    from narrows.runs.model import ClassJson, QueueJson, RunJson, Spread
 
 MOST_ROWS = 200
 """Maximum number of flows, stations or workloads in a table; of more, the first are shown."""
 
 _WAITS = ("mean", "p50", "p95", "p99")
+
+_EMPTY = "–"
+"""A cell without a value."""
+
+_WHOLE = "packets, whole run"
+"""Heading of the last column of queues and probes."""
 
 
 class Cell(NamedTuple):
@@ -26,8 +33,7 @@ class Cell(NamedTuple):
     path: str = ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Columns of words first, then columns of numbers."""
 
     caption: str
@@ -42,7 +48,23 @@ class Table:
         return table(self)
 
 
-def flows(figures: Figures, most: int | None = None) -> Table:
+def interval(figures: RunJson) -> str:
+    """The time that the tables of a run cover, in a sentence.
+
+    >>> interval({"scenario": {"warmup": "2s"}})
+    'Values after the warm-up (the first 2 s), except in the column "packets, whole run":'
+    >>> interval({"scenario": {"warmup": "0s"}})
+    'Values of the whole run:'
+    """
+    warmup = figures["scenario"]["warmup"]
+    length = warmup.rstrip("nums")
+    if not float(length):
+        return "Values of the whole run:"
+    first = f"{length} {warmup.removeprefix(length)}"
+    return f'Values after the warm-up (the first {first}), except in the column "{_WHOLE}":'
+
+
+def flows(figures: RunJson, most: int | None = None) -> Table:
     """A row per flow, of the first `most`."""
     sized = any("size" in flow for flow in figures["scenario"].get("flow", []))
     rows = []
@@ -71,25 +93,23 @@ def flows(figures: Figures, most: int | None = None) -> Table:
         "goodput Mbit/s",
         "RTT mean ms",
         "RTT p95 ms",
-        "retransmits after warm-up",
+        "retransmits",
         "retransmission rate",
         "cwnd mean packets",
     ]
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
 
 
-def waits(figures: Figures) -> Table:
-    """A row per queue and per class or band of one, and a row per probe; the last column is a
-    sentence.
+def waits(figures: RunJson) -> Table:
+    """A row per queue, per class or band of one, and per probe. The last column has words, and
+    covers the whole run.
     """
     rows = []
     queues = figures["queues"]
     for i, queue in enumerate(queues):
         at = f"queues.{i}"
-        # Of the whole run, unlike the rest of the row: what slow start lost is lost.
         counts = Cell(
-            f"{queue['drops']} dropped, {queue['marks']} marked in the whole run",
-            f"{at}.drops {at}.marks",
+            f"{queue['drops']} dropped, {queue['marks']} marked", f"{at}.drops {at}.marks"
         )
         name = _queue_label(queue["name"], alone=len(queues) == 1, wifi=has_stations(figures))
         rows.append([Cell(name), *_waiting(queue, at), counts])
@@ -113,17 +133,17 @@ def waits(figures: Figures) -> Table:
             [
                 Cell(_probe_label(figures, i)),
                 *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"),
-                Cell(""),
+                Cell(_EMPTY),
                 answered,
             ]
         )
-    head = (*(f"{which} ms" for which in _WAITS), "mean backlog packets", "")
+    head = (*(f"{which} ms" for which in _WAITS), "mean backlog packets", _WHOLE)
     return Table("Queueing delay and RTT", ("",), head, rows)
 
 
 def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
-    """The label of a queue's row. In Wi-Fi, `air` has the aggregates in transmission, and `up` the
-    packets that wait at the stations.
+    """The label of a queue's row. In Wi-Fi, `air` has the packets between the first attempt to
+    transmit them and their delivery, and `up` the packets that wait at the stations.
 
     >>> _queue_label("path", alone=True, wifi=False), _queue_label("hop0", alone=False, wifi=False)
     ('queueing delay', 'queueing delay, hop0')
@@ -131,11 +151,11 @@ def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
     if alone:
         return "queueing delay"
     if wifi and name == "air":
-        return "transmission delay, air"
+        return "delay on the channel, with retries"
     return f"queueing delay, {'stations (upload)' if wifi and name == 'up' else name}"
 
 
-def _probe_label(figures: Figures, index: int) -> str:
+def _probe_label(figures: RunJson, index: int) -> str:
     """The label of a probe's row, with its station if it has one."""
     kind = figures["probes"][index]["kind"]
     written = figures["scenario"].get("probe", [])
@@ -143,34 +163,34 @@ def _probe_label(figures: Figures, index: int) -> str:
     return f"{kind} RTT" + (f", {station}" if station else "")
 
 
-def _counted(part: Figures, at: str) -> Cell:
+def _counted(part: ClassJson, at: str) -> Cell:
     """The counters of a class, if it has any."""
     if "borrowed" not in part:
-        return Cell("")
+        return Cell(_EMPTY)
     words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
     return Cell(words, f"{at}.drops {at}.borrowed {at}.sent_packets")
 
 
-def _waiting(queue: Figures, at: str) -> list[Cell]:
+def _waiting(queue: QueueJson | ClassJson, at: str) -> list[Cell]:
     """The queueing delay, in ms, and the mean backlog, in packets."""
     mean = Cell(number(queue["backlog_packets"]["mean"]), f"{at}.backlog_packets.mean")
     return [*_spread(queue["delay_ms"], f"{at}.delay_ms"), mean]
 
 
-def _spread(figures: Figures, at: str) -> list[Cell]:
-    return [Cell(waited(figures[which]), f"{at}.{which}") for which in _WAITS]
+def _spread(of: Spread, at: str) -> list[Cell]:
+    return [Cell(waited(of[which]), f"{at}.{which}") for which in _WAITS]
 
 
-def has_stations(figures: Figures) -> bool:
+def has_stations(figures: RunJson) -> bool:
     """Whether it is a run of a Wi-Fi."""
     return "stations" in figures
 
 
-def stations(figures: Figures, most: int | None = None) -> Table:
+def stations(figures: RunJson, most: int | None = None) -> Table:
     """A row per station, of the first `most`; delays are medians of packets to the station."""
     rows = []
     shown = figures["stations"][:most]
-    levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
+    levels = [level for level, delay in shown[0]["delay_ms"].items() if delay is not None]
     for i, station in enumerate(shown):
         at = f"stations.{i}"
         rows.append([
@@ -180,7 +200,7 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
             Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
             Cell(str(station["retries"]), f"{at}.retries"),
-            *(Cell(waited(station["delay_ms"][x]["p50"]),
+            *(Cell(waited((station["delay_ms"][x] or {})["p50"]),
             f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
     head = (
@@ -193,12 +213,12 @@ def stations(figures: Figures, most: int | None = None) -> Table:
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
-def has_workloads(figures: Figures) -> bool:
+def has_workloads(figures: RunJson) -> bool:
     """Whether a flow has a workload."""
     return any("workload" in flow for flow in figures["flows"])
 
 
-def workloads(figures: Figures, most: int | None = None) -> Table:
+def workloads(figures: RunJson, most: int | None = None) -> Table:
     """A row per figure of each application, of the first `most` flows."""
     rows = []
     for i, flow in enumerate(figures["flows"][:most]):
@@ -207,7 +227,7 @@ def workloads(figures: Figures, most: int | None = None) -> Table:
     return Table("Applications", ("flow", "metric"), ("value or mean", *_WAITS[1:]), rows)
 
 
-def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
+def _seen(who: str, seen: JsonObject, at: str, of: str = "") -> list[list[Cell]]:
     """The metrics of an application, or of a class of its transfers; empty classes have no rows."""
     rows = []
     for name, value in seen.items():
@@ -229,7 +249,7 @@ def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
             share = name == "loss" or name.endswith("share")
             text = percent(value) if share else significant(value)
             rows.append(
-                [Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])]
+                [Cell(who), Cell(what, ""), Cell(text, path), *(Cell(_EMPTY) for _ in _WAITS[1:])]
             )
     return rows
 

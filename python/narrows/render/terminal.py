@@ -17,8 +17,6 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -77,6 +75,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True, file: TextIO | None = None) -> None:
     """Prints a text on stdout, on stderr, or into an open file."""
+    import click  # noqa: PLC0415 - `narrows.__main__` prints without it
+
     click.echo(printable(text), err=err, nl=nl, file=file)
 
 

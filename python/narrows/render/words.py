@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
-from narrows.storage.provenance import LIKE
+from narrows.storage.provenance import LIKE, numbers
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narrows.json_object import JsonObject
+    from narrows.runs.model import EvidenceJson, FlowJson, RunJson
 
 _FEW = 4
 """Maximum number of flows that are described individually."""
@@ -17,6 +21,15 @@ _SAME, _NEAR = 0.05, 0.7
 """Distances of evidence: the same configuration except for rounding; a factor of two in one value.
 """
 
+
+HALF = (
+    "± is the half-width of the 95 % confidence interval of the mean; it is omitted if it rounds "
+    "to 0."
+)
+"""The sentence below tables of means."""
+
+_SHOWN = 0.01
+"""Relative difference of a quantity from which on it is named."""
 
 _MICROSECOND_MS = 1e-3
 _LEAST_SHOWN_MS = 0.05
@@ -120,16 +133,7 @@ def plain(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if "e" in short else short
 
 
-def factor_of(value: float) -> str:
-    """A factor: two significant digits, without an exponent.
-
-    >>> factor_of(1.234), factor_of(15.6), factor_of(203.0)
-    ('1.2', '16', '203')
-    """
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004
-
-
-def who(flows: list[Figures]) -> str:
+def who(flows: Sequence[FlowJson]) -> str:
     """The flows, counted by congestion control.
 
     >>> who([{"cc": "cubic"}]), who([{"cc": "bbr"}, {"cc": "cubic"}, {"cc": "bbr"}])
@@ -151,7 +155,7 @@ def listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
-def sentence(figures: Figures) -> str:
+def sentence(figures: RunJson) -> str:
     """Summary of a run in one sentence, as printed by the command."""
     flows, queue = figures["flows"], figures["queue"]
     delay = queue["delay_ms"]
@@ -169,12 +173,13 @@ def sentence(figures: Figures) -> str:
         )
     shares = (flow.get("summary_retransmit_rate", flow["retransmit_rate"]) for flow in flows)
     rates = [share for share in shares if share is not None]
-    if rates and max(rates):
-        share = percent(max(rates))
+    highest = max(rates, default=0.0)
+    if highest:
+        share = percent(highest)
         parts.append(
             f"{share} retransmitted"
             if len(flows) == 1
-            else f"up to {share} of a flow's bytes retransmitted"
+            else f"highest retransmission rate of a flow {share}"
         )
     elif rates:
         # A share is of bytes, and a SYN has none.
@@ -183,7 +188,7 @@ def sentence(figures: Figures) -> str:
     return "; ".join(parts) + "."
 
 
-def rate(figures: Figures, *, reverse: bool = False) -> str:
+def rate(figures: RunJson, *, reverse: bool = False) -> str:
     """The rate of the path, with its unit; with saved tokens if they increase it noticeably.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
@@ -207,7 +212,7 @@ def _four(mbit: float) -> str:
     return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
 
 
-def capacity(figures: Figures, *, reverse: bool = False) -> float | None:
+def capacity(figures: RunJson, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of the path over the summary interval, in Mbit/s."""
     path = figures["path"]
     mbit: float | None = (
@@ -216,16 +221,16 @@ def capacity(figures: Figures, *, reverse: bool = False) -> float | None:
     return mbit
 
 
-def _arriving(figures: Figures, *, reverse: bool = False) -> float | None:
+def _arriving(figures: RunJson, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of arriving data in the summary interval, in Mbit/s; goodput never
     exceeds it.
     """
     path = figures["path"]
-    mbit: float | None = path.get("reverse_arriving_mbit" if reverse else "arriving_mbit")
+    mbit = path.get("reverse_arriving_mbit") if reverse else path.get("arriving_mbit")
     return capacity(figures, reverse=reverse) if mbit is None else mbit
 
 
-def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
+def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
     """The flows of the direction `down`, and those of the direction `up`."""
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
@@ -237,7 +242,7 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
 
 
 def _used(
-    figures: Figures, flows: list[Figures], both: list[Figures], *, reverse: bool = False
+    figures: RunJson, flows: list[FlowJson], both: list[FlowJson], *, reverse: bool = False
 ) -> str:
     """`both`: flows of the other direction whose application sends in this one, too."""
     mbit = _arriving(figures, reverse=reverse)
@@ -252,7 +257,7 @@ def _used(
     )
 
 
-def _uses(figures: Figures) -> list[str]:
+def _uses(figures: RunJson) -> list[str]:
     """The part of each direction that the flows used."""
     down, up = _ways(figures)
     # The goodput of such a flow is what its client receives; its client sends, too.
@@ -263,7 +268,7 @@ def _uses(figures: Figures) -> list[str]:
     ]
 
 
-def fairness(figures: Figures) -> str:
+def fairness(figures: RunJson) -> str:
     """Jain's index of each direction in which several flows with a congestion control share the
     path; empty where none.
 
@@ -290,7 +295,7 @@ def fairness(figures: Figures) -> str:
     return listed(told)
 
 
-def answer(figures: Figures) -> list[str]:
+def answer(figures: RunJson) -> list[str]:
     """The answer of the page: goodput and shares, queueing delay, losses, completed transfers."""
     flows = figures["flows"]
     told = [_shares(figures), _latency(figures), _losses(figures)]
@@ -304,7 +309,7 @@ def answer(figures: Figures) -> list[str]:
     return [sentence for sentence in told if sentence]
 
 
-def _shares(figures: Figures) -> str:
+def _shares(figures: RunJson) -> str:
     flows = figures["flows"]
     spoke = [flow for flow in flows if flow["goodput_mbit"] is not None]
     if not flows:
@@ -326,7 +331,7 @@ def _shares(figures: Figures) -> str:
         return f"{number(mbit, 2)} Mbit/s ({percent(mbit / total if total else None)})"
 
     if len(spoke) <= _FEW:
-        shares = listed([f"{flow['id']} {share(flow['goodput_mbit'])}" for flow in spoke])
+        shares = listed([f"{flow['id']} {share(flow['goodput_mbit'] or 0)}" for flow in spoke])
     else:
         shares = listed([
             f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} "
@@ -346,7 +351,7 @@ def _shares(figures: Figures) -> str:
     )
 
 
-def _latency(figures: Figures) -> str:
+def _latency(figures: RunJson) -> str:
     delay = figures["queue"]["delay_ms"]
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
@@ -365,7 +370,7 @@ def _latency(figures: Figures) -> str:
     return told + "."
 
 
-def _losses(figures: Figures) -> str:
+def _losses(figures: RunJson) -> str:
     queue, flows = figures["queue"], figures["flows"]
     marks = f" and marked {queue['marks']}" if queue["marks"] else ""
     again = sum(flow["retransmits"] for flow in flows)
@@ -373,12 +378,12 @@ def _losses(figures: Figures) -> str:
     return f"{told}; the senders retransmitted {again} packets." if flows else f"{told}."
 
 
-def how_sure(figures: Figures) -> list[str]:
+def how_sure(figures: RunJson) -> list[str]:
     """Evidence for the results: comparisons with Linux, their limits, and random variation."""
     return [_evidence(figures), *_limits(figures)]
 
 
-def _evidence(figures: Figures) -> str:
+def _evidence(figures: RunJson) -> str:
     cases = figures["provenance"]["evidence"]
     word = "these results have not been compared with Linux"
     if cases is None:
@@ -390,46 +395,86 @@ def _evidence(figures: Figures) -> str:
                 f"The hosts follow the rules of {like}, but all stored runs are of Linux 6.12: "
                 f"{word}."
             )
+        ccs = listed(sorted({flow["cc"] for flow in figures["flows"]}))
         return (
-            "No stored run of Linux 6.12 has these congestion controls and a path with the same "
-            f"elements (queue discipline, policer and others), so {word}."
+            f"There is no stored run of Linux 6.12 with {ccs or 'no flow'} over {_path(figures)}, "
+            f"so {word}."
         )
     near = cases[0]
-    path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
-    if near["loss"]:
-        path += f", {percent(near['loss'])} of loss"
-    case = f"{near['case']} ({path})"
-    agreed = "The simulator agrees with that run" + (
-        ": every compared metric is within its tolerance"
+    agreed = "The simulator reproduces that run: " + (
+        "every compared metric is within its tolerance"
         if near["agreement"] == 1
-        else f" in {percent(near['agreement'])} of the compared metrics"
+        else f"{percent(near['agreement'])} of the compared metrics are within their tolerances"
     )
-    factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
         return (
-            "A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: "
-            f"{case}. {agreed}."
+            f"A stored run of Linux 6.12, {near['case']}, has the same rate, RTT, buffer and "
+            f"queue discipline. {agreed}."
         )
+    unlike = listed(differences(near, numbers(figures)))
+    text = f"The nearest stored run of Linux 6.12, {near['case']}, has {unlike}. {agreed}."
     if near["distance"] <= _NEAR:
-        return (
-            f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-            f"(the ratios of rate, RTT, buffer and loss, multiplied). {agreed}."
-        )
+        return text
     return (
-        f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
-        f"(the ratios of rate, RTT and buffer, multiplied). {agreed}. On this path, rely on the "
-        "direction of the results rather than on the numbers."
+        f"{text} That path differs much from this one, so rely on the direction of the results "
+        "rather than on the exact numbers."
     )
 
 
-def room(case: Figures) -> str:
-    """The buffer of a reference case, or of a policed one its burst."""
-    if case["buffer_bdp"] is None:
-        return "default buffer of the discipline"
-    return f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
+def case_path(case: EvidenceJson) -> str:
+    """The path of a reference case.
+
+    >>> case_path({"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "loss": 0.01, "policer": None})
+    '50 Mbit/s, 80 ms, 1 BDP of buffer, 1 % random loss'
+    """
+    room = (
+        "default limit of the queue discipline"
+        if case["buffer_bdp"] is None
+        else f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
+    )
+    loss = f", {plain(100 * case['loss'])} % random loss" if case["loss"] else ""
+    return f"{case['rate_mbit']:g} Mbit/s, {case['rtt_ms']:g} ms, {room}{loss}"
 
 
-def _limits(figures: Figures) -> list[str]:
+def _path(figures: RunJson) -> str:
+    """The kind of a path, in words."""
+    if "wifi" in figures["scenario"]:
+        return "a Wi-Fi"
+    path = figures["scenario"]["path"]
+    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+        return "a path with a trace"
+    here = numbers(figures)
+    limit = "its default limit" if here["buffer_bdp"] is None else "a stated buffer"
+    policer = [f"the policer {here['policer']}"] if here["policer"] else []
+    parts = [f"the queue discipline {here['queue']}", limit, *policer, *here["besides"]]
+    return f"a path with {listed(parts)}"
+
+
+def differences(case: EvidenceJson, here: JsonObject) -> list[str]:
+    """The quantities in which the path of a reference case differs from this one, in words.
+
+    >>> case = {"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "headroom": 1, "loss": 0,
+    ...     "policer": None}
+    >>> differences(case, case | {"rtts_ms": [80.0], "rate_mbit": 100.0, "loss": 0.01})
+    ['a rate of 50 instead of 100 Mbit/s', 'a random loss of 0 instead of 1 %']
+    """
+    farthest = max(here["rtts_ms"], key=lambda rtt: abs(math.log(rtt / case["rtt_ms"])))
+    room = "burst" if case["policer"] else "buffer"
+    pairs = (
+        ("rate", case["rate_mbit"], here["rate_mbit"], "Mbit/s"),
+        ("base RTT", case["rtt_ms"], farthest, "ms"),
+        (room, case["buffer_bdp"] or 0.0, here["buffer_bdp"] or 0.0, "BDP"),
+        ("link rate", case["headroom"] or 0.0, here["headroom"], "times the rate of the policer"),
+        ("random loss", 100 * case["loss"], 100 * here["loss"], "%"),
+    )
+    return [
+        f"a {what} of {its:.3g} instead of {own:.3g} {unit}"
+        for what, its, own, unit in pairs
+        if abs(its - own) > _SHOWN * max(its, own)
+    ]
+
+
+def _limits(figures: RunJson) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
@@ -449,7 +494,7 @@ def _limits(figures: Figures) -> list[str]:
     return told
 
 
-def comparison(runs: list[tuple[str, Figures]]) -> str:
+def comparison(runs: list[tuple[str, RunJson]]) -> str:
     """Comparison of several runs in one sentence: highest goodput, lowest queueing delay."""
     passed = [
         (name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values()))

@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from narrows import _core
 from narrows.inference import Interval
+from narrows.json_object import JsonObject
+from narrows.reproduce.model import OutcomeJson, ReasonJson, SeedsJson, SpreadJson
 
 EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
@@ -183,7 +185,7 @@ class Outcome:
         """Number of checks with this outcome."""
         return sum(one == word for _, _, one in self.words())
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> OutcomeJson:
         """Machine-readable form."""
         return {
             "experiment": self.experiment.name,
@@ -194,7 +196,7 @@ class Outcome:
             "runs": self.runs,
             "took_s": round(self.seconds, 1),
             "made": self.made,
-            **({} if self.replications is None else {"seeds": self.replications}),
+            **self._seeds(),
             "checks": [
                 {
                     "id": check.id,
@@ -211,17 +213,21 @@ class Outcome:
             ],
         }
 
-    def _interval(self, check: Check) -> dict[str, Any]:
+    def _seeds(self) -> SeedsJson:
+        return {} if self.replications is None else {"seeds": self.replications}
+
+    def _interval(self, check: Check) -> SpreadJson:
         one = self.intervals.get(check.id)
         return {} if one is None else {"interval": [one.low, one.high], "sd": one.sd}
 
-    def _why(self, check: Check, word: Word) -> dict[str, Any]:
+    def _why(self, check: Check, word: Word) -> ReasonJson:
         miss = self.explained(check) if word == "outside" else None
-        reason = self.reason(check)
-        return {
-            **({"why": {"why": miss.why, "evidence": miss.evidence}} if miss is not None else {}),
-            **({"reason": reason} if reason else {}),
-        }
+        found: ReasonJson = {}
+        if miss is not None:
+            found["why"] = {"why": miss.why, "evidence": miss.evidence}
+        if reason := self.reason(check):
+            found["reason"] = reason
+        return found
 
 
 @cache
@@ -243,7 +249,7 @@ def misses(name: str) -> dict[str, Miss]:
     }
 
 
-def _read(file: str) -> dict[str, Any]:
+def _read(file: str) -> JsonObject:
     text = resources.files("narrows").joinpath(file).read_text(encoding="utf-8")
     return _core.toml_tables(text, file)
 

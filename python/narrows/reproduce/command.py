@@ -14,10 +14,8 @@ from narrows.cli import outputs
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import file_option, json_option, seeds_option
 from narrows.errors import NarrowsError
-from narrows.render import tables
-from narrows.render.styled import table
-from narrows.render.terminal import console, echo
-from narrows.reproduce import page
+from narrows.render.terminal import echo
+from narrows.reproduce import render
 from narrows.reproduce.checks import experiments
 from narrows.reproduce.running import reproduce as run
 from narrows.storage import output
@@ -107,18 +105,18 @@ def reproduce(  # noqa: PLR0917
     with outputs.every() as attempt:
         if html_file is not None:
             with attempt():
-                output.write(html_file, page.page(outcomes, written))
+                output.write(html_file, render.page(outcomes, written))
         if markdown_file is not None:
             with attempt():
-                output.write(markdown_file, page.markdown(outcomes, written))
+                output.write(markdown_file, render.markdown(outcomes, written))
         if as_json:
             document = {
-                "verdict": page.verdict(outcomes),
+                "verdict": render.verdict(outcomes),
                 "experiments": [one.json() for one in outcomes],
             }
             echo(json.dumps(document))
         else:
-            _tell(outcomes)
+            render.tell(outcomes)
     if strict and not _enough(outcomes):
         click.get_current_context().exit(1)
 
@@ -129,44 +127,6 @@ _ENOUGH = 0.8
 def _enough(outcomes: Sequence[Outcome]) -> bool:
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
     return inside >= _ENOUGH * (inside + outside)
-
-
-def _tell(outcomes: Sequence[Outcome]) -> None:
-    out = console()
-    for outcome in outcomes:
-        out.print(f"{outcome.experiment.title}.", style="bold")
-        out.print(f"Source: {outcome.experiment.source}.")
-        rows = [
-            [
-                tables.Cell(check.of),
-                tables.Cell(word),
-                *map(
-                    tables.Cell,
-                    (
-                        check.published,
-                        page.accepted(check),
-                        page.with_interval(ours, outcome.half(check)),
-                        check.unit,
-                    ),
-                ),
-            ]
-            for check, ours, word in outcome.words()
-        ]
-        table(
-            out,
-            tables.Table(
-                "", ("metric", "verdict"), ("published", "accepted", "narrows", "unit"), rows
-            ),
-        )
-        for check, why, evidence in page.reasons(outcome):
-            out.print(
-                f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}",
-                markup=False,
-            )
-        out.print(f"{page.sentence(outcome)}\n")
-    if any(outcome.replications for outcome in outcomes):
-        out.print("± is half of the 95 % confidence interval of the mean over the replications.\n")
-    out.print(page.verdict(outcomes), style="bold")
 
 
 @contextmanager

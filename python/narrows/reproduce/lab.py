@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from narrows import _core
+from narrows.json_object import JsonObject
+from narrows.runs.model import RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Scenario
 
 Key = TypeVar("Key", bound=Hashable)
-Figures = dict[str, Any]
-Runs = list[Figures]
+Runs = list[RunJson]
 """Runs of a case, one for each seed."""
 
-Of = Callable[[Figures], float]
+Of = Callable[[RunJson], float]
 """Computes a figure of a run."""
 
 
@@ -62,7 +63,7 @@ class Lab:
 
     def play(
         self,
-        cases: Mapping[Key, Scenario | Figures],
+        cases: Mapping[Key, Scenario | JsonObject],
         *,
         seeds: int = 5,
         quick_seeds: int = 2,
@@ -75,12 +76,12 @@ class Lab:
         number = quick_seeds if self.quick else seeds
         each = range(self.first_seed, self.first_seed + number)
 
-        def one(job: tuple[Key, int], keep_on: Progress) -> Figures:
+        def one(job: tuple[Key, int], keep_on: Progress) -> RunJson:
             key, seed = job
             raw = _core.run_tree(
                 trees[key], seed=seed, sample_interval=interval, progress=keep_on
             ).json()
-            figures: Figures = json.loads(raw)
+            figures: RunJson = json.loads(raw)
             return figures
 
         todo = [(key, seed) for key in trees for seed in each]
@@ -99,7 +100,7 @@ def goodput(number: int = 0) -> Of:
     return lambda figures: float(figures["flows"][number]["goodput_mbit"] or 0.0)
 
 
-def total(figures: Figures) -> float:
+def total(figures: RunJson) -> float:
     """Goodput of all flows, in Mbit/s."""
     return float(sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"]))
 
@@ -107,7 +108,7 @@ def total(figures: Figures) -> float:
 def part(cc: str) -> Of:
     """Share of the flows of a congestion control in the total goodput, in %."""
 
-    def of(figures: Figures) -> float:
+    def of(figures: RunJson) -> float:
         own = sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"] if flow["cc"] == cc)
         return float(100 * own / max(total(figures), 1e-9))
 
@@ -128,7 +129,7 @@ def again(cc: str | None = None) -> Of:
     )
 
 
-def queue_ms(figures: Figures) -> float:
+def queue_ms(figures: RunJson) -> float:
     """Mean queueing delay in ms."""
     return float(figures["queue"]["delay_ms"]["mean"] or 0.0)
 
@@ -136,7 +137,7 @@ def queue_ms(figures: Figures) -> float:
 def finished(longest_s: float) -> Of:
     """Completion time of a transfer in s; `longest_s` if it did not complete."""
 
-    def of(figures: Figures) -> float:
+    def of(figures: RunJson) -> float:
         value = figures["flows"][0]["fct_s"]
         return float(longest_s if value is None else value)
 

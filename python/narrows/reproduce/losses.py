@@ -9,7 +9,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from narrows.reproduce.lab import Figures, Lab, Runs, finished, goodput, mid
+from narrows.reproduce.lab import Lab, Runs, finished, goodput, mid
+from narrows.runs.model import RunJson, measured
 from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 
 _PAYLOAD, _FRAME = 1448, 1514
@@ -161,20 +162,25 @@ def article(lab: Lab) -> dict[str, float]:
         for cc in ("bbr", "cubic")
         for packets in (64, 128)
     }
-    ours["five-jain"] = mid(lab.play({"": five})[""], lambda figures: figures["fairness"]["jain"])
+    ours["five-jain"] = mid(
+        lab.play({"": five})[""], lambda figures: measured(figures["fairness"]["jain"])
+    )
     stepped = lab.play({"": steps}, interval="100ms")[""]
     ours["step-up"] = mid(
         stepped, lambda figures: _reached(figures, 20.0, 0.9 * 20 * _PAYLOAD / _FRAME)
     )
     ours["step-down"] = mid(stepped, lambda figures: _calm(figures, 40.0, 60.0))
     waits = {
-        key: mid(runs, lambda figures: median(flow["rtt_ms"]["p50"] for flow in figures["flows"]))
+        key: mid(
+            runs,
+            lambda figures: median(measured(flow["rtt_ms"]["p50"]) for flow in figures["flows"]),
+        )
         for key, runs in lab.play(eights, seeds=3).items()
     }
     return ours | {f"eight-{cc}": waits[cc, 128] / waits[cc, 64] for cc in ("bbr", "cubic")}
 
 
-def _reached(figures: Figures, from_s: float, mbit: float) -> float:
+def _reached(figures: RunJson, from_s: float, mbit: float) -> float:
     """Time until the delivery rate over half a second reaches a value."""
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     for row in rows:
@@ -184,7 +190,7 @@ def _reached(figures: Figures, from_s: float, mbit: float) -> float:
     return math.inf
 
 
-def _calm(figures: Figures, from_s: float, rtt_ms: float) -> float:
+def _calm(figures: RunJson, from_s: float, rtt_ms: float) -> float:
     """Time until the smoothed RTT is below a value again, after it rose above it."""
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     risen = next((n for n, row in enumerate(rows) if row[3] > rtt_ms), None)

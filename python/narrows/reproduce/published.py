@@ -16,6 +16,8 @@ from importlib import resources
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any
 
+from narrows.reproduce.model import CellJson, CriterionJson, GainJson
+from narrows.runs.model import measured
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, run
 from narrows.runs.scenario import Flow, Host, Path, Scenario
@@ -193,7 +195,7 @@ class Result:
             return ours == theirs
         return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> CellJson:
         """Machine-readable form."""
         cell = self.cell
         return {
@@ -250,7 +252,7 @@ class Gain:
         """True if the sign agrees, or the published gain is below the threshold."""
         return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> GainJson:
         """Machine-readable form."""
         cell = self.bbr.cell
         return {
@@ -300,7 +302,7 @@ class Criterion:
         """True if enough cells agree."""
         return self.agree >= self.needed
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> CriterionJson:
         """Machine-readable form."""
         return {
             "name": self.name,
@@ -446,7 +448,7 @@ def reproduce(
         return (
             goodput,
             retransmits_at_end(run_.columns("samples"), cell.rtt_ms),
-            flow["sampled_rtt_ms"]["mean"],
+            measured(flow["sampled_rtt_ms"]["mean"]),
         )
 
     everyone = [(cell, own) for cell in todo for own in range(seed, seed + trials)]

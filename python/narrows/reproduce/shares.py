@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from narrows.reproduce.lab import Lab, again, fair, finished, goodput, mid, part, queue_ms, total
 from narrows.reproduce.losses import exponent, lossy
+from narrows.runs.model import measured
 from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario
 
 _HALF = 50.0
@@ -129,7 +130,7 @@ def faq(lab: Lab) -> dict[str, float]:
         for queue, buffer in (("fifo", "8bdp"), ("fq_codel", "2000p"))
     }
     waits = {
-        queue: mid(runs, lambda one: one["probes"][0]["rtt_ms"]["mean"] - 40)
+        queue: mid(runs, lambda one: measured(one["probes"][0]["rtt_ms"]["mean"]) - 40)
         for queue, runs in lab.play(deep).items()
     }
     ours["fq-queue"] = waits["fq_codel"] / waits["fifo"]
@@ -194,7 +195,7 @@ def joiners(lab: Lab) -> dict[str, float]:
         for name in ("alone-queue", "two-queue", "six-queue")
     }
     rate = {
-        cc: mid(found[f"six-{cc}"], lambda one: one["flows"][0]["run_retransmit_rate"])
+        cc: mid(found[f"six-{cc}"], lambda one: measured(one["flows"][0]["run_retransmit_rate"]))
         for cc in ("bbr", "cubic")
     }
     ours["six-again"] = 100 * rate["bbr"]

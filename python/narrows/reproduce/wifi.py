@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from narrows.reproduce.lab import Figures, Lab, Of, Runs, mid
+from narrows.json_object import JsonObject
+from narrows.reproduce.lab import Lab, Of, Runs, mid
+from narrows.runs.model import RunJson, measured
 from narrows.runs.scenario import Flow, Ping, Scenario, Station, Wifi
 
 _MOVED = 100_000
@@ -92,30 +94,30 @@ def _scenarios() -> dict[str, Scenario]:
     }
 
 
-def _all(figures: Figures) -> float:
-    return float(sum(station["goodput_mbit"] for station in figures["stations"]))
+def _all(figures: RunJson) -> float:
+    return float(sum(measured(station["goodput_mbit"]) for station in figures["stations"]))
 
 
 def _station(number: int) -> Of:
-    return lambda figures: float(figures["stations"][number]["goodput_mbit"])
+    return lambda figures: measured(figures["stations"][number]["goodput_mbit"])
 
 
 def _air(number: int) -> Of:
-    return lambda figures: 100 * float(figures["stations"][number]["airtime_share"])
+    return lambda figures: 100 * measured(figures["stations"][number]["airtime_share"])
 
 
-def _moved(figures: Figures) -> float:
+def _moved(figures: RunJson) -> float:
     """Number of flows that have transferred 100 kB."""
     return float(
         sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED)
     )
 
 
-def _longest(figures: Figures) -> float:
+def _longest(figures: RunJson) -> float:
     """Maximum p99 RTT of a flow, in s."""
     return (
         max(
-            float(flow["sampled_rtt_ms"]["p99"])
+            measured(flow["sampled_rtt_ms"]["p99"])
             for flow in figures["flows"]
             if flow["sampled_rtt_ms"]
         )
@@ -123,13 +125,17 @@ def _longest(figures: Figures) -> float:
     )
 
 
-def _median_rtt(figures: Figures) -> float:
+def _median_rtt(figures: RunJson) -> float:
     return float(
-        median(flow["sampled_rtt_ms"]["p50"] for flow in figures["flows"] if flow["sampled_rtt_ms"])
+        median(
+            measured(flow["sampled_rtt_ms"]["p50"])
+            for flow in figures["flows"]
+            if flow["sampled_rtt_ms"]
+        )
     )
 
 
-def _page(figures: Figures) -> float:
+def _page(figures: RunJson) -> float:
     return next(
         float(flow["workload"]["page_load_s"]["mean"])
         for flow in figures["flows"]
@@ -141,7 +147,7 @@ def wifi(lab: Lab) -> dict[str, float]:
     """Tables, 30 and 100 stations, and a page under load."""
     needed = dict.fromkeys(("udp", "hundred", "load", "page"), ("before", "airtime"))
     needed |= dict.fromkeys(("tcp", "thirty"), ("fq_mac", "airtime"))
-    cases: dict[tuple[str, str], Figures] = {}
+    cases: dict[tuple[str, str], JsonObject] = {}
     for name, scenario in _scenarios().items():
         for stack in needed[name]:
             tree = scenario.tree()
@@ -156,8 +162,8 @@ def wifi(lab: Lab) -> dict[str, float]:
     def ratio(name: str, figure: Of) -> float:
         return of(name, "airtime", figure) / of(name, "fq_mac", figure)
 
-    def ping(figures: Figures) -> float:
-        return float(figures["probes"][0]["rtt_ms"]["p99"])
+    def ping(figures: RunJson) -> float:
+        return measured(figures["probes"][0]["rtt_ms"]["p99"])
 
     return {
         "udp-before": of("udp", "before", _all),

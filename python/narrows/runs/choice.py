@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from narrows.json_object import JsonObject
 
 Value = bool | int | float | str | list[str]
 """Value of a parameter; quantities with a dimension are text with their unit (`"5ms"`), or lists of
@@ -22,7 +24,7 @@ class Choice:
 
     kind: ClassVar[str]
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> JsonObject:
         """The table as a scenario file has it."""
         return {"kind": self.kind} | _given(self)
 
@@ -35,12 +37,12 @@ class Part:
 
     kind: ClassVar[str | None] = None
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> JsonObject:
         """The table as a scenario file has it."""
         return ({} if self.kind is None else {"kind": self.kind}) | _given(self)
 
 
-def _given(table: Choice | Part) -> dict[str, Any]:
+def _given(table: Choice | Part) -> JsonObject:
     """The parameters that are not left at None."""
     named = ((f.name, getattr(table, f.name)) for f in fields(table))
     return {name: _written(value) for name, value in named if value is not None}

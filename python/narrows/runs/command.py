@@ -15,6 +15,7 @@ from narrows.cli.options import (
     engine_option,
     figure_options,
     file_option,
+    files_argument,
     files_option,
     json_option,
     latex_option,
@@ -39,7 +40,10 @@ from narrows.storage import output, untrusted_input
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+    from narrows.registry import Parameter
     from narrows.render.style import Style
+    from narrows.runs.model import SamplesAsked
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
@@ -61,8 +65,9 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim: simulation; live: real packets with the TCP of this host; linux: a Linux kernel from "
-    "`narrows kernel build` in virtual time"
+    "sim: models of narrows; live: TCP of this host, with real packets in real time; linux: a "
+    "kernel of `narrows kernel build`. Its time is simulated, so the load of this host does not "
+    "change the result"
 )
 @queues_option
 @seed_option
@@ -96,8 +101,8 @@ _VERDICTS = 20_000
 @option(
     "--strict",
     is_flag=True,
-    help="Exit with code 1 if the self-check of a live run fails: packets were sent late or at a "
-    "wrong rate, or were dropped unintentionally",
+    help="Exit with code 1 if the self-check of a live run fails: packets were late, sent at a "
+    "wrong rate, or dropped by this host",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
@@ -178,8 +183,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         if unrecorded is not None:
             with attempt():
                 raise unrecorded
-    instruments = done.json.get("instruments", {"trusted": True, "why": []})
-    if strict and not instruments["trusted"]:
+    instruments = done.json.get("instruments")
+    if strict and instruments is not None and not instruments["trusted"]:
         echo(f"self-check failed: {'; '.join(instruments['why'])}", err=True)
         click.get_current_context().exit(1)
 
@@ -191,7 +196,7 @@ def samples_for(
     out: str | None,
     *,
     states: bool = False,
-) -> dict[str, Any]:
+) -> SamplesAsked:
     """The samples and packets that a run must keep for its outputs."""
     pictured = plot is not None or page is not None
     return {
@@ -215,14 +220,7 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
     "narrows check scenarios/*/*.toml",
     "narrows check --files-from scenarios scenarios/first/cubic.toml",
 )
-@argument(
-    "files",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Scenarios (TOML)",
-)
+@files_argument("Scenarios (TOML)")
 @files_option
 @plugin_option
 def check(files: tuple[str, ...]) -> None:
@@ -267,7 +265,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     "narrows list",
     "narrows list cc cubic --verbose",
     "narrows list queues --json",
-    "narrows list rules bbr",
+    "narrows list rules bbr --like linux-6.12.5",
     name="list",
 )
 @argument(
@@ -277,7 +275,18 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     required=False,
     help=f"{', '.join(_LISTS)} or rules (differences between Linux releases)",
 )
-@argument("name", metavar="[NAME]", required=False, help="Print only this entry")
+@argument(
+    "name",
+    metavar="[NAME]",
+    required=False,
+    help="Print only this entry; of rules, only those of this part of TCP",
+)
+@option(
+    "--like",
+    group="Input",
+    metavar="RELEASE",
+    help="Print which rules this release of Linux has: linux-6.12, linux-6.12.5; for rules only",
+)
 @plugin_option
 @option(
     "--verbose",
@@ -286,16 +295,20 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     help="Print parameters, defaults, ranges and sources",
 )
 @json_option("Print one JSON object instead of text")
-def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """List congestion controls, queues and other scenario models."""
+def list_(
+    what: str | None, name: str | None, like: str | None, verbose: bool, as_json: bool
+) -> None:
+    """List congestion controls, queue disciplines and other models."""
+    if like is not None and what != "rules":
+        raise click.BadParameter(f"write narrows list rules --like {like}", param_hint="--like")
     from narrows.models.plugins import load_installed  # noqa: PLC0415 - it searches for packages
 
     for wrong in load_installed():
         echo(wrong, err=True)
-    listed = json.loads(_core.list_json())
     if what == "rules":
-        _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
+        _list_rules(name, like, verbose=verbose, as_json=as_json)
         return
+    listed = json.loads(_core.list_json())
     kinds = {which: listed[key] for which, key in _LISTS.items() if what in {None, which}}
     if what is not None and name is not None:
         known = ", ".join(kind["name"] for kind in kinds[what])
@@ -323,31 +336,32 @@ def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str
     return f"{name:12} {f'{family:18}  {year}  ' if wide else ''}{about}"
 
 
-def _list_rules(
-    rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool
-) -> None:
-    found = [rule for rule in rules if of in {None, rule["of"]}]
+def _list_rules(of: str | None, like: str | None, *, verbose: bool, as_json: bool) -> None:
+    from narrows.kernel import render  # noqa: PLC0415 - other lists need no tables
+    from narrows.kernel.rules import all_rules, rules_of  # noqa: PLC0415
+    from narrows.render.styled import table  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+
+    known = all_rules() if like is None else [rule.as_object() for rule in rules_of(like)]
+    found = [rule for rule in known if of in {None, rule["of"]}]
     if not found:
-        known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
-        raise NarrowsError(f"{of}: has no rules; write one of {known}")
+        parts = ", ".join(dict.fromkeys(rule["of"] for rule in known))
+        raise NarrowsError(f"{of}: has no rules; write one of {parts}")
     if as_json:
         echo(json.dumps({"rules": found}))
         return
-    for rule in found:
-        echo(f"{rule['since']:5} {rule['of']}: {rule['name']}")
-        if verbose or of is not None:
-            echo(f"{'':5} {rule['help']} ({rule['source']})")
+    table(console(), render.rules(found, sources=verbose or of is not None))
 
 
-def _with_lists(params: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _with_lists(params: list[Parameter]) -> Iterator[Parameter]:
     """Parameters, and behind a list those of its tables."""
     for param in params:
         yield param
         for inner in param.get("params", ()):
-            yield inner | {"name": f"{param['name']}.{inner['name']}"}
+            yield {**inner, "name": f"{param['name']}.{inner['name']}"}
 
 
-def _describe(kind: dict[str, Any]) -> None:
+def _describe(kind: JsonObject) -> None:
     echo(f"{'':12} source: {kind['source']}")
     if kind.get("needs"):
         echo(f"{'':12} needs: {'; '.join(kind['needs'])}")
@@ -355,12 +369,14 @@ def _describe(kind: dict[str, Any]) -> None:
         until = f" until {default['until']}" if default["until"] else ""
         echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
     for param in _with_lists(kind["params"]):
+        limits = (param.get("min"), param.get("max"))
         accepts = " | ".join(param.get("words", ())) or " to ".join(
-            str(param[k]) for k in ("min", "max") if k in param
+            str(limit) for limit in limits if limit is not None
         )
         default = json.dumps(param["default"])
         echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
-        echo(f"{'':16} {param['help']} ({param['source']})")
+        source = f" ({param['source']})" if param["source"] else ""
+        echo(f"{'':16} {param['help']}{source}")
 
 
 @command("narrows remy delta1.dna -o delta1.remy")
@@ -380,7 +396,11 @@ def _describe(kind: dict[str, Any]) -> None:
     help="Write the rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Convert a congestion control trained by Remy for scenarios."""
+    """Convert a congestion control of the program Remy for scenarios.
+
+    Remy generates congestion controls by computer search. The result is a tree of rules, which a
+    scenario names with the key `tree` of the congestion control `remy`.
+    """
     try:
         dna = untrusted_input.read(file)
     except OSError as error:

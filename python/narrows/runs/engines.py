@@ -19,6 +19,7 @@ from narrows import operating_system
 from narrows.errors import EngineError
 from narrows.host.live import HOST
 from narrows.kernel import machine, store
+from narrows.runs.model import EngineJson
 from narrows.runs.run import Engine, Progress, Run, check_engine, run
 from narrows.runs.scenario import Scenario
 
@@ -59,7 +60,7 @@ class EngineChoice:
         of = self.kernel or " ".join(operating_system.machine()[1:3])
         return f"{self.name} {of} {_host_program()}"
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> EngineJson:
         """The engine in a result; the name alone for the simulator."""
         if self.kernel is None:
             return {"engine": self.name}
@@ -88,8 +89,8 @@ class EngineChoice:
                 progress=progress,
                 **how,
             )
-            checks = done.json.get("instruments", {"trusted": True})
-            if self.name != "live" or checks["trusted"] is not False:
+            checks = done.json.get("instruments")
+            if self.name != "live" or checks is None or checks["trusted"] is not False:
                 return done
             why = checks["why"]
         raise EngineError(

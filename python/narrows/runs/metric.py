@@ -11,6 +11,8 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
+from narrows.runs.model import RunJson
 from narrows.runs.run import Run
 
 Function = Callable[[Run], "float | Mapping[str, float | None] | None"]
@@ -29,9 +31,7 @@ class Metric:
     function: Function
     sample_interval: str = "off"
 
-    def of(
-        self, raw: _core.Run, figures: dict[str, Any], tree: dict[str, Any]
-    ) -> dict[str, float | None]:
+    def of(self, raw: _core.Run, figures: RunJson, tree: JsonObject) -> dict[str, float | None]:
         """The metrics of a run of the engine, by name.
 
         Raises:
@@ -74,7 +74,7 @@ def numbers(value: object) -> dict[str, float | None]:
     Raises:
         NarrowsError: If a value is no number.
     """
-    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"metric": value}
+    given: JsonObject = dict(value) if isinstance(value, Mapping) else {"metric": value}
     found: dict[str, float | None] = {}
     for name, one in given.items():
         try:

@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core, registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.inference import of_mean
+from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.html import fragment
 from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
 from narrows.render.style import Style
-from narrows.render.words import millis, with_half
+from narrows.render.words import HALF, millis, with_half
 from narrows.runs.engines import SIM, EngineChoice, choose
+from narrows.runs.model import RaceEngineJson, RaceJson, RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import start_jitter
 from narrows.runs.run import Engine, Progress, Run
@@ -122,7 +124,7 @@ class Race:
     ['reno', 'cubic']
     """
 
-    path: dict[str, Any]
+    path: JsonObject
     duration_s: int
     seed: int
     laps: list[Lap]
@@ -136,7 +138,7 @@ class Race:
         """The sentence and the table of `narrows race`, for notebooks."""
         return fragment([(sentence(self), "bold"), table(self), *notes(self)])
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RaceJson:
         """The results as JSON."""
         return {
             "path": self.path,
@@ -146,8 +148,13 @@ class Race:
             "laps": [asdict(lap) for lap in self.laps],
             "left_out": self.left_out,
             "like": self.like,
-            **({} if self.engine == SIM else self.engine.json() | {"refused": self.refused}),
+            **self._engine(),
         }
+
+    def _engine(self) -> RaceEngineJson:
+        if self.engine == SIM:
+            return {}
+        return {**self.engine.json(), "refused": self.refused}
 
 
 def race(
@@ -260,16 +267,16 @@ def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> 
 
 
 def _lap(
-    kind: dict[str, Any],
-    alone: dict[str, Any],
-    beside: dict[str, Any],
-    late: dict[str, Any],
+    kind: JsonObject,
+    alone: RunJson,
+    beside: RunJson,
+    late: RunJson,
     *,
     duration_s: int,
 ) -> Lap:
-    it, rival = (flow["goodput_mbit"] for flow in beside["flows"])
+    it, rival = (flow["goodput_mbit"] or 0.0 for flow in beside["flows"])
     rates = [_rates(flow["series"]) for flow in late["flows"]]
-    total = alone["flows"][0]["goodput_mbit"]
+    total = alone["flows"][0]["goodput_mbit"] or 0.0
     start = duration_s // LATE
     fair = (second for second, mbit in rates[1] if mbit >= FAIR * total / 2)
     ends = [sum(mbit for second, mbit in of if second > duration_s - start) for of in rates]
@@ -373,8 +380,8 @@ def sentence(found: Race) -> str:
     >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
     ...     share_pct=61, **lap)]
     >>> sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}))
-    'Lowest p95 queueing delay: a (3.0 ms); smallest share beside CUBIC: a (20 %); largest: b \
-(61 %).'
+    'Lowest p95 queueing delay: a (3.0 ms). Share of the goodput beside a CUBIC flow: smallest for \
+a (20 %), largest for b (61 %).'
     """
     if not found.laps:
         return "No congestion control could be simulated."
@@ -384,37 +391,32 @@ def sentence(found: Race) -> str:
     if delayed:
         quick, also = _ends(delayed, "delay_p95_ms", sign=1)
         parts.append(
-            f"Lowest p95 queueing delay: {quick.cc} ({told(quick, 'delay_p95_ms', 1)} ms{also})"
+            f"Lowest p95 queueing delay: {quick.cc} ({told(quick, 'delay_p95_ms', 1)} ms{also})."
         )
     if sharing:
-        meek, also = _ends(sharing, "share_pct", sign=1)
-        parts.append(
-            f"smallest share beside CUBIC: {meek.cc} ({told(meek, 'share_pct', 0)} %{also})"
-        )
+        meek, equal = _ends(sharing, "share_pct", sign=1)
         bold, also = _ends(sharing, "share_pct", sign=-1)
-        parts.append(f"largest: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
+        parts.append(
+            "Share of the goodput beside a CUBIC flow: smallest for "
+            f"{meek.cc} ({told(meek, 'share_pct', 0)} %{equal}), largest for "
+            f"{bold.cc} ({told(bold, 'share_pct', 0)} %{also})."
+        )
     if not parts:
         return (
             f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be "
             "compared; a longer "
             "--duration shows more."
         )
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return " ".join(parts)
 
 
 def notes(found: Race) -> list[str]:
     """The sentences below the table."""
-    means = (
-        [
-            f"Means over {found.seeds} seeds; ± is half the 95 % confidence interval of the mean, "
-            "omitted if it rounds to 0."
-        ]
-        if found.seeds > 1
-        else []
-    )
+    means = [f"Each value is the mean of {found.seeds} seeds. {HALF}"] if found.seeds > 1 else []
     return [
         *means,
+        "Family: the signal to which a congestion control responds. Fair share: "
+        f"{100 * FAIR:.0f} % of half the goodput of one flow alone.",
         *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
         *(f"Not run: {name} ({why})." for name, why in found.refused.items()),
     ]

@@ -17,10 +17,11 @@ from narrows.cli.options import (
     latex_option,
     need_linux,
     path_option,
+    picture_option,
     plugin_option,
     seeds_option,
 )
-from narrows.cli.outputs import Picture, every
+from narrows.cli.outputs import every
 from narrows.errors import named_by
 from narrows.render.latex import document
 from narrows.render.plot import about
@@ -71,7 +72,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 @path_option(
     "buffer",
     "Size of the bottleneck buffer",
-    show_default="1bdp for fifo, otherwise the limit of the queue discipline",
+    show_default="1bdp with --queue fifo, otherwise the default limit of the queue discipline",
 )
 @path_option("queue", "Queue discipline of the bottleneck", show_default="fifo")
 @path_option("loss", "Random loss before the queue")
@@ -94,13 +95,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
 @engine_option()
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
 @seeds_option("Number of runs of each simulation, with consecutive seeds", default=5)
-@option(
-    "--plot",
-    group="Output",
-    metavar="FILE",
-    type=Picture(),
-    help="Write a plot as PNG, SVG or PDF",
-)
+@picture_option
 @latex_option
 @figure_options()
 @json_option("Print one JSON object instead of a table")
@@ -125,6 +120,11 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
 
     Each congestion control is simulated in three ways: one flow alone, one flow beside a CUBIC
     flow, and two flows of which the second starts later.
+
+    Goodput, queueing delay and retransmission rate are those of the flow alone. The share beside
+    CUBIC is the flow's share of the goodput of both flows; 50 % is fair. Jain's index is that of
+    the two flows of the same congestion control; 1 is fair. The time to the fair share is the time
+    after the start of the second flow until its goodput is 40 % of that of one flow alone.
     """
     need_linux(engine, kernel=kernel)
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
@@ -160,10 +160,10 @@ def _print_race(found: races.Race, *, as_json: bool) -> None:
         return
 
     out = console()
-    out.print(races.sentence(found), style="bold")
+    out.print(races.sentence(found), style="bold", soft_wrap=True)
     out.print()
     table(out, races.table(found))
     if found.seeds > 1:
         out.print()
     for note in races.notes(found):
-        out.print(note)
+        out.print(note, soft_wrap=True)

@@ -16,15 +16,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows import _core, extras
 from narrows.errors import NarrowsError
 from narrows.inference import LEVEL, Interval, of_mean
+from narrows.json_object import JsonObject
 from narrows.render.bands import bands
 from narrows.render.html import fragment
 from narrows.render.plot import draw_columns, kernels_of
-from narrows.render.replications import NOTE, flows, metrics
+from narrows.render.replications import flows, metrics
+from narrows.render.words import HALF
 from narrows.runs.engines import choose
 from narrows.runs.metric import Function, numbers
 from narrows.runs.parallel import everywhere
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from narrows.render.figure import Figure
     from narrows.render.style import Look, Style
     from narrows.render.tables import Table
+    from narrows.runs.model import ReplicationsJson, UsedKernelJson
     from narrows.runs.run import Progress
 
 JITTER_PART, JITTER_MOST_S = 8, 5.0
@@ -80,7 +83,7 @@ class Replications:
         widened: True if the start jitter is that of replications and not the scenario's.
     """
 
-    scenario: dict[str, Any]
+    scenario: JsonObject
     seed: int
     runs: list[Run]
     own: list[dict[str, float | None]] = field(default_factory=list)
@@ -154,9 +157,9 @@ class Replications:
 
     def _repr_html_(self) -> str:
         """The sentences and tables of `narrows run --seeds`, for notebooks."""
-        return fragment([(self.title(), "bold"), *self.tables(), NOTE])
+        return fragment([(self.title(), "bold"), *self.tables(), HALF])
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> ReplicationsJson:
         """Machine-readable form."""
         first = self.runs[0].json
         return {
@@ -211,7 +214,7 @@ class Replications:
         """
         save_replications(self, directory)
 
-    def _kernel(self) -> dict[str, Any]:
+    def _kernel(self) -> UsedKernelJson:
         """The kernel of the engine `linux`, as in the result of a run."""
         used = self.runs[0].json["provenance"].get("kernel")
         return {} if used is None else {"provenance": {"kernel": used}}
@@ -220,13 +223,13 @@ class Replications:
         return self.own or [{} for _ in self.runs]
 
 
-def whole_metrics(found: Sequence[Row]) -> dict[str, Any]:
+def whole_metrics(found: Sequence[Row]) -> Row:
     """The metrics of a run as a whole, from its rows.
 
     They are those of its queue, pings and fairness, and the metrics of all flows together. Goodputs
     and counts of flows are added; of other metrics the mean counts.
     """
-    whole: dict[str, Any] = {}
+    whole: Row = {}
     for name in found[0]:
         if name in ABOUT:
             continue

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core, extras
@@ -15,19 +13,22 @@ from narrows.errors import EngineError, OutputError, RecordError, reason
 from narrows.models import loaded
 from narrows.runs.source import read
 from narrows.storage import provenance
-from narrows.storage.durable import replacing
-from narrows.storage.output import is_stream
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path as FilePath
 
     import pyarrow as pa
 
+    from narrows.json_object import JsonObject
+    from narrows.kernel.store import Kernel
     from narrows.render.figure import Figure
     from narrows.render.lab import Widget
     from narrows.render.style import Look, Style
+    from narrows.runs.model import FlowJson, RunJson, Spread, StationJson
     from narrows.runs.scenario import Scenario
+    from narrows.sweeps.rows import Row
 
 Engine = Literal["sim", "live", "linux"]
 Queues = Literal["kernel", "narrows"]
@@ -70,7 +71,7 @@ class Run:
     def __init__(
         self,
         *,
-        figures: dict[str, Any],
+        figures: RunJson,
         toml: str,
         tables: _core.Run | dict[str, pa.Table | dict[str, list[Any]]],
         verdicts: tuple[int, int] = (0, 0),
@@ -85,24 +86,24 @@ class Run:
         self._files = dict(files or {})
 
     @property
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RunJson:
         """The whole summary, as `narrows run --json` prints it."""
         return self._figures
 
     @property
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self) -> list[FlowJson]:
         """The metrics of each flow, in the order of the scenario."""
-        return cast("list[dict[str, Any]]", self._figures["flows"])
+        return self._figures["flows"]
 
     @property
-    def workloads(self) -> list[dict[str, Any]]:
+    def workloads(self) -> list[JsonObject]:
         """The metrics of the applications of flows with a workload, with the `id` of the flow."""
         return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
 
     @property
-    def stations(self) -> list[dict[str, Any]]:
+    def stations(self) -> list[StationJson]:
         """The metrics of each station of a Wi-Fi, in the order of the scenario; none for a path."""
-        return cast("list[dict[str, Any]]", self._figures.get("stations", []))
+        return self._figures.get("stations", [])
 
     @property
     def toml(self) -> str:
@@ -121,10 +122,11 @@ class Run:
 
         rows = []
         for flow in self.flows:
-            row: dict[str, Any] = {}
+            row: JsonObject = {}
             for name, value in flow.items():
                 if name in _SPREADS:
-                    row |= {_SPREADS[name].format(which): x for which, x in value.items()}
+                    of = cast("Spread", value)
+                    row |= {_SPREADS[name].format(which): x for which, x in of.items()}
                 elif name not in ("series", "workload"):
                     row[name] = value
             rows.append(row)
@@ -181,7 +183,7 @@ class Run:
         extras.require_pyarrow()
         import pyarrow as pa  # noqa: PLC0415
 
-        found: dict[tuple[float, int | None], dict[str, Any]] = {}
+        found: dict[tuple[float, int | None], Row] = {}
         columns: dict[str, None] = {"t_s": None}
         for row in self.states.to_pylist():
             if row["flow"] == flow:
@@ -202,7 +204,7 @@ class Run:
         """
         return self._table("transfers")
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """The metrics as rows of a sweep, one per flow."""
         from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
 
@@ -355,6 +357,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """The state with the tables by value, because the engine's memory stays in its process."""
+        from importlib.util import find_spec  # noqa: PLC0415 - few runs are pickled
+
         of = self._table if find_spec("pyarrow") else self.columns
         tables = {name: of(name) for name in _ALL}
         return {
@@ -428,7 +432,7 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
-    how: dict[str, Any] = {
+    how: JsonObject = {
         "sample_interval": sample_interval,
         "verdicts": verdicts,
         "states": states,
@@ -442,6 +446,8 @@ def run(
         )
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
+    from pathlib import Path as FilePath  # noqa: PLC0415 - few runs are recorded
+
     return _recorded(
         FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how)
     )
@@ -469,6 +475,8 @@ def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) ->
 
     A capture that is not complete is removed.
     """
+    from narrows.storage.output import is_stream  # noqa: PLC0415 - likewise
+
     if is_stream(whole):
         done, wrong = play(str(whole))
     else:
@@ -482,6 +490,8 @@ def _replaced(
     whole: FilePath, play: Callable[[str], tuple[Run, str | None]]
 ) -> tuple[Run, str | None]:
     """The run, and the reason if its capture is not complete."""
+    from narrows.storage.durable import replacing  # noqa: PLC0415 - likewise
+
     played: list[tuple[Run, str | None]] = []
     try:
         whole.parent.stat()  # Its folder is not made.
@@ -507,7 +517,7 @@ def _run(
     """The run, and the reason if its capture is not complete."""
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
-    more: dict[str, Any] = {}
+    used: Kernel | None = None
     if engine != "sim":
         built = not isinstance(scenario, str | PathLike)
         toml, name = (
@@ -525,12 +535,6 @@ def _run(
             from narrows.kernel import machine  # noqa: PLC0415 - likewise
 
             raw, used = machine.run(toml, name, built=built, **how)
-            more["kernel"] = {
-                "name": used.name,
-                "release": used.release,
-                "key": used.key,
-                "patches": used.patches,
-            }
     elif not isinstance(scenario, str | PathLike):
         raw = _core.run_tree(scenario.tree(), **how)
         toml, files = scenario.toml(), raw.files
@@ -538,11 +542,17 @@ def _run(
         toml = read(scenario)
         raw = _core.run_toml(toml, name_of(scenario), **how)
         files = raw.files
-    figures: dict[str, Any] = json.loads(raw.json())
-    models = loaded.used(figures["scenario"])
-    if models:
-        more["models"] = models
-    figures["provenance"] = provenance.of(figures, watch, files) | more
+    figures: RunJson = json.loads(raw.json())
+    figures["provenance"] = made = provenance.of(figures, watch, files)
+    if used is not None:
+        made["kernel"] = {
+            "name": used.name,
+            "release": used.release,
+            "key": used.key,
+            "patches": used.patches,
+        }
+    if models := loaded.used(figures["scenario"]):
+        made["models"] = models
     done = Run(
         figures=figures,
         toml=toml,

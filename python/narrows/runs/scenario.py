@@ -12,9 +12,10 @@ from dataclasses import KW_ONLY, dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import Any, cast
+from typing import cast
 
 from narrows import _core, registry
+from narrows.json_object import JsonObject
 from narrows.runs import schema
 from narrows.runs.choice import Chosen
 from narrows.runs.sections import Flow, Hop, Host, Path, Ping, Settings, Station, Wifi
@@ -26,7 +27,7 @@ __all__ = [
     "from_tree", "load",
 ]  # fmt: skip
 
-Tree = dict[str, Any]
+Tree = JsonObject
 """A scenario as nested tables, the same as a scenario file."""
 
 
@@ -87,7 +88,7 @@ def _chosen(what: str, value: object) -> Chosen:
     return cast("Chosen", value)
 
 
-def _hop(tree: Tree, folder: FilePath) -> dict[str, Any]:
+def _hop(tree: Tree, folder: FilePath) -> Tree:
     hop = dict(tree)
     if "queue" in hop:
         hop["queue"] = _chosen("queue", hop["queue"])

@@ -20,9 +20,9 @@ from threading import Lock
 from typing import Any
 
 from narrows import registry
+from narrows.json_object import JsonObject
+from narrows.registry import Parameter
 from narrows.runs.choice import Choice, Part
-
-Json = dict[str, Any]
 
 WIDTH = 100
 
@@ -58,7 +58,10 @@ _TAKES = _TYPES | {
     "bytes…bytes": "str",
     "bytes, packets or bdp": "str",
     "boolean": "bool",
+    "list of names": "Sequence[str]",
+    "release": "str",
     "boolean or bytes": "bool | str",
+    "boolean or name": "bool | str",
     "on, off, packets or bytes": "str | bool",
     "probability": "str | float",
     "name or count": "str | int",
@@ -84,7 +87,7 @@ class Section:
     positional: str = ""
     kind: str | None = None
 
-    def keys(self) -> list[Json]:
+    def keys(self) -> list[Parameter]:
         """The keys of the section, without those of its base and without the kind of a probe,
         which its class determines.
         """
@@ -112,23 +115,23 @@ class Table:
     """The description of a class: its parameters and its documentation."""
 
     def __init__(
-        self, row: Json, name: str, *, required: tuple[str, ...] = (), of: str | None = None
+        self, row: JsonObject, name: str, *, required: tuple[str, ...] = (), of: str | None = None
     ) -> None:
         """Uses a row of the registry; `of` is the class with the list that contains it."""
         self.name = name
         self.kind: str | None = None if of else row["name"]
-        self.params: list[Json] = row["params"]
+        self.params: list[Parameter] = row["params"]
         self.help: str = row["help"]
         self.source: str = row["source"]
         self.required = required
         self.base: type = Part if of else Choice
 
-    def ordered(self) -> Iterator[Json]:
+    def ordered(self) -> Iterator[Parameter]:
         """The parameters, required ones first."""
         yield from (p for p in self.params if p["name"] in self.required)
         yield from (p for p in self.params if p["name"] not in self.required)
 
-    def annotation(self, param: Json) -> str:
+    def annotation(self, param: Parameter) -> str:
         """The type of a parameter."""
         if param["kind"] == "list":
             given = f"Sequence[{self.name}{class_name(param['one'])} | Mapping[str, object]]"
@@ -160,7 +163,7 @@ class Table:
                 )
         return "\n".join(lines)
 
-    def range(self, param: Json) -> str:
+    def range(self, param: Parameter) -> str:
         """The values of a parameter, its default, and the source of the default."""
         default, told = param["default"], []
         if param["kind"] in {"word", "file"}:
@@ -234,7 +237,7 @@ class Keys(Table):
         self.section = section
         self.base = section.base
 
-    def annotation(self, param: Json) -> str:
+    def annotation(self, param: Parameter) -> str:
         """The type of a key."""
         place, takes = f"{param['section']}.{param['name']}", param["takes"]
         given = _INNER.get(place) or _TAKES.get(takes)
@@ -267,7 +270,7 @@ class Keys(Table):
         return made
 
 
-def attributes(keys: Iterable[Json]) -> list[str]:
+def attributes(keys: Iterable[Parameter]) -> list[str]:
     """Keys of a scenario as lines of a docstring."""
     lines = ["", "Attributes:"]
     for key in keys:

@@ -141,6 +141,8 @@ class Station(Part):
             (default: 40dB).
         error: Probability that a frame arrives damaged. Probability; 0 to 1, or 0% to 100%
             (default: 0).
+        weight: Weight of the station's airtime: its credit per round, in microseconds; needs
+            stack = "airtime". Count; 1 to 65535 (default: 256).
         rtt: Two-way propagation delay between the access point and the other end of the flows.
             Time; 0s to 1h (default: 2ms).
     """
@@ -153,6 +155,7 @@ class Station(Part):
     rate_control: str | None = None
     snr: str | None = None
     error: str | float | None = None
+    weight: int | None = None
     rtt: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,14 @@ class Wifi(Part):
             parameters } (default: pfifo_fast).
         driver: Frames of each access category that the driver accepts; needs stack = "before".
             Count; 1 to 1000000 (default: 123).
+        txops: Transmissions (A-MPDUs) of each access category that the hardware holds. Count; 1
+            to 64 (default: 2).
+        aql: Airtime queue limits (AQL) of the airtime that the driver holds; needs stack =
+            "airtime". Boolean; true, false (default: true).
+        codel_target: Target of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
+            Time; 50us to 10s (default: 20ms).
+        codel_interval: Interval of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
+            Time; 100us to 100s (default: 100ms).
         aggregate: Limits of one transmission (A-MPDU). Section (default: the limits of the
             standard).
     """
@@ -188,6 +199,10 @@ class Wifi(Part):
     stack: str | None = None
     qdisc: Chosen | None = None
     driver: int | None = None
+    txops: int | None = None
+    aql: bool | None = None
+    codel_target: str | None = None
+    codel_interval: str | None = None
     aggregate: Mapping[str, Value] | None = None
 
 @dataclass(frozen=True)
@@ -210,12 +225,16 @@ class Flow(Part):
         id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
             letters, digits, _ - (default: <cc><n>).
         ecn: Negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another
-            feedback of marks; false: no ECN. Boolean; true, false (default: as the cc requires;
-            otherwise true if ecn of [host] is on).
+            feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of
+            Linux 7.3; false: no ECN. Boolean or name; true, false, accecn (default: as the cc
+            requires; otherwise true if ecn of [host] is on).
         direction: Direction of the data: down over the hops of the path, or up over the reverse
             hop. Choice; down, up; up needs [path.reverse] (default: down).
         dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
             count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
+        like: Linux release of the sender's host, if it differs from [host]; with_rules and
+            without_rules do not apply to it. Release; linux-4.4 to linux-7.3, also with a patch
+            level: linux-6.12.5 (default: like of [host], with its rules).
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
             Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
             data).
@@ -234,9 +253,10 @@ class Flow(Part):
     restart: str | None = None
     size: str | None = None
     id: str | None = None
-    ecn: bool | None = None
+    ecn: bool | str | None = None
     direction: str | None = None
     dscp: str | int | None = None
+    like: str | None = None
     workload: Chosen | None = None
     host: int | None = None
     station: str | None = None
@@ -250,7 +270,10 @@ class Ping(Part):
             host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
             Text; the name of a station, or of a group with a count (default: the only station).
-        interval: Time between two probe packets. Time; 100us to 1h (default: 20ms).
+        interval: Mean time between two probe packets. Time; 100us to 1h (default: 20ms).
+        spacing: Times between probe packets: constant, or one packet at a random time in each
+            interval, which finds traffic that is synchronised with a constant interval. Choice;
+            constant, random (default: constant).
         dscp: DSCP of the probe packets and of their responses. Name or count; BE, LE, CS0 to
             CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
     """
@@ -258,6 +281,7 @@ class Ping(Part):
     host: int | None = None
     station: str | None = None
     interval: str | None = None
+    spacing: str | None = None
     dscp: str | int | None = None
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,8 +289,14 @@ class Host(Part):
     """Both ends of every flow; by default Linux 6.12 with its default sysctls.
 
     Attributes:
-        like: Linux release whose TCP rules the host follows; rules of later releases are off.
-            Choice; linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
+        like: Linux release whose TCP rules the host follows; rules of later releases are off; a
+            series without a patch level is its last stable release, and patch level 0 is the
+            release as published. Release; linux-4.4 to linux-7.3, also with a patch level:
+            linux-6.12.5 (default: linux-6.12).
+        with_rules: Rules that the host follows although its release does not have them. List of
+            names; names of `narrows list rules` (default: none).
+        without_rules: Rules of the release that the host does not follow. List of names; names
+            of `narrows list rules` (default: none).
         iw: Initial congestion window in packets. Count; 1 to 1000 (default: 10).
         hz: Timer interrupts of the kernel per second (CONFIG_HZ). Count; 100 to 1000 (default:
             1000).
@@ -316,6 +346,8 @@ class Host(Part):
     """
 
     like: str | None = None
+    with_rules: Sequence[str] | None = None
+    without_rules: Sequence[str] | None = None
     iw: int | None = None
     hz: int | None = None
     clock: str | None = None

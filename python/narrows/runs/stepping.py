@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from narrows import _core
 from narrows.errors import EngineError
 from narrows.models import loaded
+from narrows.runs.model import FlowJson, RunJson
 from narrows.runs.run import Run
 from narrows.runs.scenario import Scenario
 from narrows.runs.source import read
@@ -74,14 +75,15 @@ class SteppedRun(Run):
 
     def __init__(self, stepper: _core.Stepper, toml: str, watch: provenance.Watch) -> None:
         """Made by `start`."""
-        super().__init__(figures={}, toml=toml, tables={})
+        super().__init__(figures=cast("RunJson", {}), toml=toml, tables={})
+        self._complete = False
         self._stepper, self._watch = stepper, watch
         self._held: list[dict[str, float | None]] = []
 
     @property
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RunJson:
         """The whole summary; only after the end of the run."""
-        if not self._figures:
+        if not self._complete:
             now, end = (ns / 1e9 for ns in self._stepper.times_ns())
             raise EngineError(
                 f"the run is at {now:g} s of {end:g} s; step(until={end:g}) or finish() completes "
@@ -90,15 +92,14 @@ class SteppedRun(Run):
         return super().json
 
     @property
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self) -> list[FlowJson]:
         """The metrics of each flow; only after the end of the run."""
-        flows: list[dict[str, Any]] = self.json["flows"]
-        return flows
+        return self.json["flows"]
 
     @property
     def finished(self) -> bool:
         """Whether the run is over."""
-        if self._figures:
+        if self._complete:
             return True
         now, end = self._stepper.times_ns()
         return now >= end
@@ -135,7 +136,7 @@ class SteppedRun(Run):
             raise EngineError(f"step: cwnd = {cwnd}: write a number of packets of at least 1")
         if pacing_mbit is not None and not _LEAST_MBIT <= pacing_mbit <= _MOST_MBIT:
             raise EngineError(f"step: pacing_mbit = {pacing_mbit}: write a rate above 0")
-        if self._figures:
+        if self._complete:
             raise EngineError("step: the run is over; start() begins another one")
         seen = self._stepper.step(
             until_ns=None if until is None else self._ns(until),
@@ -158,17 +159,16 @@ class SteppedRun(Run):
 
     def finish(self) -> SteppedRun:
         """Advances the run to its end; returns the run with its results."""
-        if not self._figures:
+        if not self._complete:
             raw = self._stepper.finish()
-            figures: dict[str, Any] = json.loads(raw.json())
-            more: dict[str, Any] = {}
-            models = loaded.used(figures["scenario"])
-            if models:
-                more["models"] = models
+            figures: RunJson = json.loads(raw.json())
+            figures["provenance"] = made = provenance.of(figures, self._watch, raw.files)
+            if models := loaded.used(figures["scenario"]):
+                made["models"] = models
             if self._held:
-                more["steps_with_control"] = len(self._held)
-            figures["provenance"] = provenance.of(figures, self._watch, raw.files) | more
+                made["steps_with_control"] = len(self._held)
             self._figures, self._source, self._files = figures, raw, dict(raw.files)
+            self._complete = True
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -179,10 +179,11 @@ class SteppedRun(Run):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The counterpart of `__getstate__`."""
         Run.__init__(self, **state)
+        self._complete = True
 
     def __repr__(self) -> str:
         """The time, or the results."""
-        if self._figures:
+        if self._complete:
             return super().__repr__()
         now, end = (ns / 1e9 for ns in self._stepper.times_ns())
         return f"<narrows.SteppedRun at {now:g} s of {end:g} s>"

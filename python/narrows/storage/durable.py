@@ -26,12 +26,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from narrows import operating_system
 from narrows.errors import NarrowsError
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+
 Result = TypeVar("Result")
 
 FIRST = "0" * 64
@@ -162,7 +164,7 @@ class Chain:
         """The chain in this file, which is made with the first line that is appended."""
         self.file = file
 
-    def lines(self) -> list[Json]:
+    def lines(self) -> list[JsonObject]:
         """All lines, the oldest first, each verified.
 
         Raises:
@@ -241,9 +243,9 @@ class Chain:
             sync(self.file.parent)
         return str(sealed["hash"])
 
-    def _read(self, content: bytes) -> tuple[list[Json], int]:
+    def _read(self, content: bytes) -> tuple[list[JsonObject], int]:
         """The lines, and the number of bytes that they take; what follows was cut short."""
-        lines: list[Json] = []
+        lines: list[JsonObject] = []
         taken, before = 0, FIRST
         while (end := content.find(b"\n", taken)) >= 0:
             text = content[taken:end]

@@ -9,13 +9,17 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from narrows import _core, operating_system
 
-EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
+if TYPE_CHECKING:
+    from narrows.json_object import JsonObject
+    from narrows.runs.model import EvidenceJson, HostProvenanceJson, ProvenanceJson, RunJson
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib loads slowly
+EVIDENCE = f"{_PACKAGE}/_evidence.json"
 """Stored reference cases; written by the validation, absent if it has not been run."""
 
 NEAREST = 3
@@ -36,7 +40,7 @@ class Watch:
 
     def __init__(self) -> None:
         """Starts both clocks."""
-        self.start = datetime.now(timezone.utc)
+        self.start = time.gmtime()
         self._wall = time.perf_counter()
         self._cpu = time.process_time()
 
@@ -54,7 +58,7 @@ def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
 
 
-def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
+def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None) -> str:
     """The hash of a scenario with its defaults filled in, whether it came from a file or from
     objects.
 
@@ -82,7 +86,7 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
+def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[EvidenceJson] | None:
     """The reference cases nearest to a result, with their agreement; None if none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
@@ -98,7 +102,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     in one quantity. All cases are of one release of Linux; for hosts like another release there is
     no evidence.
     """
-    if not file.exists():
+    if not os.path.exists(file):  # noqa: PTH110 - likewise
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
     if "wifi" in figures["scenario"]:
@@ -111,7 +115,7 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     def apart(a: float | None, b: float | None) -> float:
         return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
 
-    def distance(case: dict[str, Any]) -> float:
+    def distance(case: JsonObject) -> float:
         by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
         by_loss = apart(here["loss"] + ONE_LOST, case["loss"] + ONE_LOST)
         return (
@@ -122,7 +126,8 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
 
     if figures["scenario"]["host"]["like"] != LIKE:
         return []
-    cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    with open(file, "rb") as source:  # noqa: PTH123 - likewise
+        cases = json.load(source)["cases"]
     alike = [
         c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)
     ]
@@ -131,7 +136,12 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
-def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
+def numbers(figures: RunJson) -> JsonObject:
+    """The kinds and numbers of the path of a result that `evidence` compares."""
+    return dict(_core.path_numbers(figures["scenario"]))
+
+
+def of(figures: RunJson, watch: Watch, files: Mapping[str, str]) -> ProvenanceJson:
     """The provenance of a result.
 
     `watch` was constructed at the start of the run; `files` are the files that its scenario names.
@@ -142,12 +152,15 @@ def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[
         "seed": figures["seed"],
         "scenario_sha256": scenario_sha256(figures["scenario"], files),
         "files_sha256": files_sha256(files),
-        **{name: about[name] for name in ("host", "started", "wall_s", "cpu_s")},
+        "host": about["host"],
+        "started": about["started"],
+        "wall_s": about["wall_s"],
+        "cpu_s": about["cpu_s"],
         "evidence": evidence(figures),
     }
 
 
-def of_host(watch: Watch) -> dict[str, Any]:
+def of_host(watch: Watch) -> HostProvenanceJson:
     """The provenance of a result that is no run: version, host and times."""
     wall, cpu = watch.read()
     system, release, _, machine = operating_system.machine()
@@ -158,7 +171,7 @@ def of_host(watch: Watch) -> dict[str, Any]:
             "python": ".".join(map(str, sys.version_info[:3])),
             "cpus": os.cpu_count(),
         },
-        "started": watch.start.isoformat(timespec="seconds"),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", watch.start),
         "wall_s": round(wall, 6),
         "cpu_s": round(cpu, 6),
     }

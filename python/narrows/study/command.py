@@ -12,21 +12,24 @@ from narrows.cli.options import (
     engine_option,
     figure_options,
     file_option,
+    into_option,
     json_option,
     latex_option,
     need_linux,
+    picture_option,
     plugin_option,
     seeds_option,
 )
-from narrows.cli.outputs import Picture, every
+from narrows.cli.outputs import every
 from narrows.errors import NarrowsError
 from narrows.render.style import Style
 from narrows.render.terminal import echo
 from narrows.runs.run import Engine
 from narrows.storage import output
 from narrows.study import paths, queues, render, tools, tree
+from narrows.study.model import RulesJson
 from narrows.study.study import Study, run
-from narrows.sweeps.command import Count
+from narrows.sweeps.render import Count
 
 
 def _studies() -> dict[str, Study]:
@@ -60,21 +63,8 @@ def _studies() -> dict[str, Study]:
     default="local",
     help="Executor, as in `narrows sweep`",
 )
-@option(
-    "--into",
-    group="Output",
-    metavar="DIR",
-    default="sweep-results",
-    type=click.Path(file_okay=False),
-    help="Directory of the results; stored runs are reused",
-)
-@option(
-    "--plot",
-    group="Output",
-    metavar="FILE",
-    type=Picture(),
-    help="Write a plot as PNG, SVG or PDF",
-)
+@into_option("Directory of the results; stored runs are reused")
+@picture_option
 @latex_option
 @figure_options(log=False)
 @file_option(
@@ -97,9 +87,10 @@ def study(  # noqa: PLR0917
     rules_file: str | None,
     as_json: bool,
 ) -> None:
-    """Run a predefined study and report its verdict.
+    """Run a predefined study: a sweep that answers one question.
 
-    A study is a sweep with a question. Its result is a verdict, tables and a plot.
+    Its result is a verdict, tables and a plot. Without a name, the command lists the studies and
+    their questions.
     """
     need_linux(engine, kernel=kernel)
     known = _studies()
@@ -146,5 +137,5 @@ def study(  # noqa: PLR0917
         click.get_current_context().exit(1)
 
 
-def _write_rules(rules: dict[str, object] | None, file: str) -> None:
+def _write_rules(rules: RulesJson | None, file: str) -> None:
     output.write(file, json.dumps(rules, indent=1, ensure_ascii=False) + "\n")

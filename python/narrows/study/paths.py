@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from narrows.json_object import JsonObject
 from narrows.models import loaded
 from narrows.runs.scenario import Flow, Path, Ping, Scenario, Station, Wifi
 from narrows.study.study import (
@@ -441,7 +442,7 @@ NUMBER = Study(
     answer=_number_answer,
 )
 
-_PLACES: dict[str, dict[str, Any]] = {
+_PLACES: dict[str, JsonObject] = {
     "data centre": {"path.rate": "1Gbit", "path.rtt": "0.5ms", "path.buffer": "300kB"},
     "fibre": {"path.rate": "300Mbit", "path.rtt": "15ms", "path.buffer": "1bdp"},
     "cable": {"path.rate": "100Mbit", "path.rtt": "30ms", "path.buffer": "8bdp"},

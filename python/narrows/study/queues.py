@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.models import loaded
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.study.study import (
@@ -44,7 +44,7 @@ def _latency_parts(quick: bool) -> dict[str, Part]:
         probes=[Ping(interval="20ms")],
         duration="20s" if quick else "40s",
     )
-    queues: list[dict[str, Any]] = [
+    queues: list[JsonObject] = [
         {"path.queue": "fifo", "path.buffer": size} for size in ("1bdp", "8bdp")
     ]
     queues += [
@@ -186,7 +186,7 @@ _MIXES: dict[str, tuple[tuple[str, int], ...]] = {
     "BBR ×4 + CUBIC ×4": (("bbr", 4), ("cubic", 4)),
     "BBR ×4 + Reno ×4": (("bbr", 4), ("reno", 4)),
 }
-_PLACES: dict[str, dict[str, Any]] = {
+_PLACES: dict[str, JsonObject] = {
     "policer": {
         "rate": "10Gbit",
         "buffer": "1000p",

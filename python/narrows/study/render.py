@@ -15,7 +15,7 @@ from narrows.render.replications import cell
 from narrows.render.style import FONT_SIZE, Style
 from narrows.render.styled import table
 from narrows.render.terminal import console
-from narrows.render.words import number
+from narrows.render.words import HALF, number
 from narrows.study.study import Found, Grid, Intervals
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ def tell(found: Found) -> None:
         out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
         table(out, one)
     if any(found.intervals):
-        out.print(
-            f"\nMeans over {found.seeds} seeds; ± is half of the 95 % confidence interval of the "
-            "mean."
-        )
+        out.print(f"\nEach value is the mean of {found.seeds} seeds. {HALF}")
     out.print(f"\nNumber of runs: {found.runs}.")
     for failure in found.failures:
         out.print(f"failed: {failure}")

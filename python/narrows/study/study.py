@@ -12,10 +12,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from narrows.inference import Interval, of_mean
+from narrows.json_object import JsonObject
 from narrows.render.html import fragment
 from narrows.runs.engines import SIM, EngineChoice, choose
 from narrows.runs.run import Engine
 from narrows.runs.scenario import Scenario
+from narrows.study.model import MeansJson, RulesJson
 from narrows.sweeps.design import Values
 from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
 
@@ -96,7 +98,7 @@ class Answer:
     verdict: str
     grids: list[Grid]
     words: list[str] = field(default_factory=list)
-    rules: dict[str, Any] | None = None
+    rules: RulesJson | None = None
     picture: Callable[[Figure], None] | None = None
 
 
@@ -168,7 +170,7 @@ class Found:
         question = (self.study.question, "bold")
         return fragment([question, self.answer.verdict, *self.answer.words, *tables_of(self)])
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """Machine-readable form."""
         return {
             "study": self.study.name,
@@ -194,13 +196,14 @@ class Found:
         }
 
 
-def _means(of: Intervals | None) -> dict[str, Any]:
+def _means(of: Intervals | None) -> MeansJson:
     """The intervals of a grid's cells, as JSON."""
     if of is None:
         return {}
     return {
-        name: [[None if one is None else getattr(one, name) for one in line] for line in of]
-        for name in ("mean", "low", "high")
+        "mean": [[None if one is None else one.mean for one in line] for line in of],
+        "low": [[None if one is None else one.low for one in line] for line in of],
+        "high": [[None if one is None else one.high for one in line] for line in of],
     }
 
 
@@ -208,7 +211,7 @@ def sweeps(
     study: Study, *, quick: bool, into: str | PathLike[str] = INTO, seeds: int | None = None
 ) -> dict[str, Sweep]:
     """Sweeps of a study, with its own number of seeds unless `seeds` is given."""
-    return _planned(study, study.parts(quick), into, seeds, {})
+    return _planned(study, study.parts(quick), into, seeds, engine="sim", kernel=None)
 
 
 def _planned(
@@ -216,7 +219,9 @@ def _planned(
     parts: dict[str, Part],
     into: str | PathLike[str],
     seeds: int | None,
-    engine: dict[str, Any],
+    *,
+    engine: Engine,
+    kernel: str | None,
 ) -> dict[str, Sweep]:
     return {
         name: sweep(
@@ -225,7 +230,8 @@ def _planned(
             seeds=seeds or part.seeds,
             title=f"{study.name} {name}".strip(),
             into=Path(into),
-            **engine,
+            engine=engine,
+            kernel=kernel,
         )
         for name, part in parts.items()
     }
@@ -255,8 +261,9 @@ def run(
     """
     study.ready()
     begin = time.monotonic()
-    how = {"engine": engine, "kernel": kernel}
-    waiting: dict[str, Sweep] | None = _planned(study, study.parts(quick), into, seeds, how)
+    waiting: dict[str, Sweep] | None = _planned(
+        study, study.parts(quick), into, seeds, engine=engine, kernel=kernel
+    )
     chosen = choose(engine, kernel)
     whole, before = 0, 0
     rows: dict[str, Rows] = {}
@@ -275,7 +282,9 @@ def run(
             failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
             before += len(one)
         parts = study.more(quick, rows) if study.more else None
-        waiting = _planned(study, parts, into, seeds, how) if parts else None
+        waiting = (
+            _planned(study, parts, into, seeds, engine=engine, kernel=kernel) if parts else None
+        )
     answer = study.answer(rows)
     return Found(
         study,

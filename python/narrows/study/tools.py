@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Flow, Path, Scenario
 from narrows.study.study import Answer, Axes, Grid, Part, Rows, Study, first, table
 from narrows.sweeps.design import Values
 from narrows.sweeps.rows import Row
 
 _RATE_MBIT = 20.0
-_SENDERS: dict[str, dict[str, Any]] = {
+_SENDERS: dict[str, JsonObject] = {
     "paced": {"kind": "udp"},
     "every 1 ms": {"kind": "bursty", "sleep": "1ms"},
     "every 10 ms": {"kind": "bursty", "sleep": "10ms"},

@@ -18,12 +18,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows import __version__
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.render.words import listed
 from narrows.runs.scenario import Flow, Path, Scenario
+from narrows.study.model import ConditionJson, RuleJson, RulesJson
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by
 from narrows.sweeps.design import Design
 
@@ -81,22 +83,22 @@ FEATURES = (
 )
 
 OUTCOMES = {
-    "bbr": "BBR has at least 10 % more goodput than CUBIC",
-    "cubic": "CUBIC has at least 10 % more goodput than BBR",
-    "even": "the goodputs of BBR and CUBIC differ by less than 10 %",
+    "bbr": "BBR had at least 10 % more goodput than CUBIC",
+    "cubic": "CUBIC had at least 10 % more goodput than BBR",
+    "even": "the goodputs of BBR and CUBIC differed by less than 10 %",
 }
 """Predictions of a rule."""
 
 _NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "neither"}
 
 
-def paths(cases: int) -> list[dict[str, Any]]:
+def paths(cases: int) -> list[JsonObject]:
     """A Latin hypercube of paths.
 
     40 % of the paths have no random loss, the others 0.001 to 20 %, on a logarithmic scale. A
     buffer holds at least ten packets.
     """
-    axes: dict[str, dict[str, Any]] = {
+    axes: dict[str, JsonObject] = {
         "path.rate": {"from": "1Mbit", "to": "1000Mbit", "scale": "log"},
         "path.rtt": {"from": "2ms", "to": "300ms", "scale": "log"},
         "path.buffer": {"from": "0.05bdp", "to": "20bdp", "scale": "log"},
@@ -106,7 +108,7 @@ def paths(cases: int) -> list[dict[str, Any]]:
     return [_path(design[number]) for number in range(cases)]
 
 
-def _path(drawn: dict[str, Any]) -> dict[str, Any]:
+def _path(drawn: JsonObject) -> JsonObject:
     rate, rtt = (
         float(drawn["path.rate"].removesuffix("Mbit")),
         float(drawn["path.rtt"].removesuffix("ms")),
@@ -251,21 +253,22 @@ class Rule:
         whole = len(self.leaf.there)
         condition = self.condition()
         return (
-            f"With {condition}, {OUTCOMES[self.leaf.says]} in {self.leaf.right} of {whole} "
-            f"simulated paths (gain of BBR: median {signed(median(gains))} %, p10 to p90 "
-            f"{signed(low)} to {signed(high)} %)."
+            f"With {condition}, {OUTCOMES[self.leaf.says]} on {self.leaf.right} of {whole} "
+            f"simulated paths. Median gain of BBR: {signed(median(gains))} % (p10 {signed(low)} %, "
+            f"p90 {signed(high)} %)."
         )
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> RuleJson:
         """Machine-readable form."""
         gains = sorted(one.gain_pct for one in self.leaf.there)
-        when = []
+        when: list[ConditionJson] = []
         for feature, (least, limit) in sorted(self.when.items()):
-            bounds = {"at_least": least, "below": limit}
-            when.append(
-                {"feature": FEATURES[feature].name}
-                | {k: v for k, v in bounds.items() if v is not None}
-            )
+            condition: ConditionJson = {"feature": FEATURES[feature].name}
+            if least is not None:
+                condition["at_least"] = least
+            if limit is not None:
+                condition["below"] = limit
+            when.append(condition)
         spread = {"p10": quantile(gains, 0.1), "median": median(gains), "p90": quantile(gains, 0.9)}
         again = {
             cc: median(one.again_pct[cc] for one in self.leaf.there) for cc in ("bbr", "cubic")
@@ -414,7 +417,7 @@ def _joined(node: Node) -> Node:
     return node
 
 
-def document(grown: Grown) -> dict[str, Any]:
+def document(grown: Grown) -> RulesJson:
     """Contents of the rule file."""
     return {
         "format": FORMAT,

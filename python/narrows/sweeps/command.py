@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,8 @@ from narrows.cli.options import (
     engine_option,
     file_option,
     files_option,
+    into_option,
+    jobs_option,
     json_option,
     need_linux,
     plugin_option,
@@ -22,13 +23,12 @@ from narrows.cli.options import (
 )
 from narrows.cli.outputs import every
 from narrows.errors import OutputError, reason
-from narrows.render.progress import ProgressBar
-from narrows.render.styled import table
-from narrows.render.terminal import console, echo
+from narrows.render.terminal import echo
 from narrows.storage import output
 from narrows.storage.durable import replacing
 from narrows.sweeps.file import load
-from narrows.sweeps.summary import SHOWN, summary
+from narrows.sweeps.model import FailureJson, SweepJson
+from narrows.sweeps.render import SHOWN, Count, show
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,48 +36,6 @@ if TYPE_CHECKING:
     from narrows.runs.run import Engine
     from narrows.sweeps.store import Medians
     from narrows.sweeps.sweeping import Sweep
-
-_FEW = 5
-"""Number of failures that are shown; the directory has all."""
-
-
-class Count:
-    """Cases done, how many in a second, and how long it will still take: on stderr, for a
-    terminal.
-    """
-
-    def __init__(self, *, quiet: bool) -> None:
-        """Nothing yet, and nothing at all if `quiet`."""
-        self._bar = ProgressBar(quiet=quiet, of="cases")
-        self._begin, self._before = time.monotonic(), -1
-
-    def __call__(self, done: int, failed: int, planned: int) -> None:
-        """So many are done, and so many of them failed, of so many."""
-        if self._before < 0:
-            self._before = done
-        elapsed_s = time.monotonic() - self._begin
-        rate = (done - self._before) / elapsed_s if elapsed_s > 0 else 0.0
-        left = f", {_span((planned - done) / rate)} left" if rate > 0 else ""
-        wrong = f", {failed} failed" if failed else ""
-        about = f"{done} of {planned}{wrong}, {rate:.3g} per second{left}"
-        self._bar(done, planned, about)
-
-    def stop(self) -> None:
-        """Takes it away."""
-        self._bar.stop()
-
-
-def _span(seconds: float) -> str:
-    """A time to wait, roughly.
-
-    >>> _span(42), _span(125), _span(7300)
-    ('42 s', '2 min', '2 h 1 min')
-    """
-    minutes = math.floor(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    hours, rest = divmod(minutes, 60)
-    return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
 def _table_format(file: str) -> None:
@@ -106,30 +64,19 @@ def _table_format(file: str) -> None:
     group="Execution",
     metavar="EXECUTOR",
     default="local",
-    help="Machines that run the sweep: local (this host), ray (a Ray cluster, https://ray.io) or "
+    help="Where the runs are executed: local (this host), ray (a Ray cluster, https://ray.io) or "
     "ray://HOST:PORT",
 )
-@option(
-    "--jobs",
-    group="Execution",
-    metavar="N",
-    type=click.IntRange(1, 4096),
-    show_default="one for each processor",
-    help="Maximum number of simultaneous runs on this host; runs of --engine live are sequential",
+@jobs_option(
+    "Maximum number of simultaneous runs on this host; runs of --engine live are sequential"
 )
-@option(
-    "--into",
-    group="Output",
-    metavar="DIR",
-    default="sweep-results",
-    type=click.Path(file_okay=False),
-    help="Directory of the results; several sweeps may share it",
-)
+@into_option("Directory of the results; several sweeps may share it")
 @file_option(
     "--table",
     "table_file",
     suffix=_table_format,
-    what="Write all rows as Parquet or CSV, selected by the suffix; CSV if FILE is a pipe",
+    what="Write one row per flow of each run, as Parquet or CSV, selected by the suffix; CSV if "
+    "FILE is a pipe",
 )
 @json_option("Print one JSON object instead of a table")
 @quiet_option()
@@ -146,6 +93,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Run all combinations of a sweep file.
 
+    A sweep file lists the values of scenario keys and the seeds; the command runs each combination.
     Results are stored as each run ends. After an interruption, the same command continues with the
     runs that have no result. The exit code is 1 if a run failed.
     """
@@ -164,7 +112,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
         if as_json:
             echo(json.dumps(_json(asked, *asked.medians(SHOWN), time.monotonic() - begin)))
         elif not quiet:
-            _show(asked, *asked.medians(SHOWN))
+            show(asked, *asked.medians(SHOWN))
     if asked.failures:
         click.get_current_context().exit(1)
 
@@ -188,8 +136,8 @@ def _write(rows: pa.Table, file: str) -> None:
         raise OutputError(f"{file}: {reason(error)}") from error
 
 
-def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str, Any]:
-    failed = [
+def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> SweepJson:
+    failed: list[FailureJson] = [
         {"case": f.case, "seed": f.seed, "reason": f.reason, "file": str(f.file)}
         for f in asked.failures
     ]
@@ -204,22 +152,3 @@ def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str,
         "failed": failed,
         "by_cc": [{"cc": cc, **of} for cc, of in medians.items()],
     }
-
-
-def _show(asked: Sweep, rows: int, medians: Medians) -> None:
-    out = console()
-    keys = ", ".join(asked.design.keys)
-    runs = (
-        f"{len(asked.design)} cases × {len(asked.seeds)} seeds = {len(asked)} runs"
-        if len(asked.seeds) > 1
-        else f"{len(asked)} cases"
-    )
-    out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
-    out.print("\nMedians over all rows (one row per flow of a run):")
-    table(out, summary(medians))
-    if asked.failures:
-        out.print(f"\n{len(asked.failures)} runs failed:")
-        for failure in asked.failures[:_FEW]:
-            out.print(f"  {failure.file}: {failure.reason.splitlines()[0]}")
-        if len(asked.failures) > _FEW:
-            out.print(f"  and {len(asked.failures) - _FEW} more in {asked.into}/failures")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.sweeps.keys import steps
 
 KINDS = ("grid", "random", "latin_hypercube", "list")
@@ -162,7 +163,7 @@ class Design:
             raise NarrowsError(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
         self.kind, self._seed = kind, seed
         self._orders: dict[str, array[int]] = {}
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[JsonObject] = []
         if isinstance(axes, Mapping) == (kind == "list"):
             raise NarrowsError(
                 'design = "list" needs a list of cases; every other design needs keys with their '
@@ -246,7 +247,7 @@ class Design:
     def __len__(self) -> int:
         return self._len
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
+    def __getitem__(self, number: int) -> JsonObject:
         """The keys of a case and their values."""
         if not 0 <= number < self._len:
             raise IndexError(number)
@@ -261,7 +262,7 @@ class Design:
         axes = {key: v if isinstance(v, list) else str(v) for key, v in self._axes.items()}
         return [self.kind, axes, self._rows, self._len, self._seed]
 
-    def ends(self) -> list[dict[str, Any]]:
+    def ends(self) -> list[JsonObject]:
         """Few cases in which every value of every list occurs, and both ends of every range: to be
         tried beforehand.
         """
@@ -276,7 +277,7 @@ class Design:
             for i in range(most)
         ]
 
-    def _combination(self, number: int) -> dict[str, Any]:
+    def _combination(self, number: int) -> JsonObject:
         """The last axis varies fastest."""
         found = {}
         for key in reversed(self._axes):

@@ -26,6 +26,7 @@ from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
 from narrows.models.plugins import cargo
 from narrows.runs.metric import Metric
+from narrows.sweeps.model import PluginJson
 from narrows.sweeps.worker import READY, Case, Outcome, work
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ it, not even while it starts.
 """
 
 
-def _loaded() -> list[dict[str, Any]]:
+def _loaded() -> list[PluginJson]:
     """The plugins of this process, for one on this machine."""
     return [
         {"name": one.name, "path": one.path, "sha256": one.sha256}

@@ -9,9 +9,9 @@ choice.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[(\d+)\])?")
 
@@ -38,7 +38,7 @@ def steps(key: str) -> list[tuple[str, int | None]]:
     ]
 
 
-def put(tree: dict[str, Any], key: str, value: object) -> None:
+def put(tree: JsonObject, key: str, value: object) -> None:
     """Sets a key in place.
 
     >>> scenario = {"path": {"queue": "fq_codel"}, "flow": [{"cc": "bbr"}, {"cc": "cubic"}]}
@@ -65,7 +65,7 @@ def put(tree: dict[str, Any], key: str, value: object) -> None:
             items[nth] = value
 
 
-def _inside(table: dict[str, Any], name: str, number: int | None, key: str) -> list[dict[str, Any]]:
+def _inside(table: JsonObject, name: str, number: int | None, key: str) -> list[JsonObject]:
     here = table.setdefault(name, {})
     if isinstance(here, str):
         here = table[name] = {"kind": here}

@@ -9,8 +9,8 @@ from typing import Any, cast
 import click
 
 from narrows import files
-from narrows.cli.command import argument, command, option
-from narrows.cli.options import figure_options, file_option
+from narrows.cli.command import command, option
+from narrows.cli.options import figure_options, file_option, files_argument
 from narrows.measure import render
 from narrows.render import chart
 from narrows.render.latex import latex
@@ -36,14 +36,7 @@ def _format(file: str) -> None:
     "narrows plot result/transfers.parquet --y slowdown --kind cdf --log x --out slowdown.pdf",
     "narrows plot monday.json tuesday.json --out days.pdf",
 )
-@argument(
-    "names",
-    metavar="FILE...",
-    nargs=-1,
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="A table (Parquet or CSV), or measurements to draw in the same axes",
-)
+@files_argument("A table (Parquet or CSV), or measurements to draw in the same axes", name="names")
 @option(
     "--y",
     "ys",

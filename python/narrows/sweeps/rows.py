@@ -8,7 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Row = dict[str, Any]
+from narrows.json_object import JsonObject
+
+Row = JsonObject
 """A flow of a run."""
 
 SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (

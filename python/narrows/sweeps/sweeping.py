@@ -17,6 +17,7 @@ from typing import Any
 
 from narrows import _core, extras
 from narrows.errors import NarrowsError, OutputError, Problem, ScenarioError
+from narrows.json_object import JsonObject
 from narrows.models import loaded
 from narrows.render.html import fragment
 from narrows.runs.engines import SIM, EngineChoice, choose
@@ -29,7 +30,6 @@ from narrows.sweeps.design import Design, Values
 from narrows.sweeps.executors import Crew
 from narrows.sweeps.executors import crew as crew_of
 from narrows.sweeps.store import Medians, Store
-from narrows.sweeps.summary import SHOWN, summary
 from narrows.sweeps.worker import Case
 
 extras.require_pyarrow()
@@ -101,7 +101,7 @@ class Sweep:
         failures: The runs that failed, after `run`.
     """
 
-    base: dict[str, Any]
+    base: JsonObject
     design: Design
     seeds: tuple[int, ...]
     title: str = "sweep"
@@ -118,7 +118,7 @@ class Sweep:
         """Number of runs."""
         return len(self.design) * len(self.seeds)
 
-    def scenario(self, case: int) -> dict[str, Any]:
+    def scenario(self, case: int) -> JsonObject:
         """The scenario of a case, as nested tables.
 
         >>> from narrows import Flow, Path, Scenario, sweep
@@ -129,8 +129,8 @@ class Sweep:
         """
         return self._with(self.design[case])
 
-    def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        tree: dict[str, Any] = json.loads(self._text)
+    def _with(self, values: Mapping[str, Any]) -> JsonObject:
+        tree: JsonObject = json.loads(self._text)
         for key, value in values.items():
             scenario_keys.put(
                 tree, key, value if isinstance(value, (str, int, float)) else copy.deepcopy(value)
@@ -148,7 +148,7 @@ class Sweep:
         nowhere = False
         found: dict[tuple[str, str | None, str], Problem] = {}
         for values in self.design.ends():
-            tree: dict[str, Any] = json.loads(self._text)
+            tree: JsonObject = json.loads(self._text)
             for key, value in values.items():
                 try:
                     scenario_keys.put(tree, key, copy.deepcopy(value))
@@ -285,6 +285,8 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """The medians of the finished runs by congestion control, for notebooks."""
+        from narrows.sweeps.render import SHOWN, summary  # noqa: PLC0415 - a sweep needs no Rich
+
         keys = ", ".join(self.design.keys)
         title = f"{self.title}: {len(self)} runs over {keys}"
         try:
@@ -308,7 +310,7 @@ class Sweep:
     def _plan(self, store: Store) -> None:
         """Writes the table of cases."""
         schema = self._columns()
-        chunk: list[dict[str, Any]] = []
+        chunk: list[JsonObject] = []
         with store.writing_cases(self._name(), schema) as writer:
             for case in range(len(self.design)):
                 values = {
@@ -505,7 +507,7 @@ def sweep(
     """
     chosen = choose(engine, kernel)
     wrong: list[str] = []
-    base: dict[str, Any] = {}
+    base: JsonObject = {}
     plan: Design | None = None
     try:
         base = (scenario if isinstance(scenario, Scenario) else load(scenario)).tree()

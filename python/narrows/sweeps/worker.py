@@ -13,22 +13,24 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows import _core, operating_system
+from narrows.json_object import JsonObject
 from narrows.models.plugins import Cargo
 from narrows.runs.metric import Metric, numbers
 from narrows.runs.scenario import from_tree
-from narrows.sweeps.rows import Transfers, completed, has_transfers, rows
+from narrows.sweeps.rows import Row, Transfers, completed, has_transfers, rows
 
 if TYPE_CHECKING:
     from narrows.runs.engines import EngineChoice
     from narrows.runs.run import Progress
+    from narrows.sweeps.model import PluginJson
 
-Case = tuple[str, dict[str, Any], int]
+Case = tuple[str, JsonObject, int]
 """Key, scenario, seed."""
 
-Outcome = tuple[str, list[dict[str, Any]], str | None]
+Outcome = tuple[str, list[Row], str | None]
 """Key, rows, and the error message, if any."""
 
 
@@ -81,7 +83,7 @@ def transfers(raw: _core.Run) -> Transfers:
     return completed(raw.table("transfers").columns())
 
 
-def main(loaded: list[dict[str, Any]]) -> None:
+def main(loaded: list[PluginJson]) -> None:
     """Processes each line of the input, after it has loaded the plugins of the parent."""
     for number in operating_system.SIGNALS:
         # Signals are for the caller, but may be sent to the whole group.

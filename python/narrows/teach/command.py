@@ -16,10 +16,11 @@ _TOPICS = {
     "bbr": "the states of BBR: Startup, Drain, ProbeBW and ProbeRTT",
     "cubic": "growth of the window of CUBIC with the time since the last loss",
     "codel": "control of the queueing delay by CoDel",
-    "fairness": "shares of BBR and CUBIC by buffer size",
-    "policer": "rate limits without a queue",
+    "fairness": "how BBR and CUBIC share a bottleneck, for several buffer sizes",
+    "policer": "rate limits that drop packets instead of queueing them",
     "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
-    "ladder": "how Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, pacing)",
+    "ladder": "steps by which Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, "
+    "pacing)",
 }
 """Topics of the lessons."""
 
@@ -58,7 +59,8 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
     "--quick",
     group="Experiment",
     is_flag=True,
-    help="Run a third of the simulations, with every rate and RTT",
+    help="Run one third of the simulations: each rate, RTT and buffer size, but fewer combinations "
+    "of them",
 )
 @option(
     "--up-to",
@@ -67,13 +69,18 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
     help="Highest rate in Mbit/s",
     metavar="MBIT",
 )
-@option("--goodput", group="Experiment", is_flag=True, help="Print maps of the goodput as well")
+@option(
+    "--goodput",
+    group="Experiment",
+    is_flag=True,
+    help="Also print the goodput, as a map of rates and RTTs",
+)
 @option(
     "--check",
     "strict",
     group="Experiment",
     is_flag=True,
-    help="Exit with code 1 if a criterion is not met",
+    help="Exit with code 1 if the results do not match the publication",
 )
 @option(
     "--story",
@@ -102,9 +109,13 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Repeat a published experiment with BBR and CUBIC.
 
-    The results are compared with the publication. With --story the command creates a path with
-    bufferbloat, measures it, changes the congestion control as advised, and measures it again. The
-    story uses real packets if the host supports it.
+    The experiment is one flow alone on 128 paths (Cao et al., IMC 2019, replicated by Datta and
+    Fund, IMC 2023). The command compares its goodput and retransmissions with those of the
+    publication.
+
+    With --story, the demonstration is another one: create an emulated path with bufferbloat,
+    measure it, change the congestion control as advised, and measure it again. It uses real packets
+    (engine live) if the host supports this, and the simulator otherwise.
     """
     if story:
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}

@@ -10,10 +10,10 @@ import click
 from narrows.cli.command import Group, argument, option
 from narrows.cli.options import WIDEST_SKETCH, file_option, json_option
 from narrows.render.styled import table
-from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
 from narrows.teach import exercises
+from narrows.teach.render import answer_table, exercise_lines, exercise_table
 
 _name = argument("name", metavar="NAME", help="Name or number of the exercise")
 
@@ -23,7 +23,7 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
     examples=(
         "narrows exercise list",
         "narrows exercise show slow-start",
-        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
         "narrows exercise check aqm --file mine.toml",
     ),
 )
@@ -45,24 +45,7 @@ def list_(as_json: bool) -> None:
         rows = [{"name": e.name, "title": e.title, "source": e.source} for e in every]
         echo(json.dumps(rows, ensure_ascii=False, indent=2))
         return
-    table(
-        console(),
-        Table(
-            "Exercises",
-            ("no.", "name", "topic", "requires"),
-            (),
-            [
-                [Cell(str(n)), Cell(e.name), Cell(e.title), Cell(_required(e))]
-                for n, e in enumerate(every, 1)
-            ],
-        ),
-    )
-
-
-def _required(of: exercises.Exercise) -> str:
-    n = len(of.questions)
-    numbers = [f"{n} number{'s' if n > 1 else ''}"] if n else []
-    return " and ".join([*numbers, *(["a scenario"] if of.conditions else [])])
+    table(console(), exercise_table(every))
 
 
 @exercise.command(
@@ -102,46 +85,13 @@ def show(name: str, out: str | None, solution: bool, as_json: bool) -> None:
         echo(json.dumps(shown, ensure_ascii=False, indent=2))
         return
     screen = console()
-    for line in _lines(of, min(screen.width, WIDEST_SKETCH), solution=solution):
+    for line in exercise_lines(of, min(screen.width, WIDEST_SKETCH), solution=solution):
         screen.print(line, markup=False, soft_wrap=True)
-
-
-def _lines(of: exercises.Exercise, width: int, *, solution: bool) -> list[str]:
-    lines = [of.title, "", *exercises.wrapped(of.text, width)]
-    for question in of.questions:
-        lines += exercises.wrapped(f"{question.id}: {question.text}", width)[:-1]
-    if of.questions:
-        lines.append("")
-    if of.conditions:
-        lines += ["Hand in a scenario with:"]
-        lines += [f"- {one.text}" for one in of.conditions]
-        lines += [f"- all keys unchanged except {', '.join(of.may_change)}"]
-        lines.append("")
-    if of.scenario:
-        lines += ["Scenario:", *(f"  {line}".rstrip() for line in of.scenario.strip().split("\n"))]
-        lines.append("")
-    lines += [f"Read: {of.source}"]
-    words = [f"{question.id}=NUMBER" for question in of.questions]
-    words += ["--file FILE"] if of.conditions else []
-    lines += [f"Check: narrows exercise check {of.name} {' '.join(words)}"]
-    if solution:
-        lines += ["", "Solution:", *exercises.wrapped(of.solution, width)[:-1]]
-        lines += [f"Accepted: {_accepted(of)}"] if of.questions else []
-        lines += [f"Right scenario: replace `{a}` by `{b}`" for a, b in of.change]
-    return lines
-
-
-def _accepted(of: exercises.Exercise) -> str:
-    def span(one: exercises.Question) -> str:
-        ends = f"{one.low:g}" if one.low == one.high else f"{one.low:g} to {one.high:g}"
-        return f"{one.id} {ends} {one.unit}".strip()
-
-    return ", ".join(span(one) for one in of.questions)
 
 
 @exercise.command(
     examples=(
-        "narrows exercise check slow-start bdp=500 rounds=6 fct=1s",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
         "narrows exercise check aqm --file mine.toml",
     )
 )
@@ -168,17 +118,7 @@ def check(name: str, answers: tuple[str, ...], file: str | None, as_json: bool) 
         parts = [asdict(one) for one in outcomes]
         echo(json.dumps({"exercise": of.name, "right": right, "parts": parts}, ensure_ascii=False))
     else:
-        rows = [
-            [
-                Cell(one.part),
-                Cell(one.text),
-                Cell("–" if one.given is None else one.given),
-                Cell("right" if one.right else f"wrong: {one.why}"),
-            ]
-            for one in outcomes
-        ]
-        head = ("part", "question or condition", "answer", "result")
-        table(console(), Table("Answers", head, (), rows))
+        table(console(), answer_table(outcomes))
         echo(f"{right} of {len(outcomes)} parts are right.")
         if right < len(outcomes):
             echo(f"To read the solution: narrows exercise show {of.name} --solution")

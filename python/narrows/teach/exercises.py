@@ -19,6 +19,7 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.runs.run import run
 from narrows.runs.source import read
 
@@ -133,7 +134,7 @@ def load() -> dict[str, Exercise]:
     return {entry["name"]: _exercise(entry) for entry in entries}
 
 
-def _exercise(entry: dict[str, Any]) -> Exercise:
+def _exercise(entry: JsonObject) -> Exercise:
     return Exercise(
         questions=tuple(Question(**one) for one in entry.pop("question", ())),
         conditions=tuple(Condition(**one) for one in entry.pop("condition", ())),

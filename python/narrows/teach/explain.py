@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from narrows import _core, registry
 from narrows.errors import NarrowsError
 from narrows.render import report, words
-from narrows.render.pictures import pictures
-from narrows.render.sketch import draw
 from narrows.runs.run import Run, run
 from narrows.runs.scenario import from_tree
 from narrows.teach.lessons import LESSONS, Block, Lesson
+from narrows.teach.render import lesson_page, show_lesson
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_ALSO = ("pacing",)
-"""Plots that a lesson may show in addition to those of every run."""
 
 _VERDICTS = 20_000
 
@@ -63,46 +58,9 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
         NarrowsError: If this version lacks the queue discipline of the lesson.
         OutputError: If the file cannot be written.
     """
-    lesson, runs, blocks = taught(topic, seed=seed)
-    made = report.document(runs, names=list(lesson.scenarios), title=lesson.title, also=_ALSO)
-    made["lesson"] = {
-        "text": lesson.intro,
-        "blocks": [
-            {
-                "heading": block.heading,
-                "text": block.text,
-                "show": [
-                    {"run": s.run, "key": s.key, "from": s.start, "to": s.end} for s in block.show
-                ],
-            }
-            for block in blocks
-        ],
-    }
-    report.write(made, file)
+    report.write(lesson_page(*taught(topic, seed=seed)), file)
 
 
 def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> None:
     """Prints a lesson with sketches."""
-    lesson, runs, blocks = taught(topic, seed=seed)
-    drawn = [{picture.key: picture for picture in pictures(one, _ALSO)} for one in runs]
-    names = list(lesson.scenarios)
-
-    def paragraphs(texts: Sequence[str]) -> None:
-        for text in texts:
-            for line in textwrap.wrap(text, width):
-                out.print(line, markup=False)
-        out.print()
-
-    out.print(lesson.title, style="bold")
-    paragraphs(lesson.intro)
-    for block in blocks:
-        out.print(block.heading, style="bold")
-        paragraphs(block.text)
-        for part in block.show:
-            picture = drawn[part.run].get(part.key)
-            if picture is not None:
-                out.print(f"{names[part.run]}:", markup=False)
-                for line in draw(picture, width, part.start, part.end):
-                    out.print(line, no_wrap=True, overflow="crop")
-    hint = f"HTML report with the scenarios: narrows explain {topic} --report {topic}.html"
-    out.print(hint, markup=False, soft_wrap=True)
+    show_lesson(topic, *taught(topic, seed=seed), out, width)

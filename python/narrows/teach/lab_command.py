@@ -52,7 +52,10 @@ from narrows.storage import untrusted_input
     help="Copy the files of the lab to FOLDER for a static web host, and start no server",
 )
 def lab(scenario: Path | None, port: int, no_browser: bool, into: Path | None) -> None:
-    """Open the lab in a browser: change a scenario and watch its packets."""
+    """Open the lab, an interactive simulation, in a browser.
+
+    In the lab, change a scenario, and watch its packets and its metrics.
+    """
     if into is not None:
         page.copy(into)
         console().print(f"The lab is in {into}.", highlight=False)

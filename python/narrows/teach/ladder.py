@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.render import plot
 from narrows.render.words import number
+from narrows.runs.model import measured
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from narrows.render.figure import Figure
-
-Figures = dict[str, Any]
+    from narrows.runs.model import RunJson
 
 
 @dataclass(frozen=True)
@@ -150,17 +150,17 @@ class Row:
     dropped: int
 
 
-def row(figures: Figures) -> Row:
+def row(figures: RunJson) -> Row:
     """Results of one run."""
     large, page = figures["flows"]
     ping, low_delay = (probe["rtt_ms"] for probe in figures["probes"])
     return Row(
-        ping=ping["p50"],
-        ping_p95=ping["p95"],
-        low_delay_p95=low_delay["p95"],
+        ping=measured(ping["p50"]),
+        ping_p95=measured(ping["p95"]),
+        low_delay_p95=measured(low_delay["p95"]),
         page=1000 * page["workload"]["page_load_s"]["p50"],
-        large_mbit=large["goodput_mbit"],
-        large_rtt=large["rtt_ms"]["mean"],
+        large_mbit=measured(large["goodput_mbit"]),
+        large_rtt=measured(large["rtt_ms"]["mean"]),
         again=sum(flow["retransmits"] for flow in figures["flows"]),
         dropped=figures["queues"][-1]["drops"],
     )
@@ -260,7 +260,7 @@ Step = tuple[str, tuple[str, ...], tuple[tuple[int, str], ...]]
 """Heading, paragraphs, and plots: index of a run, and key of the plot."""
 
 
-def steps(runs: Sequence[Figures]) -> list[Step]:
+def steps(runs: Sequence[RunJson]) -> list[Step]:
     """Sections of the lesson."""
     rows = [row(run) for run in runs]
     home, beyond = rows[: len(RUNGS)], rows[len(RUNGS) :]

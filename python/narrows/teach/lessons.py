@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from narrows.render.words import listed, number, percent, waited
 from narrows.teach import ladder
 
-Figures = dict[str, Any]
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Lesson:
     title: str
     intro: tuple[str, ...]
     scenarios: Mapping[str, str]
-    blocks: Callable[[Sequence[Figures]], list[Block]]
+    blocks: Callable[[Sequence[RunJson]], list[Block]]
     needs: str | None = None
     sample_interval: str = "pictures"
 
@@ -80,23 +81,23 @@ def _scenario(
     )
 
 
-def _goodput(figures: Figures, flow: int = 0) -> str:
+def _goodput(figures: RunJson, flow: int = 0) -> str:
     return f"{number(figures['flows'][flow]['goodput_mbit'], 1)} Mbit/s"
 
 
-def _goodputs(figures: Figures) -> str:
+def _goodputs(figures: RunJson) -> str:
     return f"{number(sum(flow['goodput_mbit'] or 0 for flow in figures['flows']), 1)} Mbit/s"
 
 
-def _ping(figures: Figures, which: str = "p50") -> str:
+def _ping(figures: RunJson, which: str = "p50") -> str:
     return f"{number(figures['probes'][0]['rtt_ms'][which], 0)} ms"
 
 
-def _wait(figures: Figures, which: str = "mean") -> str:
+def _wait(figures: RunJson, which: str = "mean") -> str:
     return f"{waited(figures['queue']['delay_ms'][which])} ms"
 
 
-def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
+def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
     big, small = runs
     return [
         Block(
@@ -155,7 +156,7 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _bbr(runs: Sequence[Figures]) -> list[Block]:
+def _bbr(runs: Sequence[RunJson]) -> list[Block]:
     bbr, cubic = runs
     return [
         Block(
@@ -206,7 +207,7 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _cubic(runs: Sequence[Figures]) -> list[Block]:
+def _cubic(runs: Sequence[RunJson]) -> list[Block]:
     cubic, reno = runs
     drops = [figures["queue"]["drops"] for figures in runs]
     return [
@@ -217,7 +218,8 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
                 "previous size as W_max. The "
                 "window then follows a cubic function of the time since the loss (RFC 9438, "
                 "section 4.2). It grows "
-                "quickly at first, slowly near W_max, and more and more quickly beyond W_max.",
+                "quickly at first, slowly near W_max, and more and more quickly beyond W_max. The "
+                "plot begins at 10 s, after slow start.",
             ),
             (Show(0, "window", 10),),
         ),
@@ -238,9 +240,10 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
                 "The goodput is "
                 f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped "
                 f"{drops[0]} packets of "
-                f"CUBIC and {drops[1]} of Reno. Both fill the buffer before they reduce their "
-                "windows; neither keeps "
-                "the queue short.",
+                f"CUBIC and {drops[1]} of Reno. Reno loses most of these packets at the end of "
+                "slow start; CUBIC ends slow start earlier (HyStart). After slow start, both fill "
+                "the buffer before they reduce their windows; neither keeps the queue short. The "
+                "plots of the queue begin at 10 s, after slow start.",
             ),
             (
                 Show(0, "throughput"),
@@ -252,7 +255,7 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _codel(runs: Sequence[Figures]) -> list[Block]:
+def _codel(runs: Sequence[RunJson]) -> list[Block]:
     fifo, codel, many = runs
     return [
         Block(
@@ -286,8 +289,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
                 f"If {len(many['flows'])} flows start together, one drop reaches only one of "
                 "them. CoDel therefore "
                 "drops more and more often while the sojourn time exceeds the target: after the "
-                "n-th drop of this dropping phase, the next one follows after interval/√n. The "
-                "time between two drops then becomes shorter. Once the sojourn time is below the "
+                "n-th drop of this dropping phase, the next one follows after interval/√n. "
+                "Once the sojourn time is below the "
                 "target, CoDel drops nothing. The throughput of TCP "
                 "is inversely proportional to the square root of its loss rate. The rising drop "
                 "rate therefore slows the flows down until the queue is short.",
@@ -317,8 +320,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
 _BUFFERS = ("0.5", "1", "4", "8")
 
 
-def _fairness(runs: Sequence[Figures]) -> list[Block]:
-    def shares(figures: Figures) -> tuple[float, float]:
+def _fairness(runs: Sequence[RunJson]) -> list[Block]:
+    def shares(figures: RunJson) -> tuple[float, float]:
         one, two = (flow["goodput_mbit"] or 0.0 for flow in figures["flows"])
         return one, two
 
@@ -390,10 +393,10 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _policer(runs: Sequence[Figures]) -> list[Block]:
+def _policer(runs: Sequence[RunJson]) -> list[Block]:
     shaped, cubic, bbr = runs
 
-    def cost(figures: Figures) -> str:
+    def cost(figures: RunJson) -> str:
         flow = figures["flows"][0]
         again = percent(flow["summary_retransmit_rate"])
         return (
@@ -447,21 +450,21 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     ]
 
 
-def _air(figures: Figures, station: int) -> str:
+def _air(figures: RunJson, station: int) -> str:
     return percent(figures["stations"][station]["airtime_share"])
 
 
-def _at_once(figures: Figures, station: int) -> str:
+def _at_once(figures: RunJson, station: int) -> str:
     aggregate = figures["stations"][station]["aggregate"]
     return f"{number(aggregate['frames'], 0)} frames"
 
 
-def _wifi(runs: Sequence[Figures]) -> list[Block]:
+def _wifi(runs: Sequence[RunJson]) -> list[Block]:
     alone, before, fq_mac, airtime = runs
-    slow = before["stations"][2]
+    driver = before["stations"][2]["delay_ms"]["driver"] or {}
     alone_each = listed([number(flow["goodput_mbit"], 1) for flow in alone["flows"][:2]])
 
-    def goodputs(figures: Figures) -> str:
+    def goodputs(figures: RunJson) -> str:
         fast = listed([f"{number(flow['goodput_mbit'], 1)}" for flow in figures["flows"][:2]])
         return f"the near stations have {fast} Mbit/s, the far station {_goodput(figures, 2)}"
 
@@ -501,7 +504,7 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
                 "The access point has a pfifo_fast of 1000 packets above a driver with 123 more. "
                 "Most of the packets "
                 "in the driver are for the far station: their median delay in the driver alone is "
-                f"{number(slow['delay_ms']['driver']['p50'], 0)} ms. All stations share this "
+                f"{number(driver['p50'], 0)} ms. All stations share this "
                 "queue. The median RTT of "
                 f"a ping to a near station is {_ping(before)}.",
             ),
@@ -560,7 +563,7 @@ def _air_scenario(stack: str, *, far: bool = True) -> str:
     return f'duration = "20s"\n\n{wifi}\n{stations}{flows}{ping}'
 
 
-def _ladder(runs: Sequence[Figures]) -> list[Block]:
+def _ladder(runs: Sequence[RunJson]) -> list[Block]:
     return [
         Block(heading, text, tuple(Show(run, key) for run, key in show))
         for heading, text, show in ladder.steps(runs)
@@ -630,7 +633,7 @@ LESSONS: dict[str, Lesson] = {
         needs="codel",
     ),
     "fairness": Lesson(
-        "Fairness: shares of BBR and CUBIC by buffer size",
+        "Fairness: how BBR and CUBIC share a bottleneck, for several buffer sizes",
         (
             "A BBR flow and a CUBIC flow share a bottleneck of 40 Mbit/s with a base RTT of 40 ms. "
             "The buffer size determines their shares.",
@@ -644,7 +647,7 @@ LESSONS: dict[str, Lesson] = {
         _fairness,
     ),
     "policer": Lesson(
-        "Policers: rate limits without a queue",
+        "Policers: rate limits that drop packets instead of queueing them",
         ("A shaper enforces a rate limit by queueing packets, a policer by dropping them.",),
         {
             "CUBIC, shaper": _scenario('cc = "cubic"', rate="10Mbit"),

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
 from narrows import files, forecasts, operating_system, path_model
-from narrows.advise.render import headline
+from narrows.advise.model import JudgedJson
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
 from narrows.host.live import HOST
-from narrows.measure import render as telling
 from narrows.measure.simulated import Plan, measure
 from narrows.render.report import write as write_page
 from narrows.render.terminal import console, echo
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
 from narrows.storage import scratch
+from narrows.teach.model import StoryJson
+from narrows.teach.render import story_page, story_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,6 @@ STREAMS, LOAD_S, ALONE_S, IDLE_S = 16, 8, 10, 2
 LIVE_S = 60
 """Time limit of a live measurement, in seconds."""
 
-Json = dict[str, Any]
 Tell = Callable[[str], object]
 
 
@@ -71,10 +71,10 @@ class Story:
     before: Measurement
     after: Measurement
     advice: Advice
-    judged: list[Json]
+    judged: list[JudgedJson]
     seconds: float
 
-    def json(self) -> Json:
+    def json(self) -> StoryJson:
         """For programs."""
         return {
             "live": self.live,
@@ -230,45 +230,6 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
             raise EngineError(str(error)) from error
 
 
-def sentences(told: Story) -> list[str]:
-    """Summary: changes, and the outcome of the forecast."""
-    before, after = forecasts.seen(told.before, "up"), forecasts.seen(told.after, "up")
-    out = []
-    if before.get("rate_mbit") and "rate_mbit" in after:
-        out.append(
-            f"Goodput: {before['rate_mbit']:.1f} Mbit/s before, {after['rate_mbit']:.1f} Mbit/s "
-            "after."
-        )
-    if "loaded_p95_ms" in before and "loaded_p95_ms" in after:
-        out.append(
-            f"RTT under load (p95): {before['loaded_p95_ms']:.0f} ms before, "
-            f"{after['loaded_p95_ms']:.0f} ms after."
-        )
-    hits = sum(one["hit"] for one in told.judged)
-    out.append(f"The sealed forecast was correct for {hits} of {len(told.judged)} figures.")
-    price = told.advice.price
-    if price.kept_pct is not None and not told.advice.leave:
-        out.append(
-            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of its "
-            "goodput beside CUBIC."
-        )
-    return out
-
-
-def write(told: Story, file: str) -> None:
-    """Writes one page with a summary and both measurements.
-
-    Raises:
-        OutputError: If it cannot be written.
-    """
-    names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
-    made = telling.document([told.before, told.after], names, [None, None])
-    first = " ".join([f"The path: {SAID}.", headline(told.advice), *sentences(told)])
-    write_page(
-        made | {"title": "narrows: measurement, advice, change, measurement", "first": first}, file
-    )
-
-
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
     """Runs the story in the terminal: a line for each step, and a summary in bold."""
     out = console()
@@ -281,12 +242,12 @@ def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
     with every() as attempt:
         if page is not None:
             with attempt():
-                write(told, page)
+                write_page(story_page(told, SAID), page)
         if as_json:
             echo(json.dumps(told.json()))
             return
         out.print()
-        for sentence in sentences(told):
+        for sentence in story_sentences(told):
             out.print(sentence, markup=False, soft_wrap=True, style="bold")
         kind = "with real packets" if told.live else "simulated"
         out.print(

@@ -13,14 +13,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from narrows import operating_system
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST, STOPPED
+from narrows.json_object import JsonObject
 from narrows.tune.diff import lines
-from narrows.tune.plan import Json, Plan
+from narrows.tune.model import AppliedJson, ConfirmedJson, PlanJson, RevertedJson, State
+from narrows.tune.plan import Plan
 
 _WRONG = 2
 _OTHERS_WRITE = 0o022
@@ -56,7 +58,9 @@ class Place:
         ]
 
 
-def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tuple[Json, bool]:
+def have(
+    words: Sequence[str], place: Place, *, plan: PlanJson | None = None
+) -> tuple[Any, bool]:  # the result of a command; `model` has its type
     """Runs `narrows-host tune`; returns its JSON result and whether it succeeded.
 
     Raises:
@@ -128,7 +132,7 @@ def read(file: str) -> Plan:
             "why",
         } <= set(change):
             raise NarrowsError(f"{file}: a change lacks kind, phase, target, from, to or why")
-    whole: Json = {
+    whole: JsonObject = {
         "title": "A plan",
         "needs": [],
         "left": [],
@@ -136,7 +140,7 @@ def read(file: str) -> Plan:
         "netns": None,
     } | document
     try:
-        plan = Plan.of(whole)
+        plan = Plan.of(cast("PlanJson", whole))
         "\n".join(lines(plan))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise NarrowsError(
@@ -145,11 +149,11 @@ def read(file: str) -> Plan:
     return plan
 
 
-def _value(value: Any) -> str:  # noqa: ANN401 - text, or a row per queue discipline
+def _value(value: State) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def applied_lines(done: Json) -> list[str]:
+def applied_lines(done: AppliedJson) -> list[str]:
     """The applied changes in words.
 
     >>> applied_lines({"done": [], "already": ["a"], "nothing_to_do": True})
@@ -181,7 +185,7 @@ def applied_lines(done: Json) -> list[str]:
     return told
 
 
-def _proof(done: Json) -> list[str]:
+def _proof(done: AppliedJson) -> list[str]:
     proof = done.get("proof")
     if not proof:
         return []
@@ -196,7 +200,7 @@ def _proof(done: Json) -> list[str]:
     return [f"{text}."]
 
 
-def _still(done: Json) -> list[str]:
+def _still(done: AppliedJson) -> list[str]:
     if not done.get("proof"):
         return []
     told = []
@@ -218,7 +222,7 @@ def _still(done: Json) -> list[str]:
     return told
 
 
-def reverted_lines(done: Json) -> list[str]:
+def reverted_lines(done: RevertedJson) -> list[str]:
     """The reverted changes in words.
 
     >>> reverted_lines({"reverted": ["sysctl:a"], "notes": []})
@@ -236,7 +240,7 @@ def reverted_lines(done: Json) -> list[str]:
     return told
 
 
-def confirmed_lines(done: Json) -> list[str]:
+def confirmed_lines(done: ConfirmedJson) -> list[str]:
     """The confirmed changes in words."""
     told = [f"{row['id']}: is {_value(row['after'])}" for row in done["done"]]
     told += [f"Warning: {text}." for text in done.get("overridden") or []]

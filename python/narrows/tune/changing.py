@@ -33,6 +33,7 @@ from narrows.tune.collect import facts
 from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
 from narrows.tune.diff import lines
+from narrows.tune.model import AppliedJson
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan
 from narrows.tune.prove import proof_lines, scored
@@ -41,7 +42,7 @@ from narrows.tune.verify import verify as look
 
 if TYPE_CHECKING:
     from narrows.tune.apply import Place
-    from narrows.tune.plan import Json, Plan
+    from narrows.tune.plan import Plan
     from narrows.tune.prove import Proof
 
 __all__ = ["tune"]
@@ -137,6 +138,16 @@ def _plan(file: str | None, place: Place, asked: Mapping[str, Any]) -> Plan:
     return plan(facts(netns=place.netns), ask)
 
 
+_plan_argument = argument(
+    "file",
+    metavar="[PLAN]",
+    required=False,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
+    "the groups Change, Shaper and Path",
+)
+
+
 def _sure(plan: Plan, *, yes: bool, question: str) -> None:
     """Prints the plan and requests a confirmation, unless `yes`.
 
@@ -171,14 +182,7 @@ def _applicable(plan: Plan) -> bool:
         "narrows tune apply plan.json --yes",
     )
 )
-@argument(
-    "file",
-    metavar="[PLAN]",
-    required=False,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
-    "the groups Change, Shaper and Path",
-)
+@_plan_argument
 @option(
     "--yes",
     group="Confirmation",
@@ -202,7 +206,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Make the changes of a plan or of the options, and check each.
+    """Apply a saved plan or the changes of the options, and verify each.
 
     The previous settings are recorded first. Each change is read back, and narrows checks a new
     connection. If a step fails, all changes are reverted. With --confirm-within nothing is written
@@ -216,7 +220,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
         if wanted:
             _sure(plan, yes=yes or file == "-", question="Apply these changes?")
         with _reported():
-            done: Json = {"done": [], "already": [], "nothing_to_do": True}
+            done: AppliedJson = {"done": [], "already": [], "nothing_to_do": True}
             if wanted:
                 words = ["--confirm-within", confirm_within] if confirm_within else []
                 done, _ = have(
@@ -231,9 +235,10 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 @tune.command(examples=("narrows tune confirm",))
 @_places
 def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Keep changes that --confirm-within would revert.
+    """Keep the changes of an apply with --confirm-within.
 
-    After the confirmation the changes also last after a reboot.
+    Without the confirmation, they are reverted when the time of --confirm-within is over. After the
+    confirmation, the changes persist across reboots.
     """
     with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
@@ -297,14 +302,7 @@ def revert(
     )
 )
 @argument("host", help="Host that runs `narrows serve` or `iperf3 -s`")
-@argument(
-    "file",
-    metavar="[PLAN]",
-    required=False,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
-    "the groups Change, Shaper and Path",
-)
+@_plan_argument
 @option(
     "--rounds",
     group="Load",
@@ -377,7 +375,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Apply a change temporarily, and measure a path without and with it.
+    """Measure a path without and with a change, which is then reverted.
 
     The load is in the direction that the change affects. Afterwards the change is reverted, unless
     the results are better and you confirm the change, or --keep is present. A round that could
@@ -460,7 +458,7 @@ def _finished(
     """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is
     printed.
     """
-    done: Json | None = None
+    done: AppliedJson | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
     found: list[forecasts.Scored] = []

@@ -46,6 +46,7 @@ system() {
 
 # Files for the next boot belong to the initial network namespace, which alone has this setting, or to that of a whole
 # container: process 1 is in it, and a container manager has left a mark. Whoever may not see process 1 cannot tell.
+# Process 1 on a host of `narrows shell` is narrows-host.
 netns() {
   [ -d proc/sys/net/core ] || return
   if [ -e proc/sys/net/core/netdev_max_backlog ]; then echo "|netns initial"; return; fi
@@ -53,6 +54,7 @@ netns() {
   own=$(readlink /proc/self/ns/net 2> /dev/null)
   marked=no
   for one in run/systemd/container .dockerenv run/.containerenv; do [ -e "$one" ] && marked=yes; done
+  [ "$(cat /proc/1/comm 2> /dev/null)" = narrows-host ] && marked=no
   if [ $marked = yes ] && [ -n "$first" ] && [ "$first" = "$own" ]; then
     echo "|netns container"
   elif [ $marked = no ] || [ -n "$first" ] || [ "$(id -u)" = 0 ]; then

@@ -64,8 +64,8 @@ _facts = option(
     group="Host",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Read the settings from the saved output of the script that `narrows tune audit "
-    "--collector` prints",
+    help="Read the settings from the saved output of the collector script (`narrows tune audit "
+    "--collector`)",
 )
 _root = option(
     "--root",
@@ -75,10 +75,11 @@ _root = option(
     help="Read the settings from a directory tree with proc, sys and etc",
 )
 _rate = path_option(
-    "rate", "Size TCP buffers so that one connection can fill a path of this rate and --rtt"
+    "rate", "With --rtt: make the TCP buffers large enough for one connection to fill this path"
 )
 _checked_rate = path_option(
-    "rate", "Check that TCP buffers let one connection fill a path of this rate and --rtt"
+    "rate",
+    "With --rtt: check that the TCP buffers are large enough for one connection to fill this path",
 )
 _rtt = path_option("rtt", "RTT of this path")
 
@@ -89,8 +90,8 @@ def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # 
         return Path()
     if rate is None or rtt is None:
         raise NarrowsError(
-            f"{'--rate' if rtt is None else '--rtt'}: --rate and --rtt need each other; "
-            "write --rate 1Gbit --rtt 80ms"
+            f"{'--rate' if rtt is None else '--rtt'} requires "
+            f"{'--rtt' if rtt is None else '--rate'}; write --rate 1Gbit --rtt 80ms"
         )
     path = scenario.Path(rate=rate, rtt=rtt)
     name = option.removeprefix("--")
@@ -149,7 +150,7 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     """Report settings that limit the host's own traffic.
 
     Each finding has its reason and its source, and a remedy if one is known. The audit only reads
-    and requires no privilege; as root it also reads other namespaces. The exit code is 1 if
+    and requires no privilege; as root it also reads other network namespaces. The exit code is 1 if
     settings contradict each other or have no effect.
     """
     if collector:

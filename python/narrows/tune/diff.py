@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
 
 from narrows.render.terminal import within_line
+from narrows.tune.model import State
 from narrows.tune.plan import Change, Plan
 
 
@@ -22,7 +23,7 @@ def _name(change: Change) -> str:
     return f"{change.kind} {target}"
 
 
-def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or a table
+def _value(kind: str, value: State) -> list[str]:
     if value is None:
         return []
     if kind == "ingress":
@@ -58,7 +59,7 @@ def lines(plan: Plan) -> list[str]:
     for need in plan.needs:
         told += ["", f"required first: {need.why}"]
         if need.command:
-            told.append(f"  {' '.join(need.command)}")
+            told.append(f"  {shlex.join(need.command)}")
     for change in plan.changes:
         told += ["", _name(change) + (", for the next boot" if change.phase == "boot" else "")]
         told += [f"- {line}" for line in _value(change.kind, change.before)]

@@ -24,7 +24,7 @@ class Feature:
     @property
     def told(self) -> str:
         """Release and source in one."""
-        return f"Linux {self.since[0]}.{self.since[1]}: {self.source}"
+        return f'Linux {self.since[0]}.{self.since[1]}, commit "{self.source}"'
 
 
 def _feature(name: str, since: Release, what: str, source: str) -> tuple[str, Feature]:

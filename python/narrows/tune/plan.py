@@ -11,17 +11,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import cast
 
 from narrows import __version__, registry
 from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
 from narrows.tune import kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.findings import Path
-
-Json = dict[str, Any]
-"""A JSON object: an input of `Plan.of`, an output of `Plan.json`."""
+from narrows.tune.model import ChangeJson, HostJson, LeftJson, NeedJson, PlanJson, State, Target
 
 VERSION = 1
 
@@ -64,10 +63,6 @@ class Ask:
     netns: str | None = None
 
 
-Target = str | dict[str, str]
-"""The object of a change: a name, or the keys of an interface, a queue discipline or a route."""
-
-
 @dataclass(kw_only=True)
 class Change:
     """One change of a plan; docs/reference/tune.md describes its keys.
@@ -84,8 +79,8 @@ class Change:
 
     kind: str
     target: Target
-    before: Any
-    after: Any
+    before: State
+    after: State
     why: str
     phase: str = "live"
     persist: str | None = None
@@ -99,7 +94,7 @@ class Change:
         return ":".join([self.kind, *names])
 
     @classmethod
-    def of(cls, row: Json) -> Change:
+    def of(cls, row: ChangeJson) -> Change:
         """The change that a row of a document describes."""
         return cls(
             kind=row["kind"],
@@ -111,7 +106,7 @@ class Change:
             persist=row.get("persist"),
         )
 
-    def json(self) -> Json:
+    def json(self) -> ChangeJson:
         """The change in the document of a plan."""
         return {
             "id": self.id,
@@ -142,7 +137,7 @@ class Need:
     why: str
 
     @classmethod
-    def of(cls, row: Json) -> Need:
+    def of(cls, row: NeedJson) -> Need:
         """Reads a row of a document."""
         return cls(
             what=row.get("what", ""),
@@ -150,6 +145,10 @@ class Need:
             command=row["command"],
             why=row["why"],
         )
+
+    def json(self) -> NeedJson:
+        """The row in the document of a plan."""
+        return {"what": self.what, "name": self.name, "command": self.command, "why": self.why}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +166,13 @@ class Left:
     fix: str
 
     @classmethod
-    def of(cls, row: Json) -> Left:
+    def of(cls, row: LeftJson) -> Left:
         """Reads a row of a document."""
         return cls(what=row["what"], why=row["why"], fix=row["fix"])
+
+    def json(self) -> LeftJson:
+        """The row in the document of a plan."""
+        return {"what": self.what, "why": self.why, "fix": self.fix}
 
 
 @dataclass(kw_only=True)
@@ -189,17 +192,17 @@ class Plan:
     """
 
     title: str
-    asked: Json
-    host: Json
+    asked: JsonObject
+    host: HostJson
     netns: str | None
     changes: list[Change] = field(default_factory=list)
     needs: list[Need] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
-    document: Json | None = None
+    document: PlanJson | None = None
 
     @classmethod
-    def of(cls, document: Json) -> Plan:
+    def of(cls, document: PlanJson) -> Plan:
         """The plan of a document; keys that are not printed may be absent.
 
         >>> Plan.of({"changes": [], "able": False}).able
@@ -208,7 +211,7 @@ class Plan:
         return cls(
             title=document.get("title", "A plan"),
             asked=document.get("asked", {}),
-            host=document.get("host", {}),
+            host=document.get("host") or cast("HostJson", {}),
             netns=document.get("netns"),
             changes=[Change.of(row) for row in document["changes"]],
             needs=[Need.of(row) for row in document.get("needs", [])],
@@ -226,9 +229,9 @@ class Plan:
         """The plan without the changes for the next boot."""
         document = self.json()
         rows = [row for row in document["changes"] if row.get("phase") == "live"]
-        return Plan.of(document | {"changes": rows})
+        return Plan.of({**document, "changes": rows})
 
-    def json(self) -> Json:
+    def json(self) -> PlanJson:
         """The document."""
         if self.document is not None:
             return self.document
@@ -240,9 +243,9 @@ class Plan:
             "host": self.host,
             "netns": self.netns,
             "able": not self.needs,
-            "needs": [asdict(need) for need in self.needs],
+            "needs": [need.json() for need in self.needs],
             "changes": [change.json() for change in self.changes],
-            "left": [asdict(left) for left in self.left],
+            "left": [left.json() for left in self.left],
             "effects": self.effects,
         }
 

@@ -16,6 +16,7 @@ from narrows.tune.facts import Facts, Interface, Qdisc
 from narrows.tune.facts import option as config_option
 from narrows.tune.findings.queues import carriers, somebody_configured
 from narrows.tune.findings.system import container
+from narrows.tune.model import HostJson, Target
 from narrows.tune.persist import (
     SYSCTL_FILE,
     SYSCTL_FILE_LAST,
@@ -24,7 +25,7 @@ from narrows.tune.persist import (
     route_file,
     sysctl_text,
 )
-from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, Target, check
+from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, check
 
 _CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
 _CC = "net.ipv4.tcp_congestion_control"
@@ -57,7 +58,7 @@ def plan(facts: Facts, ask: Ask) -> Plan:
 class _Making:
     def __init__(self, facts: Facts, ask: Ask) -> None:
         self.facts, self.ask = facts, ask
-        host = {"name": facts.hostname, "kernel": facts.release, "system": facts.system}
+        host: HostJson = {"name": facts.hostname, "kernel": facts.release, "system": facts.system}
         asked = {k: v for k, v in asdict(ask).items() if v not in (None, False, (), [])}
         self.plan = Plan(title="", asked=asked, host=host, netns=ask.netns)
         self.modules: list[str] = []
@@ -114,7 +115,10 @@ class _Making:
             config = facts.config.get(config_option(name))
             if since is not None and kernels.has(facts.kernel, feature) is False:
                 cure = kernels.newer_kernel(*facts.distribution, facts.machine, since.since)
-                told = f"Linux {facts.release} is older than {feature} ({since.told})"
+                release = f"{since.since[0]}.{since.since[1]}"
+                told = (
+                    f"{feature} needs Linux {release} or newer, and this host runs {facts.release}"
+                )
                 if cure is None:
                     self.need(
                         "kernel",
@@ -127,7 +131,7 @@ class _Making:
                         "kernel",
                         cure.name,
                         cure.command,
-                        f"{told}; install the package {cure.name} and reboot ({cure.why})",
+                        f"{told}. Install the package {cure.name} ({cure.why}) and reboot",
                     )
                 return False
             apk = "/usr/bin/apk" in facts.there
@@ -515,7 +519,7 @@ class _Making:
                 if not key
                 else f"rate of --{key.removeprefix('.').removesuffix('load')}, kbit/s"
                 if "load" in key
-                else "setting of this shaper"
+                else "required by sqm-scripts"
             )
             self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
@@ -709,10 +713,10 @@ class _Making:
 def _lasts(kinds: set[str]) -> str:
     """The duration of changes that write no file of `narrows tune`."""
     if "uci" in kinds:
-        packages = " and the installed packages" if "package" in kinds else ""
+        packages = " and the packages that it installed" if "package" in kinds else ""
         return (
-            "The change is stored in /etc/config/sqm and lasts after a reboot. The command "
-            f"`revert` of the script removes it{packages}."
+            "The change is stored in /etc/config/sqm and persists across reboots. The script with "
+            f"the argument `revert` removes it{packages}."
         )
     return (
         "The change is not stored for the next boot: after a reboot, the existing configuration "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from narrows import forecasts
 from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError
@@ -22,7 +23,8 @@ from narrows.measure.run import joined
 from narrows.registry import sysctls
 from narrows.render.words import listed
 from narrows.tune.apply import Place, have
-from narrows.tune.plan import Json, Plan
+from narrows.tune.model import AppliedJson, ProofJson
+from narrows.tune.plan import Plan
 
 if TYPE_CHECKING:
     from narrows.forecasts import Scored
@@ -94,7 +96,7 @@ class Proof:
                 return word
         return "no difference seen"
 
-    def json(self) -> Json:
+    def json(self) -> ProofJson:
         """The JSON object."""
         return {
             "direction": self.direction,
@@ -242,7 +244,7 @@ def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
     # shutdown.
-    done: Json = {"nothing_to_do": True}
+    done: AppliedJson = {"done": [], "already": [], "nothing_to_do": True}
     try:
         with deferred():
             done, _ = have(
@@ -372,8 +374,8 @@ def proof_lines(proof: Proof) -> list[str]:
         words[proof.verdict],
         head,
         *([proof.ended] if proof.ended else []),
-        *measurements.sentences(proof.found, "without", "with"),
-        measurements.caution([*proof.without, *proof.with_it])
+        *comparison.sentences(proof.found, "without", "with"),
+        comparison.caution([*proof.without, *proof.with_it])
         if len(proof.without) < ROUNDS
         else "All intervals together are right with a confidence of 99 %.",
     ]

@@ -7,12 +7,12 @@ from collections import Counter
 from narrows import __version__
 from narrows.tune.facts import Facts
 from narrows.tune.findings import SEVERITIES, Finding, verdict
-from narrows.tune.plan import Json
+from narrows.tune.model import AuditJson
 
-_MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "good"}
+_MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "ok"}
 
 
-def audit_json(facts: Facts, found: list[Finding]) -> Json:
+def audit_json(facts: Facts, found: list[Finding]) -> AuditJson:
     """The JSON object; docs/reference/tune.md describes it."""
     return {
         "narrows": __version__,
@@ -26,6 +26,15 @@ def audit_json(facts: Facts, found: list[Finding]) -> Json:
     }
 
 
+def _fact(finding: Finding) -> str:
+    """The subject and the fact in a sentence without its full stop."""
+    if not finding.subject:
+        return finding.what
+    if finding.what.startswith("it "):
+        return f"{finding.subject} {finding.what.removeprefix('it ')}"
+    return f"{finding.subject}: {finding.what}"
+
+
 def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> list[str]:
     """The verdict first, then each finding with its reason, remedy and source. Findings without a
     problem are only named, unless `every`.
@@ -36,13 +45,12 @@ def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> l
     for finding in found:
         if finding.severity == "good" and not every:
             continue
-        subject = f"{finding.subject}: " if finding.subject else ""
-        told += ["", f"{_MARKS[finding.severity]:<8} {subject}{finding.what}."]
+        told += ["", f"{_MARKS[finding.severity]:<8} [{finding.id}] {_fact(finding)}."]
         told.append(f"{'':<8} why: {finding.why}.")
         if finding.fix:
             told.append(f"{'':<8} remedy: {finding.fix}.")
         told.append(f"{'':<8} source: {finding.source}.")
     good = list(dict.fromkeys(finding.id for finding in found if finding.severity == "good"))
     if good and not every:
-        told += ["", f"Checked without a finding: {', '.join(good)} (details: --all)."]
+        told += ["", f"Checked without a finding: {', '.join(good)}. Option --all prints them."]
     return told

@@ -17,7 +17,8 @@ from importlib import resources
 
 from narrows.errors import NarrowsError
 from narrows.registry import sysctls
-from narrows.tune.plan import DEVICE, NAME, VALUE, Change, Json, Plan
+from narrows.tune.model import FileJson, QdiscJson
+from narrows.tune.plan import DEVICE, NAME, VALUE, Change, Plan
 
 _q = shlex.quote
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{0,99}")
@@ -62,7 +63,7 @@ def script(plan: Plan) -> str:
 def _before(plan: Plan) -> str:
     lines = ["before() {", "  :"]
     for need in plan.needs:
-        text = need.why + (f": {' '.join(need.command)}" if need.command else "")
+        text = need.why + (f": {shlex.join(need.command)}" if need.command else "")
         lines.append(f"  fail {_q('required first: ' + re.sub(r'[^ -~]', '?', text))}")
     if plan.needs:
         lines.append("  exit 3")
@@ -132,14 +133,14 @@ def _module(change: Change) -> Parts:
     )
 
 
-def _kind(value: Json) -> tuple[str, str | None]:
+def _kind(value: QdiscJson) -> tuple[str, str | None]:
     handle = value["handle"]
     return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(
         _HANDLE, handle, "handle"
     )
 
 
-def _words(value: Json) -> str:
+def _words(value: QdiscJson) -> str:
     """A queue discipline as arguments of tc, its handle before it."""
     kind, handle = _kind(value)
     options = [
@@ -220,7 +221,7 @@ def _route(change: Change) -> Parts:
 def _file(change: Change) -> Parts:
     path = _must(_PATH, _name(change), "file")
 
-    def text(value: Json) -> str:
+    def text(value: FileJson) -> str:
         if re.search(r"[^\n -~]", value["text"]):
             raise NarrowsError(f"file {path}: contains a character that plans must not contain")
         return _q(value["text"])

@@ -52,10 +52,12 @@ ingress_get() {
 }
 
 # What belongs to a host is changed from its own network only: from the initial network namespace, which alone has this
-# setting, or from that of a whole container, in which process 1 is. Others share their files with a host.
+# setting, or from that of a whole container, in which process 1 is. Others share their files with a host, for example
+# the hosts of `narrows shell`, whose process 1 is narrows-host.
 own=no
 if [ -e /proc/sys/net/core/netdev_max_backlog ]; then own=yes; fi
 for mark in /run/systemd/container /.dockerenv /run/.containerenv; do
+  [ "$(cat /proc/1/comm 2> /dev/null)" = narrows-host ] && break
   [ -e "$mark" ] && [ "$(readlink /proc/1/ns/net 2> /dev/null)" = "$(readlink /proc/self/ns/net)" ] && own=yes
 done
 of_the_host() { [ $own = yes ] || return 3; }

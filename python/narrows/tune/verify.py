@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from narrows.tune.apply import Place, have
-from narrows.tune.plan import Json
+from narrows.tune.model import VerifiedJson
 
 
-def verify(place: Place) -> Json:
+def verify(place: Place) -> VerifiedJson:
     """Checks the applied changes.
 
     Raises:
         RefusedError: If nothing was applied here.
     """
-    return have(["verify"], place)[0]
+    found: VerifiedJson = have(["verify"], place)[0]
+    return found
 
 
-def verified_lines(found: Json) -> list[str]:
+def verified_lines(found: VerifiedJson) -> list[str]:
     r"""The result of a verification, the verdict first.
 
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
@@ -44,7 +45,7 @@ def verified_lines(found: Json) -> list[str]:
     return told
 
 
-def _waits(found: Json) -> str:
+def _waits(found: VerifiedJson) -> str:
     """The state of changes that wait for a confirmation."""
     confirm, revert, left = found["confirm"], found["revert"], found["remaining_s"]
     if left is None:

@@ -110,23 +110,24 @@ impl Inbox {
     pub fn set(&mut self, id: u32, due: Option<Time>) {
         self.alarms.set(id, due.unwrap_or(Time::MAX));
     }
-    /// The next packet arrives, of a flow or of none. Returns its
-    /// [place](super::Outbox::caused_by_arrival).
+    /// The window has `n` arrivals, whose [places](super::Outbox::caused_by_arrival) are 0 to
+    /// `n − 1`.
+    pub fn begin(&mut self, n: usize) {
+        self.next.clear();
+        self.next.extend(1..=n as u32);
+    }
+    /// The arrivals from place `first` to `last` are of flow `id`.
     #[inline]
-    pub fn arrive(&mut self, flow: Option<u32>) -> u32 {
-        let place = self.next.len() as u32;
-        self.next.push(NONE);
-        if let Some(id) = flow {
-            let agenda = &mut self.flows[id as usize];
-            if agenda.first == NONE {
-                agenda.first = place;
-                self.busy.push(id);
-            } else {
-                self.next[agenda.last as usize] = place;
-            }
-            agenda.last = place;
+    pub fn arrive(&mut self, id: u32, first: u32, last: u32) {
+        self.next[last as usize] = NONE;
+        let agenda = &mut self.flows[id as usize];
+        if agenda.first == NONE {
+            agenda.first = first;
+            self.busy.push(id);
+        } else {
+            self.next[agenda.last as usize] = first;
         }
-        place
+        agenda.last = last;
     }
     /// Number of arrivals.
     pub fn arrived(&self) -> usize {

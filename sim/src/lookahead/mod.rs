@@ -227,28 +227,38 @@ fn run_end<const PORT: Port>(
 
 /// Sorts the arrivals before `end` by flow. Pings are answered, and answers are recorded.
 fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals, end: Time) {
-    for (i, (now, packet)) in arrivals.iter().enumerate() {
-        if *now >= end {
-            return;
+    let n = arrivals.partition_point(|(at, _)| *at < end);
+    inbox.begin(n);
+    let many = datapath.flows.len() > 1;
+    let mut all = arrivals.range(..n).zip(0u32..).peekable();
+    while let Some(((now, packet), first)) = all.next() {
+        if packet.is_of_endpoint() {
+            // Neighbours of one flow, such as a burst, are sorted together.
+            let id = packet.flow();
+            let mut last = first;
+            while let Some((_, place)) =
+                all.next_if(|((_, next), _)| next.flow() == id && next.is_of_endpoint())
+            {
+                last = place;
+            }
+            if many {
+                if let Some((_, ahead)) = arrivals.get(last as usize + AHEAD) {
+                    inbox.prefetch_agenda_of(ahead);
+                }
+            }
+            inbox.arrive(id, first, last);
+            continue;
         }
-        if let Some((_, ahead)) = arrivals.get(i + AHEAD) {
-            inbox.prefetch_agenda_of(ahead);
-        }
-        let kind = packet.kind();
-        let of_flow = !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack);
-        let place = inbox.arrive(of_flow.then_some(packet.flow()));
+        datapath.events += 1;
         if packet.damaged() {
             datapath.observer.packets.forget(packet);
-            datapath.events += 1;
-        } else if kind == Kind::Ping {
+        } else if packet.kind() == Kind::Ping {
             outbox(datapath, |outbox| {
-                outbox.caused_by_arrival(place);
+                outbox.caused_by_arrival(first);
                 outbox.push(*now, packet.pong());
             });
-            datapath.events += 1;
-        } else if kind == Kind::Pong {
+        } else {
             datapath.answered(*now, packet);
-            datapath.events += 1;
         }
     }
 }

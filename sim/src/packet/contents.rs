@@ -3,30 +3,29 @@
 //! Each kind of content has a slab. A packet contains the index of its content, which is free again
 //! when the packet arrives or is dropped. In steady state, nothing is allocated.
 
-use super::{HEADER, Kind, Packet};
+use super::{HEADER, Kind, OPTION, Packet, option};
 use narrows_core::packet::{self, Congestion};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use std::collections::VecDeque;
 
-/// Values by index; the index freed first is reused first.
+/// Values by index; the index freed last is reused first, because its slot is in the cache.
 #[derive(Debug)]
 struct Slab<T> {
     slots: Vec<T>,
-    free: VecDeque<u32>,
+    free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
         Slab {
             slots: Vec::new(),
-            free: VecDeque::new(),
+            free: Vec::new(),
         }
     }
 }
 
 impl<T: Copy> Slab<T> {
     fn put(&mut self, content: T) -> u32 {
-        match self.free.pop_front() {
+        match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = content;
                 slot
@@ -41,7 +40,7 @@ impl<T: Copy> Slab<T> {
         &self.slots[slot as usize]
     }
     fn take(&mut self, slot: u32) -> T {
-        self.free.push_back(slot);
+        self.free.push(slot);
         self.slots[slot as usize]
     }
 }
@@ -67,7 +66,7 @@ impl Headers {
         } = segment;
         Packet {
             seq: header.cwnd().get() | header.rtt().as_us() << 32,
-            word: self.0.put(Displaced { seq, tsval, tsecr }),
+            word: self.0.put(Displaced { seq, tsval, tsecr }) | option(segment.options),
             tsecr: header.feedback.to_word(),
             flags: plain.flags | HEADER,
             ..plain
@@ -75,9 +74,9 @@ impl Headers {
     }
     /// A second packet with the same content.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let displaced = *self.0.look(packet.word);
+        let displaced = *self.0.look(packet.word & !OPTION);
         Packet {
-            word: self.0.put(displaced),
+            word: self.0.put(displaced) | packet.word & OPTION,
             ..*packet
         }
     }
@@ -87,7 +86,7 @@ impl Headers {
         if !packet.has_header() {
             return packet.segment();
         }
-        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word);
+        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word & !OPTION);
         Segment {
             seq,
             tsval,
@@ -108,7 +107,7 @@ impl Headers {
     #[cold]
     fn take_header(&mut self, packet: &Packet) -> Segment {
         let segment = self.segment(packet);
-        self.0.take(packet.word);
+        self.0.take(packet.word & !OPTION);
         segment
     }
 }
@@ -145,7 +144,7 @@ impl Acks {
         for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
             *to = block;
         }
-        ack.pure = true;
+        ack.pure = content.marks.counters() == 0;
     }
     /// The content of an ACK that has arrived or is dropped; its index becomes free.
     pub fn take(&mut self, packet: &Packet) -> AckSegment {

@@ -5,7 +5,7 @@
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
 //! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
-//! | `word` | timestamp | index in [`Headers`] | index in [`Acks`] | 0 | time sent, low half |
+//! | `word` | timestamp; option | index in [`Headers`]; option | index in [`Acks`] | 0 | time sent, low half |
 //! | `tsecr` | echoed timestamp | feedback | echoed timestamp | 0 | time sent, high half |
 //! | `bytes` | payload | payload | frame | frame | frame |
 //! | `flow` | flow, half | flow, half | flow, half | probe | application |
@@ -20,6 +20,8 @@
 //! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
 //! - `bytes`: payload or whole frame, in bytes.
+//! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
+//!   times are below three days, so this bit is free.
 //! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
 //!   application ([`owners`](crate::owners)). Probes follow the last flow.
 //! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
@@ -43,7 +45,7 @@ pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::transport::{HEADERS, MSS};
+use narrows_core::transport::{HEADERS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
@@ -75,6 +77,8 @@ const DAMAGED: u8 = 1 << 6;
 const ECE: u8 = 1 << 7;
 /// In data: the packet has a congestion header.
 const HEADER: u8 = 1 << 7;
+/// `word`: data has the AccECN option.
+const OPTION: u32 = 1 << 31;
 /// `class`: first bit of the code point.
 const DSCP: u8 = 2;
 /// `entered`: the bits of the time, up to three days.
@@ -132,7 +136,7 @@ impl Packet {
         debug_assert!(segment.len <= u32::from(u16::MAX));
         let (seq, word, tsecr, bytes) = (
             segment.seq,
-            segment.tsval,
+            segment.tsval | option(segment.options),
             segment.tsecr,
             segment.len as u16,
         );
@@ -257,18 +261,28 @@ impl Packet {
     /// Removes and returns the first segment of a super-packet; `None` for a single segment.
     #[inline]
     pub fn first_segment(&mut self) -> Option<Packet> {
-        if u32::from(self.bytes) <= MSS || self.kind() != Kind::Data {
+        let full = self.options().payload();
+        if u32::from(self.bytes) <= full || self.kind() != Kind::Data {
             return None;
         }
         let first = Packet {
-            bytes: MSS as u16,
+            bytes: full as u16,
             flags: self.flags & !PSH,
             ..*self
         };
-        self.seq += u64::from(MSS);
-        self.bytes -= MSS as u16;
+        self.seq += u64::from(full);
+        self.bytes -= full as u16;
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
+    }
+    /// The TCP options of data.
+    #[inline]
+    fn options(&self) -> TcpOptions {
+        if self.word & OPTION == 0 {
+            TcpOptions::Timestamps
+        } else {
+            TcpOptions::AccEcn
+        }
     }
     /// Payload of data in bytes; the size of other packets.
     pub fn payload(&self) -> u64 {
@@ -278,7 +292,13 @@ impl Packet {
     pub fn damaged(&self) -> bool {
         self.flags & DAMAGED != 0
     }
+    /// Is it a segment or an ACK, and not damaged? An endpoint handles it.
+    #[inline]
+    pub fn is_of_endpoint(&self) -> bool {
+        self.class & 0b10 == 0 && self.flags & DAMAGED == 0
+    }
     /// Number of the flow, probe, connection half or application.
+    #[inline]
     pub fn flow(&self) -> u32 {
         self.flow
     }
@@ -299,13 +319,14 @@ impl Packet {
         Segment {
             seq: self.seq,
             len: u32::from(self.bytes),
-            tsval: self.word,
+            tsval: self.word & !OPTION,
             tsecr: self.tsecr,
             syn,
             psh,
             joined,
             ecn: packet::Packet::ecn(self),
             cwr,
+            options: self.options(),
             departs: Time::ZERO,
             congestion: None,
         }
@@ -316,10 +337,14 @@ impl packet::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
         match self.kind() {
-            Kind::Data if self.flags & SYN == 0 && u32::from(self.bytes) <= MSS => {
-                Bytes::new(HEADERS + u64::from(self.bytes))
+            Kind::Data => {
+                let options = self.options();
+                if self.flags & SYN == 0 && u32::from(self.bytes) <= options.payload() {
+                    Bytes::new(options.headers() + u64::from(self.bytes))
+                } else {
+                    self.segment().size()
+                }
             }
-            Kind::Data => self.segment().size(),
             _ => Bytes::new(u64::from(self.bytes)),
         }
     }
@@ -420,6 +445,14 @@ fn address(host: Option<u64>, all: u32, seed: u64) -> u32 {
     host.map_or(all, |number| packet::flow_hash(number | 1 << 40, seed))
 }
 
+/// The bit of `word` for the options of data.
+fn option(options: TcpOptions) -> u32 {
+    match options {
+        TcpOptions::Timestamps => 0,
+        TcpOptions::AccEcn => OPTION,
+    }
+}
+
 /// The two ECN bits of the IP header.
 fn bits(ecn: Ecn) -> u8 {
     match ecn {
@@ -452,6 +485,7 @@ mod tests {
             joined: true,
             ecn: Ecn::Ect0,
             cwr: true,
+            options: TcpOptions::Timestamps,
             departs: Time::ZERO,
             congestion: None,
         };
@@ -474,10 +508,27 @@ mod tests {
     }
 
     #[test]
+    fn the_accecn_option_survives_its_packet_and_its_super_packet() {
+        let segment = Segment {
+            len: 2 * 1436 + 10,
+            tsval: 1 << 30,
+            options: TcpOptions::AccEcn,
+            ..Segment::default()
+        };
+        let mut rest = Packet::data(3, &segment);
+        assert_eq!(rest.segment(), segment);
+        assert_eq!(rest.size(), segment.size());
+        let mut cut: Vec<Packet> = std::iter::from_fn(|| rest.first_segment()).collect();
+        cut.push(rest);
+        let sizes: Vec<u64> = cut.iter().map(|packet| packet.size().get()).collect();
+        assert_eq!(sizes, [1514, 1514, 88]);
+    }
+
+    #[test]
     fn a_super_packet_is_cut_into_its_segments() {
         let segment = Segment {
             seq: 5,
-            len: 2 * MSS + 10,
+            len: 2 * 1448 + 10,
             psh: true,
             cwr: true,
             ecn: Ecn::Ect0,

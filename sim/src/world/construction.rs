@@ -15,7 +15,7 @@ use crate::packet::{Label, Packet};
 use crate::prefetch::on_large_pages;
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind};
-use narrows_core::engine::{Options, Recorder, access_delays, sender_port, start};
+use narrows_core::engine::{Departures, Options, Recorder, access_delays, sender_port, start};
 use narrows_core::metrics::{FlowMeter, ProbeMeter, Samples, StateSamples, metric_interval};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::registry::Registry;
@@ -56,10 +56,16 @@ impl World {
         }
         let mut probes = Vec::new();
         for (spec, number) in scenario.probes.iter().zip(timers_of_flows..) {
-            timers.set(number, Some(Time::ZERO));
+            let rng = Rng::named(scenario.seed, &format!("probe/{}", probes.len()));
+            let mut departures = Departures::new(spec.interval, spec.spacing, rng);
+            let first = departures.next_ping();
+            timers.set(
+                number,
+                Some(first).filter(|at| *at < Time::ZERO + scenario.duration),
+            );
             probes.push(Probe {
                 meter: ProbeMeter::new(),
-                interval: spec.interval,
+                departures,
                 label: Label::new(spec.dscp, spec.host, scenario.path.nat),
             });
         }
@@ -113,9 +119,10 @@ fn flow(
 ) -> Flow {
     let (seed, host) = (scenario.seed, &scenario.host);
     let config = host.config();
+    let kernel = host.kernel_of(spec);
     let cc_host = cc::Host {
         hz: host.hz,
-        kernel: config.kernel,
+        kernel,
         gso: config.gso,
         seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
     };
@@ -123,6 +130,7 @@ fn flow(
         Direction::Down => config.clone(),
         Direction::Up => host.far_config(),
     };
+    let own = Config { kernel, ..own };
     let sender = Sender::new(
         shared(configs, own.under(kind.signals(), spec.ecn)),
         (kind.make)(&spec.cc.params, &cc_host),

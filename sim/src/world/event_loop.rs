@@ -26,7 +26,7 @@ use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 
 /// Events from one call of the progress callback to the next: a few milliseconds.
-pub(super) const PROGRESS_EVENTS: u64 = 1 << 16;
+pub(super) const PROGRESS_EVENTS: u64 = 1 << 15;
 /// From this number of flows on, their state exceeds the caches next to a core.
 const MANY_FLOWS: usize = 256;
 
@@ -183,7 +183,7 @@ impl World {
         let Some(flow) = datapath.flows.get_mut(id as usize) else {
             let probe = number as usize - datapath.flows.len() * TIMERS_PER_FLOW as usize;
             datapath.ping(now, probe);
-            let next = now + datapath.probes[probe].interval;
+            let next = datapath.probes[probe].departures.next_ping();
             return datapath
                 .timers
                 .set(number, (next < self.end).then_some(next));

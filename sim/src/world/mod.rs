@@ -58,7 +58,8 @@ pub fn run_recorded(
 ) -> Result<Run, SimError> {
     check(scenario, options)?;
     let recorder = capture.map(|capture| Box::new(Recorder::new(capture, scenario)));
-    let world = World::new(scenario, registry, options, recorder, false)?;
+    let mut world = World::new(scenario, registry, options, recorder, false)?;
+    world.datapath.network.network.use_closed_form();
     finish(world, scenario, registry, options, progress)
 }
 

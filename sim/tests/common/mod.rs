@@ -42,6 +42,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         host: 0,
         ecn: EcnNegotiation::Off,
         size: None,
+        like: None,
         station: None,
         workload: None,
         keys: Params::default(),
@@ -52,6 +53,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
     ProbeSpec {
         kind: ProbeKind::Ping,
         interval,
+        spacing: Default::default(),
         dscp: 0,
         host: 0,
         station: None,

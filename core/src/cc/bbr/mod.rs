@@ -30,7 +30,7 @@
 //!
 //! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control"
 //! (ACM Queue 14(5), 2016). Arithmetic is Linux's: rates in packets per µs scaled by 2²⁴, gains by
-//! 2⁸. [`RULES`] has the changes after 4.15.
+//! 2⁸. [`TABLE`](crate::kernel::TABLE) has the changes after 4.9.
 
 pub(super) mod aggregation;
 pub(super) mod bandwidth;
@@ -154,102 +154,6 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Changes of BBR since Linux 4.15.
-pub const RULES: &[Rule] = &[
-    LONG_TERM_UNITY_GAIN,
-    DELAYED_ACK_FILTER,
-    IDLE_UNTIL_DELIVERY,
-    STARTUP_THRESHOLD,
-    PROBING_ADDS_TWO,
-    RATE_OF_PAYLOAD,
-    IDLE_ENDS_PROBE_RTT,
-    PACING_MARGIN,
-    IN_FLIGHT_AT_DEPARTURE,
-    ACK_AGGREGATION,
-    ONLY_PROBING_ADDS_TWO,
-    LESS_THAN_LEAST,
-];
-
-const LONG_TERM_UNITY_GAIN: Rule = Rule {
-    name: "unity gain at a policed rate",
-    since: Kernel(4, 16),
-    help: "the gain is 1 while the policed rate is used; before, only the cycle of gains stopped",
-    source: "Linux 4.16: tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
-};
-const DELAYED_ACK_FILTER: Rule = Rule {
-    name: "no minimum RTT from delayed ACKs",
-    since: Kernel(4, 16),
-    help: "an expired minimum RTT is not replaced by a sample that the receiver may have delayed",
-    source: "Linux 4.16: tcp: avoid min-RTT overestimation from delayed ACKs",
-};
-const STARTUP_THRESHOLD: Rule = Rule {
-    name: "threshold at the end of Startup",
-    since: Kernel(4, 17),
-    help: "ssthresh contains the bandwidth-delay product at the end of Startup",
-    source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit \
-        and ssthresh",
-};
-const IDLE_UNTIL_DELIVERY: Rule = Rule {
-    name: "a restart lasts until data is delivered",
-    since: Kernel(4, 17),
-    help: "a flow counts as restarted after idle time until an ACK reports delivered data; \
-        before, until any ACK",
-    source: "Linux 4.17: tcp_bbr: fix to zero idle_restart only upon S/ACKed data",
-};
-const RATE_OF_PAYLOAD: Rule = Rule {
-    name: "the pacing rate counts payload",
-    since: Kernel(4, 19),
-    help: "the pacing rate and the gaps refer to payload; before, to whole IP packets, 3.6 % more",
-    source: "Linux 4.19: tcp_bbr: fix bbr pacing rate for internal pacing",
-};
-const IDLE_ENDS_PROBE_RTT: Rule = Rule {
-    name: "ProbeRTT may end after idle time",
-    since: Kernel(4, 19),
-    help: "a restart after idle time checks whether ProbeRTT is over",
-    source: "Linux 4.19: tcp_bbr: in restart from idle, see if we should exit PROBE_RTT",
-};
-const PACING_MARGIN: Rule = Rule {
-    name: "pacing margin",
-    since: Kernel(4, 20),
-    help: "the pacing rate is reduced by 1 %",
-    source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model, and \
-        what followed",
-};
-const IN_FLIGHT_AT_DEPARTURE: Rule = Rule {
-    name: "in flight at departure",
-    since: Kernel(4, 20),
-    help: "phases depend on the data in flight at the departure of the next packet; before, on \
-        the data in flight now",
-    source: "Linux 4.20: tcp_bbr: adjust TCP BBR for departure time pacing",
-};
-const PROBING_ADDS_TWO: Rule = Rule {
-    name: "two additional packets for probing",
-    since: Kernel(4, 18),
-    help: "a gain above 1 requests two more packets in ProbeBW, so that it has an effect at small \
-        bandwidth-delay products",
-    source: "Linux 4.18: tcp_bbr: fix bw probing to raise in-flight data for very small BDPs",
-};
-const ACK_AGGREGATION: Rule = Rule {
-    name: "room for aggregated ACKs",
-    since: Kernel(5, 1),
-    help: "the extra data of aggregated ACKs is added to the window",
-    source: "Linux 5.1: tcp_bbr: adapt cwnd based on ack aggregation estimation",
-};
-
-const ONLY_PROBING_ADDS_TWO: Rule = Rule {
-    name: "two additional packets only for probing",
-    since: Kernel(5, 4),
-    help: "only the probing phase requests two more packets; before, every phase of ProbeBW did, \
-        because the gain of the window is above 1, too",
-    source: "Linux 5.4: tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
-};
-const LESS_THAN_LEAST: Rule = Rule {
-    name: "only a lower RTT postpones ProbeRTT",
-    since: Kernel(5, 10),
-    help: "only a lower RTT renews the minimum RTT; before, an equal one did, too",
-    source: "Linux 5.10: tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
-};
-
 /// The modes of the diagram.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Mode {
@@ -289,12 +193,12 @@ impl Settings {
         let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
         let in_ticks = |name: &str| ticks.at(Time::ZERO + params.span(name));
         let startup = params.number("startup_gain");
-        let margin = if host.kernel.follows(&PACING_MARGIN) {
+        let margin = if host.kernel.follows(Rule::BbrPacingMargin) {
             params.number("pacing_margin")
         } else {
             0.0
         };
-        let aggregates = host.kernel.follows(&ACK_AGGREGATION);
+        let aggregates = host.kernel.follows(Rule::BbrAckAggregation);
         Settings {
             kernel: host.kernel,
             ticks,
@@ -312,7 +216,7 @@ impl Settings {
             probe_rtt_ticks: in_ticks("probe_rtt_time"),
             min_cwnd: params.count("min_cwnd") as u32,
             paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
-            paced_packet: if host.kernel.follows(&RATE_OF_PAYLOAD) {
+            paced_packet: if host.kernel.follows(Rule::BbrRateOfPayload) {
                 u64::from(MSS)
             } else {
                 IP_PACKET
@@ -429,7 +333,8 @@ impl CongestionControl for Bbr {
         if self.mode == Mode::ProbeBw {
             let bw = self.bw();
             self.pace(w, bw, UNIT);
-        } else if self.mode == Mode::ProbeRtt && self.set.kernel.follows(&IDLE_ENDS_PROBE_RTT) {
+        } else if self.mode == Mode::ProbeRtt && self.set.kernel.follows(Rule::BbrIdleEndsProbeRtt)
+        {
             self.end_probe_rtt_when_due(w, ev.now, ev.totals.delivered_at);
         }
     }

@@ -9,8 +9,9 @@
 //! the detection starts again. Random loss at this rate also makes BBR assume a policer.
 
 use super::bandwidth::Bw;
-use super::{Bbr, LONG_TERM_UNITY_GAIN, Mode, UNIT};
+use super::{Bbr, Mode, UNIT};
 use crate::cc::Totals;
+use crate::kernel::Rule;
 
 /// Round trips of the shortest interval.
 const LEAST_ROUNDS: u32 = 4;
@@ -125,7 +126,7 @@ impl Bbr {
         }
         let paced = |bw: Bw| self.paced.at(bw, UNIT);
         if policer.end_interval(Bw::of(delivered, ms * 1000), paced, totals)
-            && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN)
+            && !self.set.kernel.follows(Rule::BbrPolicedUnityGain)
         {
             self.cycle.gain = UNIT;
         }

@@ -7,7 +7,8 @@
 //! Six phases with a gain of 1 follow. The first phase of a flow is selected at random, but never
 //! the phase with a gain of 0.75. Flows therefore do not probe at the same time.
 
-use super::{Ack, Bbr, Delivery, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, Mode, UNIT};
+use super::{Ack, Bbr, Delivery, Mode, UNIT};
+use crate::kernel::Rule;
 use crate::units::Time;
 
 /// Phases of a cycle.
@@ -40,7 +41,7 @@ impl Bbr {
     }
     /// The gain of the phase; 1 at a policed rate.
     pub(super) fn cycle_gain(&self) -> u64 {
-        if self.policer.rate().is_some() && self.set.kernel.follows(&LONG_TERM_UNITY_GAIN) {
+        if self.policer.rate().is_some() && self.set.kernel.follows(Rule::BbrPolicedUnityGain) {
             UNIT
         } else {
             self.cycle.gain
@@ -51,7 +52,7 @@ impl Bbr {
         if self.mode != Mode::ProbeBw {
             return;
         }
-        if self.policer.rate().is_some() && !self.set.kernel.follows(&LONG_TERM_UNITY_GAIN) {
+        if self.policer.rate().is_some() && !self.set.kernel.follows(Rule::BbrPolicedUnityGain) {
             return;
         }
         if self.phase_is_over(ev, d) {
@@ -80,7 +81,7 @@ impl Bbr {
 
     /// Packets in flight at the next departure by pacing, if ACKs continue at the present rate.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
-        if !self.set.kernel.follows(&IN_FLIGHT_AT_DEPARTURE) {
+        if !self.set.kernel.follows(Rule::BbrInFlightAtDeparture) {
             return u64::from(in_flight);
         }
         let wait = departure.max(now).since(now);

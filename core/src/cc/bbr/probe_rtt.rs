@@ -8,9 +8,8 @@
 //! together. Rates of data delivered in ProbeRTT count as limited by the application. A flow that
 //! resumes after an idle period skips the probe, because its queue was empty.
 
-use super::{
-    Ack, Bbr, DELAYED_ACK_FILTER, Delivery, IDLE_UNTIL_DELIVERY, LESS_THAN_LEAST, Mode, Window,
-};
+use super::{Ack, Bbr, Delivery, Mode, Window};
+use crate::kernel::Rule;
 use crate::units::{Span, Time};
 
 /// The minimum round trip and its probe.
@@ -41,7 +40,7 @@ impl Bbr {
         let expired = tick > self.min_rtt.seen + self.set.min_rtt_ticks;
         if let Some(rtt) = d.rtt {
             let rtt = rtt.as_us();
-            let doubted = d.maybe_delayed && self.set.kernel.follows(&DELAYED_ACK_FILTER);
+            let doubted = d.maybe_delayed && self.set.kernel.follows(Rule::BbrDelayedAckFilter);
             if self.is_least(rtt) || (expired && !doubted) {
                 self.min_rtt.us = Some(rtt);
                 self.min_rtt.seen = tick;
@@ -70,14 +69,14 @@ impl Bbr {
             }
         }
         if d.sample.is_some_and(|s| s.delivered > 0)
-            || !self.set.kernel.follows(&IDLE_UNTIL_DELIVERY)
+            || !self.set.kernel.follows(Rule::BbrIdleUntilDelivery)
         {
             self.idle_restart = false;
         }
     }
 
     fn is_least(&self, us: u64) -> bool {
-        let enough = u64::from(!self.set.kernel.follows(&LESS_THAN_LEAST));
+        let enough = u64::from(!self.set.kernel.follows(Rule::OnlyLowerRtt));
         self.min_rtt.us.is_none_or(|least| us < least + enough)
     }
 

@@ -5,7 +5,8 @@
 //! until one bandwidth-delay product is in flight.
 
 use super::bandwidth::Bw;
-use super::{Ack, Bbr, Delivery, Mode, STARTUP_THRESHOLD, UNIT, Window};
+use super::{Ack, Bbr, Delivery, Mode, UNIT, Window};
+use crate::kernel::Rule;
 
 /// Detects that a rate no longer grows.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,7 @@ impl Bbr {
     pub(super) fn judge_drain(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
         if self.mode == Mode::Startup && self.pipe.full {
             self.mode = Mode::Drain;
-            if self.set.kernel.follows(&STARTUP_THRESHOLD) {
+            if self.set.kernel.follows(Rule::BbrStartupThreshold) {
                 w.ssthresh = self.inflight(self.bandwidth.max(), UNIT) as u32;
             }
         }

@@ -30,7 +30,12 @@ fn the_rate_counted_ip_packets_before_4_19() {
         bbr.pace(&mut w, Bw::of(1000, 1_000_000), 256);
         w.pacing.map_or(0.0, Rate::as_mbit)
     };
-    let rates = [Kernel(4, 18), Kernel(4, 19), Kernel(4, 20)].map(paced);
+    let rates = [
+        Kernel::published(4, 18),
+        Kernel::published(4, 19),
+        Kernel::published(4, 20),
+    ]
+    .map(paced);
     for (rate, expected) in rates.iter().zip([12.0, 11.584, 11.468]) {
         assert!((rate - expected).abs() < 0.002, "{rates:?}");
     }
@@ -49,9 +54,9 @@ fn two_packets_more_are_asked_for() {
         bbr.cycle.phase = 3;
         (probing, bbr.inflight(bw, 256), bbr.inflight(bw, 257))
     };
-    assert_eq!(goals(Kernel(4, 17)), (48, 46, 48));
-    assert_eq!(goals(Kernel(4, 18)), (50, 46, 50));
-    assert_eq!(goals(Kernel(5, 4)), (50, 46, 48));
+    assert_eq!(goals(Kernel::published(4, 17)), (48, 46, 48));
+    assert_eq!(goals(Kernel::published(4, 18)), (50, 46, 50));
+    assert_eq!(goals(Kernel::published(5, 4)), (50, 46, 48));
 }
 
 /// An ACK 9 s later with the same round trip; then one 3 s after it, which is 12 s after the first.
@@ -70,7 +75,10 @@ fn as_low_a_round_trip_postponed_probe_rtt_before_5_10() {
         }
         bbr.mode == Mode::ProbeRtt
     };
-    assert_eq!([Kernel(5, 9), Kernel(5, 10)].map(probes), [false, true]);
+    assert_eq!(
+        [Kernel::published(5, 9), Kernel::published(5, 10)].map(probes),
+        [false, true]
+    );
 }
 
 /// A flow resumes after an idle period; an ACK that delivers nothing arrives.
@@ -94,7 +102,7 @@ fn any_ack_ended_a_restart_before_4_17() {
         (after_nothing, bbr.idle_restart)
     };
     assert_eq!(
-        [Kernel(4, 16), Kernel(4, 17)].map(restarting),
+        [Kernel::published(4, 16), Kernel::published(4, 17)].map(restarting),
         [(false, false), (true, false)]
     );
 }

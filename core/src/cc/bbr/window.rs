@@ -12,9 +12,8 @@
 //! before recovery.
 
 use super::bandwidth::Bw;
-use super::{
-    Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, ONLY_PROBING_ADDS_TWO, PROBING_ADDS_TWO, UNIT, Window,
-};
+use super::{Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, UNIT, Window};
+use crate::kernel::Rule;
 use crate::transport::State;
 
 /// The state before recovery.
@@ -55,10 +54,10 @@ impl Bbr {
         let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
         // Probing must put more packets into flight even if the product is small.
         let kernel = self.set.kernel;
-        let asks = if kernel.follows(&ONLY_PROBING_ADDS_TWO) {
+        let asks = if kernel.follows(Rule::BbrOnlyProbingAddsTwo) {
             self.cycle.phase == 0
         } else {
-            gain > UNIT && kernel.follows(&PROBING_ADDS_TWO)
+            gain > UNIT && kernel.follows(Rule::BbrProbingAddsTwo)
         };
         even + if asks && self.mode == Mode::ProbeBw {
             2

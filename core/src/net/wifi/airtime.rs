@@ -7,7 +7,7 @@
 //! single frames get the most turns. One legacy station among many can therefore fill the hardware.
 //!
 //! **By airtime**: a station has a deficit of time. The first station of the round is served. A
-//! station with a deficit below zero gets [`WEIGHT`] and goes to the end; a station with too much
+//! station with a deficit below zero gets its weight and goes to the end; a station with too much
 //! pending airtime (AQL) does, too. Airtime of sent and received frames is subtracted after the
 //! exchange. A station that becomes active joins at the head, so a station with little traffic
 //! never waits behind one with much. A station with debt and nothing to send stays in the round for
@@ -26,8 +26,8 @@ use crate::units::{Bytes, Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Credit of a station per round, in µs.
-pub const WEIGHT: i64 = 256;
+/// Default weight of a station: its credit per round, in µs.
+pub const WEIGHT: u64 = 256;
 /// How long after its last activity a station with debt stays in the round.
 const ACTIVE: Span = Span::ms(100);
 /// Below this pending airtime, a station may always get more.
@@ -57,15 +57,23 @@ pub fn estimate(phy: &Phy, size: Bytes) -> Span {
 }
 
 /// Airtime queue limits of one host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Aql {
     total: Span,
+    enabled: bool,
 }
 
 impl Aql {
+    /// Limits without pending airtime; without `enabled`, every station may always get more.
+    pub fn new(enabled: bool) -> Aql {
+        Aql {
+            total: Span::ZERO,
+            enabled,
+        }
+    }
     /// Returns whether a station with this pending airtime may get more.
     pub fn allows(&self, pending: Span) -> bool {
-        pending < AQL_LOW || (self.total < AQL_TOTAL && pending < AQL_HIGH)
+        !self.enabled || pending < AQL_LOW || (self.total < AQL_TOTAL && pending < AQL_HIGH)
     }
     /// Adds the estimate of a packet that goes to the driver.
     pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
@@ -80,11 +88,13 @@ impl Aql {
 }
 
 /// One station in the round of a category.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Account {
     listed: bool,
     /// In microseconds.
     deficit: i64,
+    /// Credit per round, in µs.
+    weight: i64,
     active: Time,
 }
 
@@ -97,15 +107,17 @@ pub struct Round {
 }
 
 impl Round {
-    /// A round of this many stations.
-    pub fn new(stations: usize, by_airtime: bool) -> Round {
-        let fresh = Account {
-            deficit: WEIGHT,
-            ..Account::default()
+    /// A round of stations with these weights, in µs.
+    pub fn new(weights: impl Iterator<Item = u64>, by_airtime: bool) -> Round {
+        let fresh = |weight: u64| Account {
+            listed: false,
+            deficit: weight as i64,
+            weight: weight as i64,
+            active: Time::ZERO,
         };
         Round {
             by_airtime,
-            accounts: alloc::vec![fresh; stations],
+            accounts: weights.map(fresh).collect(),
             list: VecDeque::new(),
         }
     }
@@ -139,7 +151,7 @@ impl Round {
             let account = &mut self.accounts[station];
             let has = has(station);
             if account.deficit < 0 && (has || now.since(account.active) < ACTIVE) {
-                account.deficit += WEIGHT;
+                account.deficit += account.weight;
                 self.list.rotate_left(1);
             } else if !has {
                 self.leaves(station);
@@ -193,7 +205,7 @@ mod tests {
 
     #[test]
     fn who_takes_four_times_as_long_is_served_a_quarter_as_often() {
-        let mut round = Round::new(2, true);
+        let mut round = Round::new([WEIGHT; 2].into_iter(), true);
         let mut served = [0u32; 2];
         (0..2).for_each(|station| round.wants(Time::ZERO, station));
         for _ in 0..5000 {
@@ -206,8 +218,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_three_times_the_weight_has_three_times_the_airtime() {
+        let mut round = Round::new([256, 768].into_iter(), true);
+        let mut served = [0u32; 2];
+        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        for _ in 0..8000 {
+            let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
+            served[station] += 1;
+            round.charge(Time::ZERO, station, Span::us(1000));
+            round.served(station, true);
+        }
+        assert!(served[0].abs_diff(2000) <= 1, "{served:?}");
+    }
+
+    #[test]
     fn who_finds_no_room_has_had_its_turn() {
-        let mut round = Round::new(3, false);
+        let mut round = Round::new([WEIGHT; 3].into_iter(), false);
         (0..3).for_each(|station| round.wants(Time::ZERO, station));
         let turn = |round: &mut Round| round.turn(Time::ZERO, |_| true, |_| true).unwrap();
         round.misses(0);
@@ -215,7 +241,7 @@ mod tests {
         round.served(1, true);
         assert_eq!(round.list, [2, 0, 1]);
         // By airtime, the station stays.
-        let mut round = Round::new(2, true);
+        let mut round = Round::new([WEIGHT; 2].into_iter(), true);
         round.wants(Time::ZERO, 1);
         round.wants(Time::ZERO, 0);
         round.misses(0);
@@ -227,7 +253,7 @@ mod tests {
         // It owes 344 µs, has nothing when its turn comes, and returns beside a station without
         // debt.
         let first_after = |ms| {
-            let mut round = Round::new(2, true);
+            let mut round = Round::new([WEIGHT; 2].into_iter(), true);
             let at = Time::ZERO + Span::ms(ms);
             round.wants(Time::ZERO, 0);
             round.charge(Time::ZERO, 0, Span::us(600));
@@ -241,7 +267,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_round_in_which_all_are_blocked() {
-        let mut round = Round::new(3, true);
+        let mut round = Round::new([WEIGHT; 3].into_iter(), true);
         (0..3).for_each(|station| round.wants(Time::ZERO, station));
         assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
         assert_eq!(
@@ -254,7 +280,7 @@ mod tests {
 
     #[test]
     fn pending_airtime_has_two_limits() {
-        let mut aql = Aql::default();
+        let mut aql = Aql::new(true);
         let mut pending = [Span::ZERO; 3];
         let mut fill = |aql: &mut Aql, station: usize| {
             while aql.allows(pending[station]) {

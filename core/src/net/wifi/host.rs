@@ -13,9 +13,9 @@
 //! - **airtime**: as `fq_mac`, but by airtime and under AQL ([`airtime`](super::airtime)).
 //!
 //! A turn is one aggregate, or two single frames for a station without aggregation. In each
-//! category, the hardware takes another aggregate while it holds at most one. It takes single
-//! frames while it holds fewer than eight transmissions. It takes two aggregates for one station
-//! only if its block ACK window has room for both.
+//! category, the hardware takes another aggregate while it holds fewer than `txops` (two). It takes
+//! single frames while it holds fewer than eight transmissions. It takes two aggregates for one
+//! station only if its block ACK window has room for both.
 //!
 //! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. ath9k has two aggregates, eight frames and
 //! bursts of two. It has 512 descriptors, hence 123 frames for each category of the stack `before`.
@@ -35,8 +35,6 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Aggregates of a category in the hardware.
-const AGGREGATES: usize = 2;
 /// A full frame of Ethernet.
 const FRAME: Bytes = Bytes::new(1514);
 /// Single frames of a category in the hardware.
@@ -135,19 +133,21 @@ impl<P: Packet, O: NetworkObserver<P>> Sink<P> for Here<'_, P, O> {
 impl<P: Packet> Host<P> {
     /// An idle host with this many peers.
     pub fn new(number: usize, peers: usize, shared: &Shared<P>, seed: u64) -> Host<P> {
+        // The only peer of a station is the access point.
+        let weights = || shared.peers.iter().map(|peer| peer.weight).take(peers);
         let lane = |_| Lane {
             hardware: VecDeque::new(),
             qdisc: None,
             frames: 0,
             tids: core::iter::repeat_with(Tid::new).take(peers).collect(),
-            round: Round::new(peers, shared.stack == Stack::Airtime),
+            round: Round::new(weights(), shared.stack == Stack::Airtime),
         };
-        let mac = || Mac::new(4 * peers, shared.mac_memory, seed);
+        let mac = || Mac::new(4 * peers, shared.mac_memory, shared.tuning.codel, seed);
         Host {
             number,
             lanes: CATEGORIES.map(lane),
             mac: (shared.stack != Stack::Before).then(mac),
-            aql: Aql::default(),
+            aql: Aql::new(shared.tuning.aql),
             up: Vec::new(),
         }
     }
@@ -297,7 +297,9 @@ impl<P: Packet> Host<P> {
         let station = number.checked_sub(1).unwrap_or(peer);
         let aggregating =
             shared.peers[station].phy.aggregates() && category != Category::Voice.index();
-        if (aggregating && aggregates >= AGGREGATES) || (!aggregating && frames >= FRAMES) {
+        if (aggregating && aggregates as u64 >= shared.tuning.txops)
+            || (!aggregating && frames >= FRAMES)
+        {
             round.misses(peer);
             return false;
         }

@@ -23,8 +23,10 @@ const FLOWS: usize = 4096;
 const QUANTUM: Bytes = Bytes::new(300);
 const LIMIT: u64 = 8192;
 const DROP_BATCH: u64 = 32;
-const TARGET: Span = Span::ms(20);
-const INTERVAL: Span = Span::ms(100);
+/// Default target of CoDel.
+pub const TARGET: Span = Span::ms(20);
+/// Default interval of CoDel.
+pub const INTERVAL: Span = Span::ms(100);
 
 /// One queue.
 #[derive(Clone, Default)]
@@ -95,8 +97,9 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
 }
 
 impl<P: Packet> Mac<P> {
-    /// Empty queues of this many stations' categories.
-    pub fn new(txqs: usize, memory_limit: Bytes, seed: u64) -> Mac<P> {
+    /// Empty queues of this many stations' categories, with the target and the interval of CoDel.
+    pub fn new(txqs: usize, memory_limit: Bytes, codel: (Span, Span), seed: u64) -> Mac<P> {
+        let (target, interval) = codel;
         Mac {
             packets: Pool::default(),
             flows: Vec::new(),
@@ -104,7 +107,7 @@ impl<P: Packet> Mac<P> {
             total: 0,
             memory: 0,
             memory_limit: memory_limit.get(),
-            law: Law::new(TARGET, INTERVAL, true).exempting(Bytes::ZERO),
+            law: Law::new(target, interval, true).exempting(Bytes::ZERO),
             quantum: turn_bytes(QUANTUM),
             seed,
         }

@@ -85,6 +85,7 @@ impl<P: Packet> Wifi<P> {
             stack: setup.stack,
             driver: setup.driver.max(1),
             limits: setup.limits,
+            tuning: setup.tuning,
             mac_memory: setup.mac_memory,
             levels: Levels::new(stations),
             usage: alloc::vec![Usage::default(); stations],

@@ -72,6 +72,9 @@ pub const MOST_STATIONS: usize = 250;
 /// descriptors less five.
 pub const DRIVER_FRAMES: u64 = 123;
 
+/// Aggregates of each category in the hardware: ath9k's.
+pub const TXOPS: u64 = 2;
+
 /// The stack: the software queues before the air.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Stack {
@@ -122,6 +125,27 @@ pub struct Link {
     pub snr_db: f64,
 }
 
+/// Settings of the driver and of mac80211 that are constants in most kernels.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Aggregates of each category in the hardware.
+    pub txops: u64,
+    /// Whether the stack `airtime` has airtime queue limits.
+    pub aql: bool,
+    /// Target and interval of CoDel inside mac80211.
+    pub codel: (Span, Span),
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            txops: TXOPS,
+            aql: true,
+            codel: (mac::TARGET, mac::INTERVAL),
+        }
+    }
+}
+
 /// One station.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Peer {
@@ -132,6 +156,8 @@ pub struct Peer {
     pub link: Option<Link>,
     /// Probability that a single frame arrives damaged, from 0 to 1, in addition to other errors.
     pub error: f64,
+    /// Airtime credit per round of the stack `airtime`, in µs.
+    pub weight: u64,
     /// Propagation from `NEAR` to the access point.
     pub forward: Span,
     /// Propagation from the access point to `NEAR`.
@@ -153,6 +179,8 @@ pub struct Setup<P> {
     pub driver: u64,
     /// The limits of a transmission.
     pub limits: Limits,
+    /// Settings of the driver and of mac80211.
+    pub tuning: Tuning,
     /// Memory of mac80211's queues, as Linux counts it.
     pub mac_memory: Bytes,
     /// At most [`MOST_STATIONS`].
@@ -180,6 +208,7 @@ impl<P: 'static> Setup<P> {
             stack: wifi.stack,
             driver: wifi.driver,
             limits: wifi.limits,
+            tuning: wifi.tuning,
             mac_memory: wifi.mac_memory(),
             peers: wifi.peers(),
             route,
@@ -258,6 +287,7 @@ pub(crate) struct Shared<P> {
     stack: Stack,
     driver: u64,
     limits: Limits,
+    tuning: Tuning,
     mac_memory: Bytes,
     peers: Vec<Peer>,
     route: Route<P>,

@@ -3,7 +3,7 @@
 
 use super::ampdu::Limits;
 use super::phy::{Band, Phy, Standard, Width};
-use super::{Link, Peer, Stack};
+use super::{Link, Peer, Stack, Tuning};
 use crate::net::spec::{HopSpec, PathSpec};
 use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Span};
@@ -29,6 +29,8 @@ pub struct WifiSpec {
     pub driver: u64,
     /// Limits of one transmission.
     pub limits: Limits,
+    /// Settings of the driver and of mac80211.
+    pub tuning: Tuning,
     /// The stations, `count` expanded; at least one.
     pub stations: Vec<StationSpec>,
     /// Keys that have no field, by name.
@@ -46,6 +48,8 @@ pub struct StationSpec {
     pub snr_db: Option<f64>,
     /// Probability that a single frame arrives damaged, from 0 to 1.
     pub error: f64,
+    /// Airtime credit per round of the stack `airtime`, in µs.
+    pub weight: u64,
     /// Two-way propagation between the access point and the other end of its flows.
     pub rtt: Span,
     /// Keys that have no field, by name.
@@ -97,6 +101,7 @@ impl WifiSpec {
                     _ => None,
                 },
                 error: station.error,
+                weight: station.weight,
                 forward,
                 reverse: station.rtt - forward,
             })

@@ -1,9 +1,12 @@
 //! The keys of `[[flow]]` and `[[probe]]`.
 
+use crate::kernel;
 use crate::param::Kind;
 use crate::scenario::dscp;
 use crate::scenario::parse::{DAY, MOST_FLOWS, MOST_NAME};
-use crate::scenario::schema::{Key, made, named, optional, plain, registered, required, text};
+use crate::scenario::schema::{
+    Key, custom, made, named, optional, plain, registered, required, text,
+};
 use crate::scenario::wifi::MOST_STATION;
 use crate::units::{Bytes, Span};
 use alloc::format;
@@ -72,14 +75,16 @@ pub(super) const KEYS: &[Key] = &[
         "<cc><n>",
         "name of the flow; with a count, a number is appended: 0, 1, 2 …",
     ),
-    optional(
+    custom(
         "flow",
         "ecn",
-        Kind::Bool(true),
+        "boolean or name",
         "as the cc requires; otherwise true if ecn of [host] is on",
         "negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another \
-         feedback of marks; false: no ECN",
-    ),
+         feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of \
+         Linux 7.3; false: no ECN",
+    )
+    .within("true, false, accecn"),
     plain(
         "flow",
         "direction",
@@ -95,6 +100,15 @@ pub(super) const KEYS: &[Key] = &[
         "differentiated-services code point (DSCP) of the packets, including ACKs",
     )
     .within(dscp::KNOWN),
+    custom(
+        "flow",
+        "like",
+        "release",
+        "like of [host], with its rules",
+        "Linux release of the sender's host, if it differs from [host]; with_rules and \
+         without_rules do not apply to it",
+    )
+    .ranging(kernel::range),
     registered(
         "flow",
         "workload",
@@ -144,7 +158,14 @@ pub(super) const KEYS: &[Key] = &[
         "probe",
         "interval",
         Kind::Span(Span::ms(20), Span::us(100), Span::s(3600)),
-        "time between two probe packets",
+        "mean time between two probe packets",
+    ),
+    plain(
+        "probe",
+        "spacing",
+        Kind::Word(&["constant", "random"]),
+        "times between probe packets: constant, or one packet at a random time in each interval, \
+         which finds traffic that is synchronised with a constant interval",
     ),
     made(
         "probe",

@@ -1,6 +1,6 @@
 //! The keys of `[host]`.
 
-use crate::kernel::{KERNELS, releases};
+use crate::kernel;
 use crate::param::Kind;
 use crate::scenario::schema::{Key, custom, made, optional, plain, registered};
 use crate::scenario::{hop, host};
@@ -12,11 +12,29 @@ pub(super) const KEYS: &[Key] = &[
     made(
         "host",
         "like",
-        "choice",
-        || KERNELS[0].0.into(),
-        "Linux release whose TCP rules the host follows; rules of later releases are off",
+        "release",
+        || kernel::DEFAULT.into(),
+        "Linux release whose TCP rules the host follows; rules of later releases are off; a \
+         series without a patch level is its last stable release, and patch level 0 is the \
+         release as published",
     )
-    .ranging(|| releases().join(", ")),
+    .ranging(kernel::range),
+    custom(
+        "host",
+        "with_rules",
+        "list of names",
+        "none",
+        "rules that the host follows although its release does not have them",
+    )
+    .within("names of `narrows list rules`"),
+    custom(
+        "host",
+        "without_rules",
+        "list of names",
+        "none",
+        "rules of the release that the host does not follow",
+    )
+    .within("names of `narrows list rules`"),
     plain(
         "host",
         "iw",

@@ -1,8 +1,10 @@
 //! The keys of `[wifi]` and its stations.
 
+use crate::net::wifi::airtime::WEIGHT;
 use crate::net::wifi::ampdu::WINDOW;
+use crate::net::wifi::mac::{INTERVAL, TARGET};
 use crate::net::wifi::phy::Standard;
-use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS};
+use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, TXOPS};
 use crate::param::Kind;
 use crate::scenario::parse::MOST_NAME;
 use crate::scenario::schema::{
@@ -58,6 +60,31 @@ pub(super) const KEYS: &[Key] = &[
         "frames of each access category that the driver accepts; needs stack = \"before\"",
     )
     .usually(|| format!("{DRIVER_FRAMES}")),
+    plain(
+        "wifi",
+        "txops",
+        Kind::Count(TXOPS, 1, 64),
+        "transmissions (A-MPDUs) of each access category that the hardware holds",
+    ),
+    plain(
+        "wifi",
+        "aql",
+        Kind::Bool(true),
+        "airtime queue limits (AQL) of the airtime that the driver holds; needs stack = \
+         \"airtime\"",
+    ),
+    plain(
+        "wifi",
+        "codel_target",
+        Kind::Span(TARGET, Span::us(50), Span::s(10)),
+        "target of CoDel inside mac80211; needs stack = \"fq_mac\" or \"airtime\"",
+    ),
+    plain(
+        "wifi",
+        "codel_interval",
+        Kind::Span(INTERVAL, Span::us(100), Span::s(100)),
+        "interval of CoDel inside mac80211; needs stack = \"fq_mac\" or \"airtime\"",
+    ),
     section(
         "wifi",
         "aggregate",
@@ -155,6 +182,13 @@ pub(super) const KEYS: &[Key] = &[
         "error",
         Kind::Probability(0.0),
         "probability that a frame arrives damaged",
+    ),
+    plain(
+        "wifi.station",
+        "weight",
+        Kind::Count(WEIGHT, 1, 65_535),
+        "weight of the station's airtime: its credit per round, in microseconds; needs stack = \
+         \"airtime\"",
     ),
     plain(
         "wifi.station",

@@ -13,8 +13,8 @@
 //! previous value plus the gap. The round-trip time bounds it.
 //!
 //! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
-//! 1 ms or 5 % of the round trip (SACK compression), at most 44. Without SACK nothing is
-//! compressed.
+//! 1 ms or 5 % of the round trip (SACK compression; 33 % since 6.19), at most 44. Without SACK
+//! nothing is compressed.
 //!
 //! An end that sends data within the ACK delay after data arrived is in interactive mode
 //! (`pingpong`). Its own data carries the pending ACK, so there are no quick ACKs and PSH has no
@@ -36,26 +36,13 @@ const UNCOMPRESSED: u32 = 3;
 const COMPRESS_MOST: u32 = 44;
 /// `tcp_comp_sack_delay_ns`.
 const COMPRESS_NS: u64 = 1_000_000;
-/// `tcp_comp_sack_slack_ns`: the timer may be late by this much, and on an otherwise idle CPU it
-/// is.
-const COMPRESS_SLACK_NS: u64 = 100_000;
-
-/// ACKs of segments beyond a hole are compressed.
-pub const COMPRESSED: Rule = Rule {
-    name: "compressed SACKs",
-    since: Kernel(4, 18),
-    help: "while data is missing, one ACK acknowledges the segments of a millisecond; before, \
-        each segment had its own ACK",
-    source: "Linux 4.18: tcp: add SACK compression",
-};
-/// An ACK leaves at once when the last hole is filled.
-pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
-    name: "immediate ACK when the last hole is filled",
-    since: Kernel(4, 19),
-    help: "the segment that fills the last hole is acknowledged at once; before, like any other \
-        segment",
-    source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
-};
+/// `tcp_comp_sack_rtt_percent`, and before 6.19.
+const COMPRESS_PERCENT: u64 = 33;
+const COMPRESS_PERCENT_BEFORE: u64 = 5;
+/// `tcp_comp_sack_slack_ns`, and before 6.19: the timer may be late by this much, and on an
+/// otherwise idle CPU it is.
+const COMPRESS_SLACK_NS: u64 = 10_000;
+const COMPRESS_SLACK_NS_BEFORE: u64 = 100_000;
 
 /// The timer that sends an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -179,13 +166,13 @@ impl Acks {
 
     /// The last hole was filled.
     pub fn whole(&mut self) {
-        self.now |= self.kernel.follows(&AT_ONCE_WHEN_WHOLE);
+        self.now |= self.kernel.follows(Rule::AckOnHoleRepair);
     }
 
     /// Handles a segment beyond a hole. Returns whether its ACK leaves now; otherwise the
     /// compressed ACK leaves by its timer.
     pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
-        if self.compressed >= COMPRESS_MOST || !self.kernel.follows(&COMPRESSED) {
+        if self.compressed >= COMPRESS_MOST || !self.kernel.follows(Rule::SackCompression) {
             return true;
         }
         if self.duplicates_of != nxt {
@@ -198,8 +185,18 @@ impl Acks {
         }
         self.compressed += 1;
         if self.compress_timer.is_none() {
-            let delay = COMPRESS_NS.min(rtt_us * 1000 / 20);
-            self.compress_timer = Some(now + Span::ns(delay + COMPRESS_SLACK_NS));
+            let percent = if self.kernel.follows(Rule::SackCompressionThird) {
+                COMPRESS_PERCENT
+            } else {
+                COMPRESS_PERCENT_BEFORE
+            };
+            let slack = if self.kernel.follows(Rule::SackCompressionSlack) {
+                COMPRESS_SLACK_NS
+            } else {
+                COMPRESS_SLACK_NS_BEFORE
+            };
+            let delay = COMPRESS_NS.min(rtt_us * 10 * percent);
+            self.compress_timer = Some(now + Span::ns(delay + slack));
         }
         false
     }
@@ -313,7 +310,7 @@ mod tests {
                 .count()
         };
         assert_eq!(
-            [Kernel(4, 17), Kernel(4, 18)].map(at_once),
+            [Kernel::published(4, 17), Kernel::published(4, 18)].map(at_once),
             [6, UNCOMPRESSED as usize]
         );
     }
@@ -322,7 +319,7 @@ mod tests {
     /// segment of all but the first.
     #[test]
     fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {
-        let mut acks = Acks::new(1000, Kernel(6, 12));
+        let mut acks = Acks::new(1000, Kernel::published(6, 12));
         let arrives =
             |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
         arrives(&mut acks, 100);
@@ -346,6 +343,22 @@ mod tests {
             acks.whole();
             acks.at_once(false)
         };
-        assert_eq!([Kernel(4, 18), Kernel(4, 19)].map(at_once), [false, true]);
+        assert_eq!(
+            [Kernel::published(4, 18), Kernel::published(4, 19)].map(at_once),
+            [false, true]
+        );
+    }
+
+    /// The delay of a compressed ACK with an RTT of 2 ms and of 40 ms, in µs.
+    #[test]
+    fn compressed_acks_wait_for_a_third_of_the_rtt_since_6_19() {
+        let delay = |kernel, rtt_us| {
+            let mut acks = Acks::new(1000, kernel);
+            while acks.compress(Time::ZERO, 0, rtt_us) {}
+            acks.next_wakeup().unwrap().as_us()
+        };
+        let of = |kernel| [2_000, 40_000].map(|rtt_us| delay(kernel, rtt_us));
+        assert_eq!(of(Kernel::published(6, 18)), [200, 1_100]);
+        assert_eq!(of(Kernel::published(6, 19)), [670, 1_010]);
     }
 }

@@ -8,6 +8,9 @@
 //!   first, with the old echo, for the segments before. The segment itself is acknowledged at once.
 //! - Counted: every ACK carries the number of marked packets plus five, modulo eight. The first
 //!   mark after a packet without one is acknowledged at once, and so is every second mark.
+//! - Accurate: every ACK carries this number, and the bytes that arrived with CE and ECT(0), if its
+//!   option has room beside the SACK blocks ([`Marks::option`]). A packet whose ECN code point
+//!   differs from that of the packet before is acknowledged at once.
 //!
 //! Once ECN-capable segments have arrived, each segment that is not ECN-capable gets two quick
 //! ACKs: it is likely a retransmission.
@@ -18,17 +21,20 @@
 //! agrees to that as well: RFC 9768 has the sender fall back.
 //!
 //! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1;
-//! Linux 6.12, whose latch is reproduced packet by packet (`core/tests/replay.rs`).
+//! Linux 6.12, whose latch is reproduced packet by packet (`core/tests/replay.rs`). Accurate:
+//! Linux 7.3 `tcp_ecn_received_counters`, `tcp_options_fit_accecn`. Linux also acknowledges at once
+//! when six marks are unreported; no ACK of in-order data waits for so many.
 
 use crate::packet::Ecn;
 use crate::tcp::EcnUse;
 use crate::tcp::sender::FIRST_ACE;
-use crate::tcp::wire::Segment;
+use crate::tcp::wire::{MAX_SACKS, MarkedBytes, Segment};
 
 /// Quick ACKs for a mark, and for a likely retransmission.
 pub(super) const QUICK: u32 = 2;
 /// RFC 9768 section 3.1.2, table 2.
 const SYN_CAME_WITH_ECT1: u8 = 0b011;
+const SYN_CAME_WITHOUT_ECT: u8 = 0b010;
 /// Number of marks after which an ACK leaves at once.
 const HURRY: u8 = 2;
 
@@ -62,6 +68,13 @@ pub(super) struct Marks {
     count: u8,
     /// Those of them that no ACK has reported.
     untold: u8,
+    /// Accurate: the code point of the last packet.
+    last: Ecn,
+    /// Accurate: bytes of payload by code point.
+    bytes: MarkedBytes,
+    /// Accurate: the number of counters that the next option must have, because of data since the
+    /// last option.
+    least: u8,
 }
 
 impl Marks {
@@ -88,10 +101,16 @@ impl Marks {
     pub fn control(&self) -> Ecn {
         self.how.control()
     }
-    /// Handles any packet. Returns whether its ACK must leave at once.
-    pub fn on_packet(&mut self, ecn: Ecn) -> bool {
-        if self.how != EcnUse::Counted {
-            return false;
+    /// The ECN bits of a SYN-ACK.
+    pub fn handshake(&self) -> Ecn {
+        self.how.handshake()
+    }
+    /// Handles any packet with `len` bytes of payload. Returns whether its ACK must leave at once.
+    pub fn on_packet(&mut self, ecn: Ecn, len: u32) -> bool {
+        match self.how {
+            EcnUse::Counted => {}
+            EcnUse::Accurate => return self.count(ecn, len),
+            _ => return false,
         }
         let before = core::mem::replace(&mut self.marked, ecn == Ecn::Ce);
         if !self.marked {
@@ -100,6 +119,40 @@ impl Marks {
         self.count = self.count.wrapping_add(1);
         self.untold = self.untold.saturating_add(1);
         !before || self.untold >= HURRY
+    }
+    /// Counts a packet; returns whether its code point differs from that of the packet before.
+    fn count(&mut self, ecn: Ecn, len: u32) -> bool {
+        self.seen |= ecn != Ecn::NotEct;
+        let (bytes, counters) = match ecn {
+            Ecn::Ce => {
+                self.count = self.count.wrapping_add(1);
+                (Some(&mut self.bytes.ce), 2)
+            }
+            Ecn::Ect0 => (Some(&mut self.bytes.ect0), 3),
+            Ecn::NotEct | Ecn::Ect1 => (None, 0),
+        };
+        if let Some(bytes) = bytes.filter(|_| len > 0) {
+            *bytes = bytes.wrapping_add(len);
+            self.least = self.least.max(counters);
+        }
+        core::mem::replace(&mut self.last, ecn) != ecn
+    }
+    /// The counters in the option of an ACK with `blocks` SACK blocks, their number, and the number
+    /// of blocks that remain. TCP options have 40 bytes, of which timestamps take 12: beside one
+    /// block there is room for three counters, beside two for two. A third block gives way to
+    /// counters that are needed if two are enough.
+    pub fn option(&mut self, blocks: u8) -> (u8, MarkedBytes, u8) {
+        let (counters, blocks) = match (blocks, self.least) {
+            _ if self.how != EcnUse::Accurate => (0, blocks),
+            (0 | 1, _) => (3, blocks),
+            (2, 0..=2) => (2, 2),
+            (_, 1..=2) => (2, MAX_SACKS as u8 - 1),
+            _ => (0, blocks),
+        };
+        if counters > 0 {
+            self.least = 0;
+        }
+        (counters, self.bytes, blocks)
     }
     /// Handles data; everything below `nxt` has arrived.
     pub fn on_data(&mut self, ecn: Ecn, nxt: u64) -> Heed {
@@ -140,6 +193,7 @@ impl Marks {
     pub fn answer(&self) -> u8 {
         match self.how {
             EcnUse::Counted => SYN_CAME_WITH_ECT1,
+            EcnUse::Accurate => SYN_CAME_WITHOUT_ECT,
             _ => 0,
         }
     }
@@ -147,7 +201,7 @@ impl Marks {
     pub fn ace(&mut self) -> u8 {
         self.untold = 0;
         match self.how {
-            EcnUse::Counted => self.count.wrapping_add(FIRST_ACE) % 8,
+            EcnUse::Counted | EcnUse::Accurate => self.count.wrapping_add(FIRST_ACE) % 8,
             _ => 0,
         }
     }
@@ -162,7 +216,7 @@ mod tests {
         let syn = Segment {
             syn: true,
             cwr: true,
-            ecn: how.control(),
+            ecn: how.handshake(),
             ..Segment::default()
         };
         marks.on_syn(how, &syn);
@@ -180,6 +234,7 @@ mod tests {
             (EcnUse::Echoed, Ecn::Ect0, true),
             (EcnUse::Echoed, Ecn::Ce, true),
             (EcnUse::Counted, Ecn::Ect1, true),
+            (EcnUse::Accurate, Ecn::NotEct, true),
             (EcnUse::Off, Ecn::NotEct, false),
         ] {
             let mut marks = Marks::default();
@@ -221,12 +276,43 @@ mod tests {
         assert!(!m.echo());
     }
 
+    /// Linux 7.3 `tcp_ecn_received_counters`: a change of the code point in either direction.
+    #[test]
+    fn accurate_ecn_acknowledges_changes_at_once() {
+        let mut m = marks(EcnUse::Accurate);
+        let packets = [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce, Ecn::Ect0];
+        let at_once = packets.map(|ecn| m.on_packet(ecn, 1436));
+        assert_eq!(at_once, [true, false, true, false, true]);
+        assert_eq!(m.ace(), 7);
+        let (counters, bytes, _) = m.option(0);
+        assert_eq!((counters, bytes.ect0, bytes.ce), (3, 3 * 1436, 2 * 1436));
+    }
+
+    /// Linux 7.3 `tcp_options_fit_accecn`.
+    #[test]
+    fn sack_blocks_leave_room_for_fewer_counters() {
+        let room = |data: &[Ecn], blocks: u8| {
+            let mut m = marks(EcnUse::Accurate);
+            data.iter().for_each(|ecn| {
+                m.on_packet(*ecn, 1436);
+            });
+            let (counters, _, left) = m.option(blocks);
+            (counters, left)
+        };
+        let (plain, marked) = (&[Ecn::Ect0][..], &[Ecn::Ce][..]);
+        assert_eq!([0, 1].map(|n| room(plain, n)), [(3, 0), (3, 1)]);
+        // Both counters of data that arrived must fit.
+        assert_eq!([2, 3].map(|n| room(plain, n)), [(0, 2), (0, 3)]);
+        assert_eq!([2, 3].map(|n| room(marked, n)), [(2, 2), (2, 2)]);
+        assert_eq!([2, 3].map(|n| room(&[], n)), [(2, 2), (0, 3)]);
+    }
+
     #[test]
     fn marks_are_counted_from_five_and_every_second_one_hurries() {
         let mut m = marks(EcnUse::Counted);
         assert_eq!(m.ace(), 5);
         let hurries = [Ecn::Ect1, Ecn::Ce, Ecn::Ce, Ecn::Ce, Ecn::Ect1, Ecn::Ce].map(|ecn| {
-            let now = m.on_packet(ecn);
+            let now = m.on_packet(ecn, 1448);
             if now {
                 m.ace();
             }

@@ -15,7 +15,6 @@ mod window;
 use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse, MSS};
-use crate::kernel::Rule;
 use crate::packet::Feedback;
 use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
@@ -25,14 +24,6 @@ use ack::{Acks, Due};
 use ecn::Heed;
 use sack::Holes;
 use window::Window;
-
-/// Changes of the receiver since Linux 4.15.
-pub const RULES: &[Rule] = &[
-    ack::COMPRESSED,
-    ack::AT_ONCE_WHEN_WHOLE,
-    window::SHORT_ONES_OPEN,
-    window::LESS_WHAT_WAITS,
-];
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
@@ -215,7 +206,7 @@ impl Receiver {
             self.refuse(seg, wire);
             return;
         }
-        self.acks.now |= self.marks.on_packet(seg.ecn);
+        self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
         if seg.len > 0 {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
@@ -243,7 +234,8 @@ impl Receiver {
             self.feedback = self.feedback.and(header.feedback);
         }
         if let Some(unread) = self.unread.filter(|u| u.at < now) {
-            self.window.read(unread.at, unread.first_end, self.nxt);
+            let end = self.holes.end().unwrap_or(self.nxt);
+            self.window.read(unread.at, unread.first_end, self.nxt, end);
             self.unread = None;
         }
         let range = Range {
@@ -254,7 +246,8 @@ impl Receiver {
         if range.end >= self.acks.acked {
             // In any position: while a hole is open, only data beyond it shows how the round trip
             // grows.
-            self.window.measure_rtt_by_stamp(now, seg);
+            self.window
+                .measure_rtt_by_stamp(now, seg, self.unread.is_some());
             if seg.seq <= self.acks.acked {
                 self.ts_recent = self.ts_recent.max(seg.tsval);
             }
@@ -428,6 +421,9 @@ impl Receiver {
             self.acks.quick |= 1;
         }
         self.window.queued = self.holes.truesize;
+        if let Some(end) = self.holes.end() {
+            self.window.holds_back(end - self.nxt);
+        }
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment());
         self.check_ack(now, many, wire);
     }
@@ -513,7 +509,8 @@ impl Receiver {
             tsval: super::sender::stamp(now),
             tsecr: self.ts_recent,
             ece: self.marks.on(),
-            marks: AckMarks::new(self.marks.answer(), self.marks.control()),
+            marks: AckMarks::new(self.marks.answer(), self.marks.handshake())
+                .with_counters(self.marks.option(0).0),
             ..AckSegment::default()
         });
     }
@@ -543,18 +540,20 @@ impl Receiver {
                 n += 1;
             }
         }
+        let (counters, bytes, n_sacks) = self.marks.option(n as u8);
         AckSegment {
             ack,
             window,
             tsval: super::sender::stamp(self.clock),
             tsecr: self.ts_recent,
-            n_sacks: n as u8,
+            n_sacks,
             sacks,
             syn: false,
             ece,
             marks: AckMarks::new(self.marks.ace(), self.marks.control()),
             feedback: core::mem::take(&mut self.feedback),
         }
+        .with_option(counters, bytes)
     }
 }
 

@@ -40,6 +40,10 @@ impl Holes {
     pub fn ends(&self) -> Option<(&Range, &Range)> {
         self.arrived.front().zip(self.arrived.back())
     }
+    /// The end of the last range.
+    pub fn end(&self) -> Option<u64> {
+        self.arrived.back().map(|range| range.end)
+    }
     /// Number of bytes in all ranges.
     pub fn bytes(&self) -> u64 {
         self.arrived

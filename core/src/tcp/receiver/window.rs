@@ -9,6 +9,9 @@
 //! read in this round trip, sixteen segments, and twice the growth over the previous round trip.
 //! Data that has arrived and still waits is subtracted from the data read. A filled hole releases
 //! much data at once, which is no measure of the path's rate.
+//!
+//! Since 6.16 the sixteen segments are absent, and data behind a hole counts. From 6.16 to 6.17 the
+//! growth was absent, too. Source: Linux 7.3 `tcp_rcvbuf_grow`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
@@ -32,6 +35,10 @@ const SHARE_DEFAULT: u64 = 128;
 /// Number of segments with which the first round of tuning is compared (`TCP_INIT_CWND`). The
 /// sender's initial window (`initcwnd` of a route) has no influence.
 const FIRST_ROUND: u64 = 10;
+/// Number of segments in the first window before 4.20.
+const FIRST_WINDOW_BEFORE: u64 = 20;
+/// Round trips below this do not double the buffer (`tcp_rcvbuf_low_rtt`), µs.
+const LOW_RTT_US: u64 = 1000;
 /// The minimum buffer for which windows are scaled (`net.core.rmem_max`), for any `tcp_rmem`.
 const SCALED_FOR: u64 = 212_992;
 /// Maximum scale of windows beyond 64 KB: 2¹⁴.
@@ -48,25 +55,6 @@ pub(super) fn truesize_of(run: Range) -> u64 {
     let segments = bytes.div_ceil(u64::from(MSS));
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
-
-/// Segments that will be merged into others use memory only for their payload.
-pub const SHORT_ONES_OPEN: Rule = Rule {
-    name: "short segments open the window",
-    since: Kernel(5, 14),
-    help: "a segment that can be merged opens the window regardless of its overhead; before, \
-        short segments opened a small window only",
-    source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
-};
-
-/// Waiting data is subtracted from the data read.
-pub const LESS_WHAT_WAITS: Rule = Rule {
-    name: "unread data does not enlarge the receive buffer",
-    since: Kernel(6, 12),
-    help: "unread segments do not increase the receive buffer, for example those of a filled \
-        hole; before, only the data read counted",
-    source: "Linux 6.12 tcp_rcv_space_adjust, as measured on 6.12.117: tcp: add receive queue \
-        awareness in tcp_rcv_space_adjust()",
-};
 
 #[derive(Clone, Debug)]
 pub(super) struct Window {
@@ -98,7 +86,12 @@ impl Window {
         let buffer = cfg.rmem_default.get();
         let mss = u64::from(MSS);
         let space = cfg.rmem_max.get().max(buffer).max(SCALED_FOR);
-        let first = (buffer / 2 / mss * mss).min(65_535);
+        let most = if cfg.kernel.follows(Rule::InitialReceiveWindow) {
+            65_535
+        } else {
+            FIRST_WINDOW_BEFORE * mss
+        };
+        let first = (buffer / 2 / mss * mss).min(most);
         Window {
             kernel: cfg.kernel,
             buffer,
@@ -167,7 +160,7 @@ impl Window {
         // A packet whose memory exceeds its payload's share of the window opens less, until both
         // fit.
         let mut step = 2 * u64::from(MSS);
-        let free_of_overhead = merges && self.kernel.follows(&SHORT_ONES_OPEN);
+        let free_of_overhead = merges && self.kernel.follows(Rule::ShortSegmentsOpen);
         if !free_of_overhead && self.share_of(truesize(len)) > u64::from(len) {
             step = self.step_for_heavy(len);
             if step == 0 {
@@ -243,20 +236,21 @@ impl Window {
     }
 
     /// Measures the round trip by the echo of this end's own timestamps.
-    pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment) {
+    /// `waits`: earlier data has not been read.
+    pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment, waits: bool) {
         if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {
             return;
         }
         self.last_tsecr = seg.tsecr;
-        let ms = u64::from(
-            crate::tcp::sender::stamp(now)
-                .saturating_sub(seg.tsecr)
-                .max(1),
-        );
-        let us = ms * 1000;
-        if self.rtt8_us == 0 || us << 3 < self.rtt8_us {
+        let ms = u64::from(crate::tcp::sender::stamp(now).saturating_sub(seg.tsecr));
+        if ms == 0 && self.kernel.follows(Rule::ReceiverRttNonZero) {
+            return;
+        }
+        let us = ms.max(1) * 1000;
+        let lower = us << 3 < self.rtt8_us && self.kernel.follows(Rule::ReceiverRttMinimum);
+        if self.rtt8_us == 0 || lower {
             self.rtt8_us = us << 3;
-        } else {
+        } else if !(waits && self.kernel.follows(Rule::ReceiverRttWhenRead)) {
             self.rtt8_us = self.rtt8_us - (self.rtt8_us >> 3) + us;
         }
     }
@@ -277,38 +271,71 @@ impl Window {
     /// The application has read everything below `read` of the data below `nxt`: once per round
     /// trip the buffer is resized.
     #[inline]
-    pub fn read(&mut self, now: Time, read: u64, nxt: u64) {
+    pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
         if self.rtt8_us > 0 && passed >= self.rtt8_us >> 3 {
-            self.end_round(now, read, nxt);
+            self.end_round(now, read, nxt, end);
         }
     }
-    fn end_round(&mut self, now: Time, read: u64, nxt: u64) {
+    fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
         let mut bytes = read - self.round_start;
-        if self.kernel.follows(&LESS_WHAT_WAITS) {
+        if self.kernel.follows(Rule::ReceiveQueueAwareness) {
             bytes = bytes.saturating_sub(nxt - read);
         }
         if bytes > self.round_bytes {
-            let mut window = 2 * bytes + 16 * u64::from(MSS);
-            let growth = u128::from(window) * u128::from(bytes - self.round_bytes)
-                / u128::from(self.round_bytes.max(1));
-            window = window.saturating_add((growth as u64).saturating_mul(2));
-            let buffer = ((u128::from(window) << SHARE_BITS) / u128::from(self.share))
-                .min(u128::from(self.buffer_max));
-            if buffer as u64 > self.buffer {
-                self.buffer = buffer as u64;
-                self.clamp = self.share_of(self.buffer);
-            }
-            self.round_bytes = bytes;
+            self.resize(bytes, end - nxt);
         }
         self.round_start = read;
         self.round_time = now;
+    }
+    /// A hole keeps `span` bytes waiting from the next expected one on: the buffer grows to hold
+    /// them, too.
+    pub fn holds_back(&mut self, span: u64) {
+        if self.kernel.follows(Rule::ReceiveBufferByWindow) {
+            self.resize(self.round_bytes, span);
+        }
+    }
+    /// Enlarges the buffer for `bytes` in a round trip.
+    fn resize(&mut self, bytes: u64, span: u64) {
+        let by_window = self.kernel.follows(Rule::ReceiveBufferByWindow);
+        let cushion = if by_window { 0 } else { 16 * u64::from(MSS) };
+        let mut window = 2 * bytes + cushion;
+        let before = self.round_bytes.max(1);
+        let more = bytes.saturating_sub(self.round_bytes);
+        let share =
+            |part: u64, of: u64| (u128::from(window) * u128::from(part) / u128::from(of)) as u64;
+        let growth = if self.kernel.follows(Rule::ReceiveBufferLowRtt) && self.rtt_us() < LOW_RTT_US
+        {
+            share(self.rtt_us(), LOW_RTT_US)
+        } else if !self.kernel.follows(Rule::ReceiveBufferSmoothGrowth) {
+            match 4 * more {
+                more if more >= 2 * before => window,
+                more if more >= before => window / 2,
+                _ => 0,
+            }
+        } else if !by_window || self.kernel.follows(Rule::ReceiveBufferSlowStart) {
+            share(more, before).saturating_mul(2)
+        } else {
+            0
+        };
+        window = window.saturating_add(growth);
+        if by_window {
+            window = window.saturating_add(span);
+        }
+        let buffer = ((u128::from(window) << SHARE_BITS) / u128::from(self.share))
+            .min(u128::from(self.buffer_max));
+        if buffer as u64 > self.buffer {
+            self.buffer = buffer as u64;
+            self.clamp = self.share_of(self.buffer);
+        }
+        self.round_bytes = bytes;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::LINUX_7_3;
     use crate::units::{Bytes, Span};
 
     fn with_rmem(default: u64, max: u64) -> Window {
@@ -327,7 +354,7 @@ mod tests {
         window.measure_segment(MSS);
         window.rtt8_us = rtt.as_us() << 3;
         let [read, nxt] = [came, came + waiting].map(|segments| segments * u64::from(MSS));
-        window.read(Time::ZERO + rtt, read, nxt);
+        window.read(Time::ZERO + rtt, read, nxt, nxt);
         window
     }
 
@@ -376,8 +403,101 @@ mod tests {
             };
             after_a_round(&cfg, Span::ms(40), came, waiting).buffer
         };
-        let nothing_waits = buffer(Kernel(6, 12), 101, 0);
-        assert_eq!(buffer(Kernel(6, 12), 200, 99), nothing_waits);
-        assert!(buffer(Kernel(5, 15), 200, 99) > 3 * nothing_waits);
+        let nothing_waits = buffer(Kernel::default(), 101, 0);
+        assert_eq!(buffer(Kernel::default(), 200, 99), nothing_waits);
+        assert!(buffer(Kernel::published(5, 15), 200, 99) > 3 * nothing_waits);
+    }
+
+    /// The buffer after a round of 40 ms and 20 segments, the first one of 10. A share of the
+    /// window is payload over kernel memory.
+    #[test]
+    fn the_growth_of_the_receive_buffer_changed_three_times() {
+        let window = |name| {
+            let cfg = Config {
+                kernel: Kernel::named(name).unwrap(),
+                ..Config::default()
+            };
+            let window = after_a_round(&cfg, Span::ms(40), 20, 0);
+            window.share_of(window.buffer).div_ceil(u64::from(MSS))
+        };
+        // Twice 20 segments and 16; then twice as much, or thrice, because the data doubled.
+        assert_eq!(window("linux-4.15"), 2 * (2 * 20 + 16));
+        assert_eq!(window("linux-6.12"), 3 * (2 * 20 + 16));
+        // The initial buffer of 128 KiB, whose share is 56 segments, is enough.
+        assert_eq!(window("linux-6.16"), 56);
+        assert_eq!(window("linux-6.18"), 3 * 2 * 20);
+    }
+
+    #[test]
+    fn data_behind_a_hole_enlarges_the_buffer_since_6_16() {
+        let buffer = |kernel| {
+            let cfg = Config {
+                kernel,
+                ..Config::default()
+            };
+            let mut window = after_a_round(&cfg, Span::ms(40), 10, 0);
+            window.holds_back(200 * u64::from(MSS));
+            window.share_of(window.buffer).div_ceil(u64::from(MSS))
+        };
+        assert_eq!(buffer(LINUX_7_3), 2 * 10 + 200);
+        assert_eq!(buffer(Kernel::default()), 56);
+    }
+
+    #[test]
+    fn small_round_trips_do_not_double_the_buffer_since_6_19() {
+        let buffer = |kernel| {
+            let cfg = Config {
+                kernel,
+                ..Config::default()
+            };
+            let window = after_a_round(&cfg, Span::us(500), 100, 0);
+            window.share_of(window.buffer).div_ceil(u64::from(MSS))
+        };
+        assert_eq!(buffer(LINUX_7_3), 200 + 100);
+        assert!(buffer(Kernel::published(6, 18)) > 2000);
+    }
+
+    /// Samples of the receiver: 40 ms, then `next` with or without unread data; the estimate in ms.
+    #[test]
+    fn the_receiver_s_round_trip_follows_its_release() {
+        let estimate = |name, next_ms: u64, waits| {
+            let mut window = Window::new(&Config {
+                kernel: Kernel::named(name).unwrap(),
+                ..Config::default()
+            });
+            let mut measure = |took_ms: u64, waits| {
+                let now = Time::ZERO + Span::s(took_ms + 1);
+                let sent = crate::tcp::sender::stamp(now) - took_ms as u32;
+                let seg = Segment {
+                    len: MSS,
+                    tsecr: sent,
+                    ..Segment::default()
+                };
+                window.measure_rtt_by_stamp(now, &seg, waits);
+            };
+            measure(40, false);
+            measure(next_ms, waits);
+            window.rtt_us() / 1000
+        };
+        assert_eq!(estimate("linux-5.15", 20, false), 37);
+        assert_eq!(estimate("linux-6.12", 20, false), 20);
+        assert_eq!(estimate("linux-6.12.0", 0, false), 35);
+        assert_eq!(estimate("linux-6.12", 0, false), 40);
+        assert_eq!(estimate("linux-6.12", 80, true), 45);
+        assert_eq!(estimate("linux-7.3", 80, true), 40);
+        assert_eq!(estimate("linux-7.3", 80, false), 45);
+    }
+
+    #[test]
+    fn the_first_window_has_64_kib_since_4_20() {
+        let first = |kernel| {
+            let cfg = Config {
+                kernel,
+                ..Config::default()
+            };
+            Window::new(&cfg).offered()
+        };
+        assert_eq!(first(Kernel::published(4, 19)), 20 * u64::from(MSS));
+        assert!(first(Kernel::published(4, 20)) > 40 * u64::from(MSS));
     }
 }

@@ -26,7 +26,6 @@ use super::Sender;
 use super::output::Push;
 use crate::cc::Cause;
 use crate::host::Fate;
-use crate::tcp::MSS;
 use crate::tcp::scoreboard::PUSHED;
 use crate::tcp::wire::Segment;
 use crate::units::{Span, Time};
@@ -47,7 +46,7 @@ impl Sender {
         bytes: u64,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        let psh = bytes > u64::from(MSS) || self.send_buffer.ends_with(bytes);
+        let psh = bytes > self.full() || self.send_buffer.ends_with(bytes);
         let mut segment = self.super_packet(now, self.board.nxt(), bytes as u32, psh);
         self.ecn.mark_data(true, &mut segment);
         let fate = wire(segment).into();

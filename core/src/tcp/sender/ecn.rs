@@ -5,32 +5,44 @@
 //! Open or Disorder begins a reduction. The state becomes Cwr, and PRR reduces the window to the
 //! threshold of the congestion control. The reduction ends when data sent after its begin is
 //! acknowledged. In Cwr, Recovery and Loss an ACK with ECE begins none, but in the last two it
-//! prevents an undo. There are three kinds ([`EcnUse`]):
+//! prevents an undo. There are four kinds ([`EcnUse`]):
 //!
 //! | | other ECN-capable packets | marks reported by an ACK | feedback to the receiver |
 //! |---|---|---|---|
 //! | Latched | none | with ECE: every packet it delivers | CWR after a reduction |
 //! | Echoed | SYN, ACKs, retransmissions | as Latched | CWR, without effect |
 //! | Counted | the same; all as ECT(1) | the increase of its counter (ACE) | none |
+//! | Accurate | ACKs, retransmissions | the increase of its counter and of its option | none |
 //!
 //! CWR is on the next new segment, the first of its super-packet. If a sender requests Counted and
 //! the answer is that of RFC 3168, the kind is Latched.
 //!
 //! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. Then the
-//! increase is the greatest one with these bits that does not exceed the delivered packets.
+//! increase is the greatest one with these bits that does not exceed the delivered packets. With
+//! Accurate, the option decides whether the counter has wrapped ([`Accurate::marks`]).
+//!
+//! With Accurate, every segment has the option ([`TcpOptions::AccEcn`]), and so has an ACK with
+//! room for it. A full segment has 1436 bytes of payload instead of 1448. A SYN that was
+//! retransmitted once still requests it.
 //!
 //! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section
 //! 3.1.2, 3.2.2.5.2 and appendix A.2; Linux 6.12. `core/tests/replay.rs` reproduces Linux's
-//! response to a latch packet by packet. Of RFC 9768 only the counter is implemented, without the
-//! TCP option. SYN and SYN-ACK only negotiate counting. An ACK that delivers no data may be an old
-//! one, so its counter is not read.
+//! response to a latch packet by packet. Counted has only the counter of RFC 9768, without the TCP
+//! option; SYN and SYN-ACK only negotiate it. An ACK that delivers no data may be an old one, so
+//! its counter is not read.
+//!
+//! Accurate follows Linux 7.3 (`tcp_ecn` 3 at both ends, `tcp_ecn_option` 2): `tcp_ecn.h`,
+//! `__tcp_accecn_process`. Deviations: the SYN of DCTCP is not ECN-capable, and a repeated SYN-ACK
+//! still agrees. The checks for middleboxes that clear fields are absent, because no path of
+//! narrows clears them.
 
 use super::input::News;
 use super::{Sender, Time};
 use crate::cc::Cause;
 use crate::packet::Ecn as Bits;
-use crate::tcp::wire::{AckSegment, Segment};
-use crate::tcp::{EcnUse, State};
+use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
+use crate::tcp::{EcnUse, MSS, State};
+use crate::transport::TcpOptions;
 
 /// The modulus of the counter.
 const ROUND: u32 = 8;
@@ -50,6 +62,138 @@ pub(super) struct Ecn {
     cwr_due: bool,
     /// The receiver's counter in the last ACK.
     ace: u8,
+    /// The timestamp of the present ACK is newer than all before.
+    pub newer: bool,
+    accurate: Accurate,
+}
+
+/// The sender's state of accurate ECN.
+#[derive(Clone, Debug, Default)]
+struct Accurate {
+    /// The counters of the last option, and the bytes delivered since then by their estimated code
+    /// point.
+    bytes: MarkedBytes,
+    /// The estimated code point of data that an ACK without option delivers.
+    usual: Option<Counter>,
+    /// Average of packets per ACK, in 1/64 packet; 0 before the first one.
+    per_ack: u32,
+}
+
+/// A counter of the AccECN option.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Counter {
+    Ect0,
+    Ce,
+}
+
+/// Unit of the average of packets per ACK, and the weight of a new ACK: 2⁻⁶.
+const PER_ACK_SHIFT: u32 = 6;
+/// Above this average, ACKs are compressed and a counter is likely not to have wrapped.
+const COMPRESSED_ACKS: u32 = 4 << PER_ACK_SHIFT;
+/// The counters of the option have 24 bits.
+const COUNTER_BITS: u32 = 24;
+
+impl Accurate {
+    /// Returns the number of marks that an ACK reports. It delivered `delivered` packets with
+    /// `bytes` of payload; `known`: marks so far; `ordered`: the delivered data is known by SACK or
+    /// in order.
+    ///
+    /// The counter alone decides up to seven packets. Beyond, the smallest increase with its three
+    /// bits is correct if the bytes of the option say so, and the greatest one otherwise. With 16
+    /// packets and more, the share of marked bytes gives an estimate between them.
+    fn marks(
+        &mut self,
+        ack: &AckSegment,
+        known: u64,
+        delivered: u32,
+        bytes: u64,
+        ordered: bool,
+    ) -> u32 {
+        let before = self.bytes.ce;
+        let valid = self.read_option(ack, bytes);
+        if delivered > 0 {
+            let per_ack = delivered << PER_ACK_SHIFT;
+            self.per_ack = match self.per_ack {
+                0 => per_ack,
+                old => ((old << PER_ACK_SHIFT) - old + per_ack) >> PER_ACK_SHIFT,
+            }
+            .min(u32::from(u16::MAX));
+        }
+        let ace = u32::from(ack.marks.ace()) + ROUND - u32::from(FIRST_ACE);
+        let least = ace.wrapping_sub(known as u32) % ROUND;
+        if delivered < ROUND {
+            return least;
+        }
+        let most = delivered - (delivered - least) % ROUND;
+        if !valid {
+            return if self.per_ack > COMPRESSED_ACKS {
+                least
+            } else {
+                most
+            };
+        }
+        let marked = u64::from(self.bytes.ce.wrapping_sub(before));
+        let mss = u64::from(MSS);
+        if marked == 0 {
+            least
+        } else if delivered >= 2 * ROUND && ordered {
+            if bytes <= marked {
+                return most;
+            }
+            let share = (marked * u64::from(delivered)).div_ceil(bytes) as u32;
+            most.min(least + share / ROUND * ROUND)
+        } else if marked > u64::from(least) * mss || 2 * marked >= u64::from(most) * mss {
+            most
+        } else {
+            least
+        }
+    }
+
+    /// Updates the counters; `bytes` were delivered. Returns whether the increase of the bytes with
+    /// CE is known.
+    fn read_option(&mut self, ack: &AckSegment, bytes: u64) -> bool {
+        let Some(told) = ack.bytes() else {
+            match self.usual {
+                Some(Counter::Ect0) => self.bytes.ect0 = self.bytes.ect0.wrapping_add(bytes as u32),
+                Some(Counter::Ce) => self.bytes.ce = self.bytes.ce.wrapping_add(bytes as u32),
+                None => return false,
+            }
+            return true;
+        };
+        // The difference modulo 2²⁴, as a signed number.
+        let grown = |told: u32, known: u32| {
+            let unused = u32::BITS - COUNTER_BITS;
+            (told.wrapping_sub(known) << unused) as i32 >> unused
+        };
+        let usual = self.usual;
+        let mut unclear = false;
+        let mut changed = false;
+        let mut take = |known: &mut u32, told: u32, counter: Counter, now: &mut Option<Counter>| {
+            let delta = grown(told, *known);
+            *known = known.wrapping_add(delta as u32);
+            unclear |= delta < 0;
+            if delta != 0 && usual != Some(counter) {
+                unclear |= changed;
+                if !changed {
+                    *now = Some(counter);
+                }
+                changed = true;
+            }
+        };
+        take(&mut self.bytes.ce, told.ce, Counter::Ce, &mut self.usual);
+        if ack.marks.counters() > 2 {
+            take(
+                &mut self.bytes.ect0,
+                told.ect0,
+                Counter::Ect0,
+                &mut self.usual,
+            );
+        }
+        if unclear {
+            self.usual = None;
+        }
+        usual.is_some() && !unclear
+    }
 }
 
 impl Ecn {
@@ -62,6 +206,17 @@ impl Ecn {
             ..Ecn::default()
         }
     }
+    /// The kind that both ends agreed on.
+    pub fn agreed(&self) -> EcnUse {
+        self.how
+    }
+    /// The TCP options of every segment.
+    pub fn options(&self) -> TcpOptions {
+        match self.how {
+            EcnUse::Accurate => TcpOptions::AccEcn,
+            _ => TcpOptions::Timestamps,
+        }
+    }
     /// Returns whether both ends use ECN.
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off
@@ -72,8 +227,9 @@ impl Ecn {
     }
     /// Sets the flags of a SYN that was sent `retransmits` times before.
     pub fn mark_syn(&self, retransmits: u32, syn: &mut Segment) {
-        syn.cwr = self.asks != EcnUse::Off && retransmits == 0;
-        syn.ecn = self.control;
+        let most = u32::from(self.asks == EcnUse::Accurate);
+        syn.cwr = self.asks != EcnUse::Off && retransmits <= most;
+        syn.ecn = self.asks.handshake();
     }
     /// Handles the SYN-ACK.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
@@ -136,6 +292,14 @@ impl Sender {
         } else if self.ecn.how == EcnUse::Counted && (news.una_advanced || news.sacked) {
             news.marked = self.ecn.counted(ack, news.delivered);
             news.ece = news.marked > 0;
+        } else if self.ecn.how == EcnUse::Accurate
+            && (news.una_advanced || news.sacked || self.ecn.newer)
+        {
+            let ordered = self.cfg.sack || matches!(self.state, State::Open | State::Cwr);
+            let (known, bytes) = (self.delivered_ce, news.delivered_bytes);
+            let accurate = &mut self.ecn.accurate;
+            news.marked = accurate.marks(ack, known, news.delivered, bytes, ordered);
+            news.ece = news.marked > 0;
         }
         self.delivered_ce += u64::from(news.marked);
     }
@@ -184,19 +348,97 @@ mod tests {
         }
     }
 
+    /// Linux 7.3 `__tcp_accecn_process`: up to seven packets, the counter decides alone. Beyond,
+    /// the bytes of the option show whether it has wrapped.
+    #[test]
+    fn the_option_decides_whether_the_counter_has_wrapped() {
+        const FULL: u64 = 1436;
+        let told = |ace: u8, ect0: u64, ce: u64| {
+            let bytes = MarkedBytes {
+                ect0: (ect0 * FULL) as u32,
+                ce: (ce * FULL) as u32,
+            };
+            ack(ace).with_option(3, bytes)
+        };
+        let mut ends = Accurate::default();
+        // Two unmarked packets: they show the usual code point.
+        assert_eq!(ends.marks(&told(5, 2, 0), 0, 2, 2 * FULL, true), 0);
+        // Seven packets, three of them marked.
+        assert_eq!(ends.marks(&told(0, 6, 3), 0, 7, 7 * FULL, true), 3);
+        // Ten packets, all marked: the counter grew by 10 - 8.
+        assert_eq!(ends.marks(&told(2, 6, 13), 3, 10, 10 * FULL, true), 10);
+        // Ten packets, one marked.
+        assert_eq!(ends.marks(&told(3, 15, 14), 13, 10, 10 * FULL, true), 1);
+        // Ten packets, none marked, with the same bits as if eight were.
+        assert_eq!(ends.marks(&told(3, 25, 14), 14, 10, 10 * FULL, true), 0);
+        // Forty packets, 17 of them marked: an estimate by bytes.
+        assert_eq!(ends.marks(&told(4, 48, 31), 14, 40, 40 * FULL, true), 17);
+    }
+
+    /// Without the option, a wrapped counter is taken at its greatest, unless ACKs of more than
+    /// four packets are usual.
+    #[test]
+    fn without_the_option_the_usual_number_of_packets_decides() {
+        let mut ends = Accurate::default();
+        assert_eq!(ends.marks(&ack(5), 0, 2, 2896, true), 0);
+        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, true), 8);
+        for _ in 0..200 {
+            ends.marks(&ack(5), 0, 8, 11_584, true);
+        }
+        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, true), 0);
+    }
+
+    /// The bytes of an ACK without option count for the code point seen last. Counters are modulo
+    /// 2²⁴.
+    #[test]
+    fn counters_wrap_and_are_continued_without_option() {
+        let mut ends = Accurate {
+            bytes: MarkedBytes {
+                ect0: (1 << 24) - 1000,
+                ce: 0,
+            },
+            ..Accurate::default()
+        };
+        let bytes = MarkedBytes { ect0: 436, ce: 0 };
+        ends.marks(&ack(5).with_option(3, bytes), 0, 1, 1436, true);
+        assert_eq!(ends.usual, Some(Counter::Ect0));
+        assert_eq!(ends.bytes.ect0, (1 << 24) + 436);
+        ends.marks(&ack(5), 0, 2, 2872, true);
+        assert_eq!(ends.bytes.ect0, (1 << 24) + 436 + 2872);
+        // A counter that decreased: nothing is certain.
+        let back = MarkedBytes { ect0: 0, ce: 0 };
+        ends.marks(&ack(5).with_option(3, back), 0, 1, 1436, true);
+        assert_eq!(ends.usual, None);
+    }
+
+    /// RFC 9768 section 3.1.4: the first retransmission of the SYN still requests it.
+    #[test]
+    fn a_repeated_syn_requests_accurate_ecn_once_more() {
+        let request = |asks: EcnUse| {
+            [0, 1, 2].map(|retransmits| {
+                let mut syn = Segment::default();
+                Ecn::new(asks).mark_syn(retransmits, &mut syn);
+                syn.cwr
+            })
+        };
+        assert_eq!(request(EcnUse::Latched), [true, false, false]);
+        assert_eq!(request(EcnUse::Accurate), [true, true, false]);
+    }
+
     #[test]
     fn what_both_agreed_on_decides_what_is_capable() {
         for (asks, agrees, control, data) in [
             (EcnUse::Latched, true, Bits::NotEct, Bits::Ect0),
             (EcnUse::Echoed, true, Bits::Ect0, Bits::Ect0),
             (EcnUse::Counted, true, Bits::Ect1, Bits::Ect1),
+            (EcnUse::Accurate, true, Bits::Ect0, Bits::Ect0),
             (EcnUse::Echoed, false, Bits::NotEct, Bits::NotEct),
             (EcnUse::Off, true, Bits::NotEct, Bits::NotEct),
         ] {
             let mut ecn = Ecn::new(asks);
             let mut syn = Segment::default();
             ecn.mark_syn(0, &mut syn);
-            assert_eq!((syn.cwr, syn.ecn), (asks != EcnUse::Off, asks.control()));
+            assert_eq!((syn.cwr, syn.ecn), (asks != EcnUse::Off, asks.handshake()));
             let syn_ack = AckSegment {
                 syn: true,
                 ece: agrees,

@@ -15,24 +15,14 @@
 //! `tcp_match_skb_to_sack`, `tcp_shift_skb_data`; counted there as `TCPWqueueTooBig`.
 
 use super::Sender;
-use crate::kernel::{Kernel, Rule};
+use crate::kernel::Rule;
 use crate::tcp::scoreboard::{LOST, RETRANS, SACKED};
 use core::ops::Range;
-
-/// No splitting without memory.
-pub const FRAGMENTS_NEED_MEMORY: Rule = Rule {
-    name: "fragmentation needs memory",
-    since: Kernel(5, 2),
-    help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
-        neither selected nor retransmitted; before, always",
-    source: "Linux 5.2: tcp: tcp_fragment() should apply sane memory limits; as refined in 5.3: \
-        tcp: be more careful in tcp_fragment()",
-};
 
 impl Sender {
     /// Returns whether the send queue takes so much memory that splitting is refused.
     pub(super) fn spares_memory(&self) -> bool {
-        self.send_buffer.overfull(&self.board) && self.cfg.kernel.follows(&FRAGMENTS_NEED_MEMORY)
+        self.send_buffer.overfull(&self.board) && self.cfg.kernel.follows(Rule::FragmentsNeedMemory)
     }
 
     /// Returns whether this super-packet may be split all the same: the first or the last one.

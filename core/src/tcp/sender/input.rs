@@ -10,7 +10,7 @@ use crate::tcp::paws;
 use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
-use crate::tcp::{MSS, State};
+use crate::tcp::{EcnUse, MSS, State};
 use crate::units::Span;
 
 /// The contents of one ACK.
@@ -40,6 +40,8 @@ pub(super) struct News {
     pub set_timer: bool,
     /// Packets delivered, as the receiver reports them.
     pub delivered: u32,
+    /// Payload bytes of those in flight before.
+    pub delivered_bytes: u64,
     /// `una` before.
     pub prior_una: u64,
     /// `fack` before.
@@ -134,8 +136,11 @@ impl Sender {
         } else if ack.ack < prior_una && ack.n_sacks == 0 {
             return false; // an old ACK
         }
-        let plain =
-            news.una_advanced && ack.window == self.peer_window && ack.n_sacks == 0 && !ack.ece;
+        let plain = news.una_advanced
+            && ack.window == self.peer_window
+            && ack.n_sacks == 0
+            && !ack.ece
+            && ack.marks.counters() == 0;
         if ack.ack >= prior_una
             && (news.una_advanced || ack.window > self.peer_window || ack.window == 0)
         {
@@ -148,7 +153,7 @@ impl Sender {
             self.tag_sacks(now, ack, &mut news, &mut times);
         }
         // The delivered count of congestion controls, in Linux's order: SACKed packets not yet
-        // acknowledged in order.
+        // acknowledged in order. Kernels with accurate ECN count all before.
         let shown = self.delivered.packets + u64::from(news.delivered);
         let shown_ce = self.delivered_ce
             + if news.ece {
@@ -183,7 +188,11 @@ impl Sender {
             ev.plain = plain;
             ev.state = self.state;
             ev.srtt8_us = self.rtt.srtt8_us();
-            (ev.delivered, ev.delivered_ce) = (shown, shown_ce);
+            (ev.delivered, ev.delivered_ce) = if self.ecn.agreed() == EcnUse::Accurate {
+                (self.delivered.packets, self.delivered_ce)
+            } else {
+                (shown, shown_ce)
+            };
             ev.stamps = (ack.tsval, ack.tsecr);
             ev.sacked = self.board.sacked_out();
             ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
@@ -358,6 +367,7 @@ impl Sender {
         times.delivered(&seg, i);
         news.sacked = true;
         news.delivered += 1;
+        news.delivered_bytes += u64::from(seg.len);
         seg.end()
     }
 
@@ -404,7 +414,22 @@ impl Sender {
         let mut packets = 0;
         let mut reordered_from = self.board.nxt();
         let first = self.board.numbers().start;
-        while let Some(seg) = self.board.pop_acked(ack) {
+        loop {
+            if let Some(run) = self.board.pop_untouched(ack) {
+                packets += run.segments;
+                news.delivered += run.segments;
+                times.first_acked.get_or_insert(run.first_sent_us);
+                times.last_acked = Some(run.last.sent_us);
+                reordered_from = reordered_from.min(run.first_seq);
+                news.original_delivered |= run.first_end <= self.high_seq;
+                let (last, number) = (&run.last, first + u64::from(packets) - 1);
+                times.delivered(last, number);
+                self.rack
+                    .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
+            }
+            let Some(seg) = self.board.pop_acked(ack) else {
+                break;
+            };
             let number = first + u64::from(packets);
             packets += 1;
             if seg.is(EVER_RETRANS) {
@@ -419,6 +444,7 @@ impl Sender {
             }
             if !seg.is(SACKED) {
                 news.delivered += 1;
+                news.delivered_bytes += u64::from(seg.len);
                 times.delivered(&seg, number);
                 // An echo older than the retransmission: the original has arrived.
                 let spurious = seg.is(EVER_RETRANS) && u64::from(news.tsecr) < seg.sent_us / 1000;

@@ -50,10 +50,9 @@ use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
-use super::{Config, Info, MSS, State};
+use super::{Config, Info, State};
 use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
-use crate::kernel::Rule;
 use crate::prefetch::{Prefetch, record};
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -196,18 +195,6 @@ pub struct Sender {
     retransmits: u64,
 }
 
-/// Changes of the sender since Linux 4.15.
-pub const RULES: &[Rule] = &[
-    timers::PROBES_WHILE_REDUCING,
-    timers::TIMEOUT_SPARES_RECENT,
-    pacing::EDT,
-    output::DEFERS_BY_DEPARTURE,
-    fragment::FRAGMENTS_NEED_MEMORY,
-    output::LIMITED_WITHOUT_SENDING,
-    output::BURSTS_BY_RTT,
-    output::LIMITED_FOR_A_WINDOW,
-];
-
 /// The default degree of reordering, in segments (`tcp_reordering`).
 const REORDERING: u32 = 3;
 
@@ -265,7 +252,7 @@ impl Sender {
             pacing: Rate::bit(u64::MAX),
             pacer,
             small_queue: (cfg.device.as_ref())
-                .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
+                .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift, cfg.kernel))),
             chrono: Chrono::default(),
             send_buffer: SendBuffer::new(size.map(Bytes::get), &cfg),
             delivered: Delivered::default(),
@@ -335,6 +322,7 @@ impl Sender {
         if paws::is_past(self.ts_recent, ack.tsval) && !self.may_come_late(ack) {
             return;
         }
+        self.ecn.newer = ack.tsval > self.ts_recent;
         self.ts_recent = self.ts_recent.max(ack.tsval);
         match self.phase {
             Phase::SynSent if ack.syn => {
@@ -468,7 +456,7 @@ impl Sender {
         let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
         Info {
             bytes_acked: self.board.una(),
-            bytes_sacked: u64::from(self.board.sacked_out()) * u64::from(MSS),
+            bytes_sacked: u64::from(self.board.sacked_out()) * self.full(),
             bytes_sent: self.bytes_sent,
             bytes_retrans: self.bytes_retrans,
             retransmits: self.retransmits,
@@ -523,6 +511,7 @@ impl Sender {
             tsval: stamp(now),
             tsecr: self.ts_recent,
             ecn: self.ecn.control,
+            options: self.board.options,
             ..Segment::default()
         }
     }
@@ -546,6 +535,7 @@ impl Sender {
         self.peer_window = ack.window;
         self.max_window = ack.window;
         self.ecn.on_syn_ack(ack);
+        self.board.options = self.ecn.options();
         // After two lost SYNs the initial window is one packet (Linux's rule, after RFC 6298
         // section 5.7).
         self.w = Window::new(if self.syn_retransmits > 1 {

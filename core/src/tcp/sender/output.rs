@@ -9,7 +9,7 @@ use super::chrono::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{INFINITE_SSTHRESH, Sent};
 use crate::host::Fate;
-use crate::kernel::{Kernel, Rule};
+use crate::kernel::Rule;
 use crate::packet::Congestion;
 use crate::tcp::MSS;
 use crate::tcp::flight::Flight;
@@ -24,38 +24,6 @@ const TSO_RTT_LOG: u32 = 9;
 const DEFER_NS: u64 = 1_000_000;
 /// A third of the window is worth sending at once (`tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
-
-/// Deferral compares departures, not ticks.
-pub const DEFERS_BY_DEPARTURE: Rule = Rule {
-    name: "deferral by departures",
-    since: Kernel(5, 1),
-    help: "a burst waits for the next ACK within a millisecond of the last departure; before, \
-        within the tick of the last write",
-    source: "Linux 5.1: tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
-};
-/// Bursts are larger if round trips are short.
-pub const BURSTS_BY_RTT: Rule = Rule {
-    name: "burst size by minimum RTT",
-    since: Kernel(5, 18),
-    help: "if the minimum RTT is a few milliseconds or less, bursts contain more than a \
-        millisecond of the rate",
-    source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
-};
-/// The window may count as the limit although no data left.
-pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
-    name: "window-limited by deferral",
-    since: Kernel(5, 10),
-    help: "deferred data counts as limited by the window, although nothing was sent",
-    source: "Linux 5.10: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
-};
-/// The window counts as the limit for one window's worth of data.
-pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
-    name: "window-limited for a whole window",
-    since: Kernel(6, 1),
-    help: "once a flow is limited by the window, this state lasts for a window of data; before, \
-        until more data was in flight",
-    source: "Linux 6.1: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
-};
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Push {
@@ -92,6 +60,12 @@ impl Sender {
         self.write(now, Push::All, wire);
     }
 
+    /// Payload of a full segment. Linux's `mss_cache`, which does not include the AccECN option, is
+    /// [`MSS`]: rates and thresholds are multiples of it.
+    pub(super) fn full(&self) -> u64 {
+        u64::from(self.board.options.payload())
+    }
+
     pub(super) fn window_end(&self) -> u64 {
         self.board.una().saturating_add(self.peer_window)
     }
@@ -104,10 +78,10 @@ impl Sender {
         let mut bytes = (self.pacing.as_bit() / 8) >> self.cfg.pacing_shift;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
         let gso = self.cfg.gso;
-        if shift < 32 && self.cfg.kernel.follows(&BURSTS_BY_RTT) {
+        if shift < 32 && self.cfg.kernel.follows(Rule::TsoSizeByRtt) {
             bytes += gso.payload() >> shift;
         }
-        ((bytes.min(gso.payload()) / u64::from(MSS)) as u32)
+        (self.board.options.full_segments(bytes.min(gso.payload())) as u32)
             .max(self.w.min_burst)
             .min(gso.segments().min(self.w.max_burst))
     }
@@ -140,7 +114,7 @@ impl Sender {
                 }
                 quota = 1;
             }
-            let mss = u64::from(MSS);
+            let mss = self.full();
             let burst = *burst.get_or_insert_with(|| self.burst_segments());
             let quota = u64::from(quota.min(burst));
             self.send_buffer.gather(quota * mss);
@@ -186,7 +160,7 @@ impl Sender {
             self.limit_ends(now, Limit::PeerWindow);
         }
         limited |= self.board.in_flight() >= self.w.cwnd;
-        if sent > 0 || (limited && self.cfg.kernel.follows(&LIMITED_WITHOUT_SENDING)) {
+        if sent > 0 || (limited && self.cfg.kernel.follows(Rule::CwndLimitedByDeferral)) {
             self.validate_window(now, limited);
         }
         if sent > 0 {
@@ -225,7 +199,7 @@ impl Sender {
             return most;
         }
         let last = self.send_buffer.head_is_tail() || bytes < head;
-        let short = bytes % u64::from(MSS);
+        let short = self.board.options.short_segment(bytes);
         let waits = self.short_end > self.board.una();
         if short > 0 && last && waits && push == Push::All {
             bytes - short
@@ -239,7 +213,7 @@ impl Sender {
             return Hold::No;
         }
         let mss = u64::from(MSS);
-        let by_departure = self.cfg.kernel.follows(&DEFERS_BY_DEPARTURE);
+        let by_departure = self.cfg.kernel.follows(Rule::TsoDeferralByDeparture);
         let silent = if by_departure {
             now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS
         } else {
@@ -262,7 +236,7 @@ impl Sender {
         };
         let srtt_ns = self.rtt.srtt8_us() * 125;
         let ack_in = (head.sent_us * 1000 + srtt_ns) as i64 - now.as_ns() as i64;
-        let soon = if by_departure {
+        let soon = if self.cfg.kernel.follows(Rule::TsoDeferralCapped) {
             (srtt_ns / 2).min(DEFER_NS)
         } else {
             srtt_ns / 2
@@ -304,7 +278,7 @@ impl Sender {
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {
-            let len = left.min(u64::from(MSS));
+            let len = left.min(self.full());
             left -= len;
             sent += 1;
             let flags = match (left > 0, ends_write) {
@@ -329,7 +303,7 @@ impl Sender {
         {
             self.rearm_rto(now);
         }
-        if bytes % u64::from(MSS) > 0 {
+        if self.board.options.short_segment(bytes) > 0 {
             self.short_end = self.board.nxt();
         }
         self.check_space(now);
@@ -347,7 +321,7 @@ impl Sender {
         let first = self.board.nxt();
         let mut from = 0;
         while from < bytes {
-            let len = (bytes - from).min(u64::from(MSS));
+            let len = (bytes - from).min(self.full());
             let last = from + len == bytes;
             // Linux sets PSH on the last segment of every super-packet of more than one, and at the
             // end of a write.
@@ -408,6 +382,7 @@ impl Sender {
             tsecr: self.ts_recent,
             psh,
             ecn: self.ecn.control,
+            options: self.board.options,
             ..Segment::default()
         };
         if self.needs.needs_feedback {
@@ -536,7 +511,7 @@ impl Sender {
             flights.used(limited, self.board.una(), self.board.nxt());
         }
         let out = self.board.packets_out();
-        let stronger = if self.cfg.kernel.follows(&LIMITED_FOR_A_WINDOW) {
+        let stronger = if self.cfg.kernel.follows(Rule::CwndLimitedForAWindow) {
             limited || (!self.cwnd_limited && out > self.max_packets_out)
         } else {
             out > self.max_packets_out

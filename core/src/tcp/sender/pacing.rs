@@ -8,8 +8,9 @@
 //! Timeouts and tail loss probes do not wait. Timers that are armed before a departure count from
 //! there. Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
 //!
-//! Before 4.20 ([`EDT`]), a super-packet waits for `len / rate` after the last one. One TCP header
-//! counts, lateness is not subtracted, and the first segments are paced too. Timers ignore pacing.
+//! Before 4.20 ([`Rule::EarliestDepartureTime`]), a super-packet waits for `len / rate` after the
+//! last one. One TCP header counts, lateness is not subtracted, and the first segments are paced
+//! too. Timers ignore pacing. Before 4.13, only the queue discipline `fq` paces.
 
 use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};
@@ -20,15 +21,6 @@ use crate::units::{Rate, Span, Time};
 const UNPACED: u64 = 10;
 /// Bytes of a TCP header with timestamps, which counted before 4.20.
 const TCP_HEADER: u64 = 32;
-
-/// Departure times instead of gaps.
-pub const EDT: Rule = Rule {
-    name: "earliest departure time",
-    since: Kernel(4, 20),
-    help: "pacing keeps departure times and compensates delays; before, each gap counted from the \
-        last departure",
-    source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model",
-};
 
 /// The departure times of one connection.
 #[derive(Clone, Debug)]
@@ -56,7 +48,8 @@ impl Pacer {
     /// Updates who paces the connection.
     pub fn ask(&mut self, cfg: &Config, cc: &dyn CongestionControl) {
         let host_paces = cfg.device.as_ref().is_some_and(|device| device.paces);
-        self.on = cfg.pacing.paces(cc) || (host_paces && cfg.pacing == Pacing::Auto);
+        let able = host_paces || cfg.kernel.follows(Rule::PacingInTcp);
+        self.on = (cfg.pacing.paces(cc) && able) || (host_paces && cfg.pacing == Pacing::Auto);
         // Packets that do not go to the interface whole have no departure time.
         self.below = self.on && host_paces && !cc.needs_feedback();
     }
@@ -64,7 +57,7 @@ impl Pacer {
         Pacer {
             on,
             below: false,
-            by_gaps: !kernel.follows(&EDT),
+            by_gaps: !kernel.follows(Rule::EarliestDepartureTime),
             wstamp: Time::ZERO,
             due: Time::MAX,
             late: Span::ZERO,
@@ -177,7 +170,7 @@ mod tests {
 
     #[test]
     fn before_departure_times_gaps_count_from_the_last_departure() {
-        let mut pacer = Pacer::of(true, Kernel(4, 15));
+        let mut pacer = Pacer::of(true, Kernel::published(4, 15));
         burst(&mut pacer, Time::ZERO + Span::ms(5), 1, Rate::mbit(8));
         assert_eq!(pacer.wstamp, Time::ZERO + Span::us(5000 + 1480));
         assert_eq!(pacer.delay(Time::ZERO + Span::ms(5)), Span::ZERO);

@@ -3,9 +3,9 @@
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
 use crate::cc::{Cause, INFINITE_SSTHRESH, LostPacket, Reduced, SpuriousLoss};
-use crate::tcp::prr::{Prr, SAFE_ACK};
-use crate::tcp::rack::SUBSUMES_DUPACKS;
-use crate::tcp::scoreboard::{APP_LIMITED, LOST};
+use crate::kernel::Rule;
+use crate::tcp::prr::Prr;
+use crate::tcp::scoreboard::{APP_LIMITED, LOST, SACKED};
 use crate::tcp::{MSS, State};
 
 impl Sender {
@@ -172,7 +172,8 @@ impl Sender {
         let retransmissions = self.board.retrans_out();
         if self.rack.advanced {
             self.rack.advanced = false;
-            if let Some(us) = self.detect_losses(now) {
+            let next = self.detect_losses(now);
+            if let Some(us) = next.filter(|_| self.cfg.kernel.follows(Rule::RackTimer)) {
                 self.arm_reorder(now, us);
                 news.set_timer = false;
             }
@@ -212,14 +213,38 @@ impl Sender {
 
     /// Before RACK counted them, duplicates alone began recovery.
     fn enough_duplicates(&self) -> bool {
-        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS)
+        !self.cfg.kernel.follows(Rule::RackSubsumesDupacks)
             && self.cfg.sack
-            && self.board.sacked_out() >= self.reordering
+            && (self.board.sacked_out() >= self.reordering
+                || (self.by_fack() && self.up_to_fack() > self.reordering))
+    }
+    /// Before 4.15, the distance from the highest SACKed segment counted instead of the number of
+    /// SACKed segments, until reordering was seen.
+    fn by_fack(&self) -> bool {
+        !self.cfg.kernel.follows(Rule::FackRetired) && !self.rack.reordering_seen
+    }
+    /// Number of segments up to the highest SACKed one (`fackets_out`).
+    fn up_to_fack(&self) -> u32 {
+        let bytes = self.board.fack().saturating_sub(self.board.una());
+        bytes.div_ceil(u64::from(MSS)) as u32
+    }
+    /// Marks segments lost that are more than `reordering` below the highest SACKed one, at least
+    /// the first.
+    fn mark_lost_by_fack(&mut self) {
+        let most = self.up_to_fack().saturating_sub(self.reordering).max(1);
+        let Some(first) = self.board.first_number() else {
+            return;
+        };
+        for i in first..first + u64::from(most.min(self.board.packets_out())) {
+            if !self.board.seg(i).is(SACKED | LOST) {
+                self.board.mark_lost(i);
+            }
+        }
     }
     /// Before that, the count detected losses too: segments with enough SACKs above them, and at
     /// the begin of recovery at least the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
-        if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) || !self.cfg.sack {
+        if self.cfg.kernel.follows(Rule::RackSubsumesDupacks) || !self.cfg.sack {
             return;
         }
         let far =
@@ -233,7 +258,9 @@ impl Sender {
         if !due {
             return;
         }
-        if self.board.sacked_out() >= self.reordering {
+        if self.by_fack() {
+            self.mark_lost_by_fack();
+        } else if self.board.sacked_out() >= self.reordering {
             self.board.mark_lost_by_count(self.reordering);
         } else if let Some(first) = self.board.first_number().filter(|_| entered) {
             if !self.board.seg(first).is(LOST) {
@@ -277,7 +304,7 @@ impl Sender {
     }
     /// Returns whether this ACK may open the window up to the threshold again.
     pub(super) fn safe(&self, news: &News, newly_lost: u32) -> bool {
-        if self.cfg.kernel.follows(&SAFE_ACK) {
+        if self.cfg.kernel.follows(Rule::PrrSafeAck) {
             news.una_advanced && newly_lost == 0
         } else {
             news.retrans_acked && !news.retrans_lost

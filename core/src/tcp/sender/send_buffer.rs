@@ -240,9 +240,9 @@ impl Sender {
             if left == 0 {
                 return;
             }
-            let half = self.max_window / 2 / u64::from(MSS);
+            let half = self.board.options.full_segments(self.max_window / 2);
             let goal = u64::from(self.cfg.gso.segments()).min(half).max(1);
-            self.write_once(now, left.min(WRITE), goal * u64::from(MSS), wire);
+            self.write_once(now, left.min(WRITE), goal * self.full(), wire);
         }
     }
 

@@ -1,24 +1,29 @@
 //! TCP small queues: the limit of one connection's memory below TCP, in the host's own queue and
 //! device.
 //!
-//! Algorithm: a super-packet waits while more than
-//! `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory is below TCP. The
-//! exponent is `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates.
-//! Unless the connection is paced, the limit is at most 1 MiB. For a retransmission, the limit is
-//! twice as high. A connection with nothing else in flight always sends. When a super-packet has
-//! left the device, a waiting connection continues.
+//! Algorithm: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing
+//! rate)` of its connection's memory is below TCP. The exponent is `sk_pacing_shift`, which drivers
+//! of wireless devices lower to fill their aggregates. Unless the connection is paced, the limit is
+//! at most 1 MiB; since 6.16 it is at most 4 MiB for any connection. For a retransmission, the
+//! limit is twice as high. A connection with nothing else in flight always sends. When a
+//! super-packet has left the device, a waiting connection continues.
 //!
 //! Without an interface of its own rate, nothing is ever below TCP, and nothing is counted.
 //!
 //! From 3.6 to 3.11 the limit was 128 KiB, at any rate. Source: Linux 6.12 `tcp_small_queue_check`,
 //! `tcp_wfree`, `tcp_tsq_handler`; `tcp_limit_output_bytes`.
 
+use crate::kernel::{Kernel, Rule};
 use crate::tcp::{Device, SmallQueues};
 use crate::units::Rate;
 use alloc::collections::VecDeque;
 
-/// The maximum below TCP without pacing (`tcp_limit_output_bytes`).
+/// The maximum below TCP (`tcp_limit_output_bytes`) since 6.16.
+const MOST: u64 = 4 << 20;
+/// The same before, without pacing.
 const MOST_UNPACED: u64 = 1 << 20;
+/// The same before 4.20.
+const MOST_BEFORE: u64 = 256 << 10;
 /// A socket counts one extra byte. With a limit of two super-packets and two below, a third waits.
 const BIAS: u64 = 1;
 /// Kernel memory of a super-packet beside its payload.
@@ -29,6 +34,9 @@ const OVERHEAD: u64 = 896;
 pub(super) struct SmallQueue {
     limits: SmallQueues,
     shift: u32,
+    /// Maximum below TCP, without and with pacing.
+    most: u64,
+    most_paced: u64,
     below: VecDeque<u64>,
     bytes: u64,
     waits: bool,
@@ -37,10 +45,19 @@ pub(super) struct SmallQueue {
 }
 
 impl SmallQueue {
-    pub fn new(device: &Device, shift: u32) -> SmallQueue {
+    pub fn new(device: &Device, shift: u32, kernel: Kernel) -> SmallQueue {
+        let (most, most_paced) = if kernel.follows(Rule::TsqLimitOfAll) {
+            (MOST, MOST)
+        } else if kernel.follows(Rule::TsqLimitUnpaced) {
+            (MOST_UNPACED, u64::MAX)
+        } else {
+            (MOST_BEFORE, MOST_BEFORE)
+        };
         SmallQueue {
             limits: device.tsq,
             shift,
+            most,
+            most_paced,
             ..SmallQueue::default()
         }
     }
@@ -59,9 +76,7 @@ impl SmallQueue {
             SmallQueues::Bytes(most) => self.bytes >= most.get() && !again,
             SmallQueues::ByRate => {
                 let mut most = (2 * (payload + OVERHEAD)).max((rate.as_bit() / 8) >> self.shift);
-                if !paced {
-                    most = most.min(MOST_UNPACED);
-                }
+                most = most.min(if paced { self.most_paced } else { self.most });
                 self.bytes + BIAS > most << u32::from(again) && !only
             }
         };
@@ -97,7 +112,7 @@ mod tests {
     use crate::units::Bytes;
 
     fn by_rate(shift: u32) -> SmallQueue {
-        SmallQueue::new(&Device::default(), shift)
+        SmallQueue::new(&Device::default(), shift, Kernel::default())
     }
 
     #[test]
@@ -170,11 +185,28 @@ mod tests {
             ..Device::default()
         };
         for mbit in [1, 10_000] {
-            let mut q = SmallQueue::new(&device, 10);
+            let mut q = SmallQueue::new(&device, 10, Kernel::default());
             while !q.holds(65_160, Rate::mbit(mbit), false, false, false) {
                 q.sent(65_160);
             }
             assert_eq!(q.bytes, 2 * 66_056);
         }
+    }
+
+    /// The bytes below TCP of a flow of 100 Gbit/s, in MiB.
+    #[test]
+    fn the_maximum_below_tcp_follows_the_release() {
+        let most = |minor: (u16, u16), paced| {
+            let kernel = Kernel::published(minor.0, minor.1);
+            let mut q = SmallQueue::new(&Device::default(), 10, kernel);
+            while !q.holds(65_536 - OVERHEAD, Rate::mbit(100_000), paced, false, false) {
+                q.sent(65_536 - OVERHEAD);
+            }
+            q.bytes as f64 / f64::from(1 << 20)
+        };
+        assert_eq!([most((4, 19), false), most((4, 19), true)], [0.25, 0.25]);
+        assert_eq!(most((6, 12), false), 1.0);
+        assert!(most((6, 12), true) > 10.0);
+        assert_eq!([most((6, 16), false), most((6, 16), true)], [4.0, 4.0]);
     }
 }

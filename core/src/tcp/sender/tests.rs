@@ -50,6 +50,32 @@ fn ack(s: &mut Sender, now: Time, segments: u64, sacked: Option<core::ops::Range
     s.on_segment(now, &ack, &mut |_| ());
 }
 
+/// After the handshake, with an RTT of 2 ms: the next wake-up is that of the probe.
+#[test]
+fn tail_probes_waited_for_ten_milliseconds_at_least_before_4_14() {
+    let probe = |kernel| {
+        let s = sender(kernel, 2);
+        s.next_wakeup().map(|at| at.as_us() / 1000)
+    };
+    assert_eq!(probe(Kernel::published(4, 13)), Some(2 + 10 + 1));
+    assert_eq!(probe(Kernel::published(4, 14)), Some(2 + 2 * 2 + 2 + 1));
+}
+
+/// The fourth of ten segments is SACKed: FACK counts it and the three before, three SACKed segments
+/// are required otherwise.
+#[test]
+fn fack_counted_segments_up_to_the_highest_one_before_4_15() {
+    let state = |kernel, reordered| {
+        let mut s = sender(kernel, 40);
+        s.rack.reordering_seen = reordered;
+        ack(&mut s, at(80_000), 0, Some(4..5));
+        (s.state, s.board.lost_out())
+    };
+    assert_eq!(state(Kernel::published(4, 14), false), (State::Recovery, 2));
+    assert_eq!(state(Kernel::published(4, 14), true).0, State::Disorder);
+    assert_eq!(state(Kernel::published(4, 15), false).0, State::Disorder);
+}
+
 #[test]
 fn short_round_trips_make_bursts_larger_since_5_18() {
     let burst = |kernel| {
@@ -58,11 +84,14 @@ fn short_round_trips_make_bursts_larger_since_5_18() {
         s.burst_segments()
     };
     // Half of 65 215 bytes, and a millisecond of the rate.
-    assert_eq!([Kernel(5, 17), Kernel(5, 18)].map(burst), [2, 23]);
+    assert_eq!(
+        [Kernel::published(5, 17), Kernel::published(5, 18)].map(burst),
+        [2, 23]
+    );
 }
 
 #[test]
-fn deferral_waited_for_half_a_round_trip_before_5_1() {
+fn deferral_waits_by_departure_since_5_1_and_for_a_millisecond_at_most_since_6_18() {
     let holds = |kernel| {
         let mut s = sender(kernel, 40);
         s.w.cwnd = 12;
@@ -71,8 +100,10 @@ fn deferral_waited_for_half_a_round_trip_before_5_1() {
         // The next ACK is 14.8 ms away; 15 µs later the tick has passed.
         [65_200, 66_000].map(|us| !matches!(s.should_defer(at(us), 8, WINDOW, 60_000), Hold::No))
     };
-    assert_eq!(holds(Kernel(5, 0)), [true, false]);
-    assert_eq!(holds(Kernel(5, 1)), [false, false]);
+    assert_eq!(holds(Kernel::published(5, 0)), [true, false]);
+    assert_eq!(holds(Kernel::published(5, 1)), [true, true]);
+    assert_eq!(holds(Kernel::published(6, 12)), [true, true]);
+    assert_eq!(holds(LINUX_6_12), [false, false]);
 }
 
 #[test]
@@ -87,7 +118,10 @@ fn what_was_deferred_counts_as_limited_since_5_10() {
         assert!(!s.write(at(79_500), Push::All, &mut |_| ()));
         s.cwnd_limited
     };
-    assert_eq!([Kernel(5, 9), Kernel(5, 10)].map(limited), [false, true]);
+    assert_eq!(
+        [Kernel::published(5, 9), Kernel::published(5, 10)].map(limited),
+        [false, true]
+    );
 }
 
 #[test]
@@ -100,7 +134,10 @@ fn that_the_window_was_the_limit_was_forgotten_before_6_1() {
         s.validate_window(at(41_000), false);
         s.cwnd_limited
     };
-    assert_eq!([Kernel(6, 0), Kernel(6, 1)].map(limited), [false, true]);
+    assert_eq!(
+        [Kernel::published(6, 0), Kernel::published(6, 1)].map(limited),
+        [false, true]
+    );
 }
 
 #[test]
@@ -114,8 +151,8 @@ fn probes_were_for_idle_tails_before_4_16() {
         s.state = State::Cwr;
         [full, room, s.schedule_probe(at(41_000), false)]
     };
-    assert_eq!(probes(Kernel(4, 15)), [true, false, false]);
-    assert_eq!(probes(Kernel(4, 16)), [true, true, true]);
+    assert_eq!(probes(Kernel::published(4, 15)), [true, false, false]);
+    assert_eq!(probes(Kernel::published(4, 16)), [true, true, true]);
 }
 
 /// Without a probe, the timeout counts from the last ACK all the same.
@@ -142,9 +179,9 @@ fn a_timeout_took_everything_for_lost_before_4_18() {
         s.enter_loss(at(100_000));
         (s.board.in_flight(), s.w.cwnd, recent)
     };
-    let (in_flight, cwnd, _) = left(Kernel(4, 16));
+    let (in_flight, cwnd, _) = left(Kernel::published(4, 16));
     assert_eq!((in_flight, cwnd), (0, 1));
-    let (in_flight, cwnd, recent) = left(Kernel(4, 18));
+    let (in_flight, cwnd, recent) = left(Kernel::published(4, 18));
     assert_eq!((in_flight, cwnd), (recent, recent + 1));
 }
 
@@ -157,8 +194,8 @@ fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
         ack(&mut s, at(80_000), 0, Some(3..6));
         (s.state, s.board.lost_out())
     };
-    assert_eq!(lost(Kernel(4, 16)), (State::Recovery, 3));
-    assert_eq!(lost(Kernel(4, 18)), (State::Disorder, 0));
+    assert_eq!(lost(Kernel::published(4, 16)), (State::Recovery, 3));
+    assert_eq!(lost(Kernel::published(4, 18)), (State::Disorder, 0));
 }
 
 /// Below three duplicates, the first segment alone is lost if recovery begins for another reason;

@@ -6,34 +6,20 @@ use super::output::{Position, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
-use crate::kernel::{Kernel, Rule};
-use crate::tcp::MSS;
+use crate::kernel::Rule;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 
 /// Probe and reordering timers wait at least this long: 2 ms.
 const TIMEOUT_MIN_US: u64 = 2_000;
+/// The maximum delay of an ACK (`TCP_DELACK_MAX`).
+const DELAYED_ACK_US: u64 = 200_000;
+/// The minimum of a tail loss probe's timeout before [`Rule::TailProbeTimeout`].
+const OLD_PROBE_MIN_US: u64 = 10_000;
 /// Maximum backoff of zero-window probes, as of timeouts.
 const MAX_PERSIST_SHIFT: u32 = 15;
 /// SYN timeouts before backoff becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
-
-/// Tail loss probes are sent in CWR, and if the window has room.
-pub const PROBES_WHILE_REDUCING: Rule = Rule {
-    name: "tail loss probes in CWR",
-    since: Kernel(4, 16),
-    help: "a probe is also armed in CWR, and while the window has room for waiting data; before, \
-        in Open only and for an idle tail",
-    source: "Linux 4.16: tcp: allow TLP in ECN CWR",
-};
-/// A timeout does not mark segments that were sent within a round trip.
-pub const TIMEOUT_SPARES_RECENT: Rule = Rule {
-    name: "a timeout keeps recent segments",
-    since: Kernel(4, 18),
-    help: "after a timeout, the segments that RACK considers lost are lost, and the window is the \
-        rest plus one; before, all segments were lost, and the window was one",
-    source: "Linux 4.18: tcp: rack timeout and tcp_enter_loss",
-};
 
 impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
@@ -92,13 +78,23 @@ impl Sender {
         }
         let open = self.state == State::Open;
         let idle = self.send_buffer.is_empty() || self.board.in_flight() >= self.w.cwnd;
-        if !(self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) || open && idle) {
+        if !(self.cfg.kernel.follows(Rule::TailProbesInCwr) || open && idle) {
             return false;
         }
         let mut us = if self.rtt.srtt8_us() > 0 {
             // The ACK of a single segment may be delayed.
-            let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
-            (self.rtt.srtt8_us() >> 2) + extra
+            if self.cfg.kernel.follows(Rule::TailProbeTimeout) {
+                let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
+                (self.rtt.srtt8_us() >> 2) + extra
+            } else {
+                let srtt_us = self.rtt.srtt8_us() >> 3;
+                let single = if out == 1 {
+                    srtt_us * 3 / 2 + DELAYED_ACK_US
+                } else {
+                    0
+                };
+                (2 * srtt_us).max(single).max(OLD_PROBE_MIN_US)
+            }
         } else {
             self.ticks.to_us(self.rto_ticks)
         };
@@ -123,7 +119,7 @@ impl Sender {
     pub(super) fn probe_follows(&self) -> bool {
         matches!(self.state, State::Open | State::Cwr)
             && self.cfg.sack
-            && self.cfg.kernel.follows(&PROBES_WHILE_REDUCING)
+            && self.cfg.kernel.follows(Rule::TailProbesInCwr)
     }
 
     pub(super) fn arm_reorder(&mut self, now: Time, us: u64) {
@@ -203,7 +199,7 @@ impl Sender {
         self.timer = None;
         let room = self.window_end().saturating_sub(self.board.nxt());
         if let Some(head) = self.send_buffer.head().filter(|_| room > 0) {
-            if self.send_burst(now, head.min(room).min(u64::from(MSS)), wire) == 0 {
+            if self.send_burst(now, head.min(room).min(self.full()), wire) == 0 {
                 let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
                 return self.arm(now, TimerKind::Persist, ticks);
             }
@@ -290,7 +286,7 @@ impl Sender {
         let Some(first) = self.board.first() else {
             return;
         };
-        let spares = self.cfg.sack && self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
+        let spares = self.cfg.sack && self.cfg.kernel.follows(Rule::TimeoutSparesRecent);
         // A SACK of the first segment would have advanced `una`: the receiver has discarded the
         // segment.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from narrows import _core
 from narrows.advise.importers.disciplines import OPTIONS, counts_otherwise
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, bits, size, span
+from narrows.advise.importers.reading import ConfigError, Reading, Warned, bits, size, span
 from narrows.errors import ScenarioError
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Hop, Path
 
 RTT = "40ms"
@@ -53,7 +53,7 @@ class Layer:
     dev: str
     parent: str
     handle: str
-    options: Json
+    options: JsonObject
     line: int
 
 
@@ -89,7 +89,7 @@ def compose(
     delays = [forward.pop("delay", 0.0), reverse.pop("delay", 0.0)]
     if not any(delays):
         assumed.append(f"an RTT of {RTT}, because the text has none")
-    keys: dict[str, Any] = {"rtt": span(sum(delays)) if any(delays) else RTT}
+    keys: JsonObject = {"rtt": span(sum(delays)) if any(delays) else RTT}
     if delays[1] and delays[0]:
         keys["delay_forward"] = span(delays[0])
     held = _held([one for one in layers if one.dev == mattering[0]], forward, assumed)
@@ -242,9 +242,9 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
     return found
 
 
-def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[str, Any]:
+def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> JsonObject:
     """The keys of a hop, and `delay` in s."""
-    keys: dict[str, Any] = {}
+    keys: JsonObject = {}
     roots = [
         one for one in layers if one.parent == "root" and not one.is_class and one.verb != "change"
     ]
@@ -282,7 +282,7 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
     return keys
 
 
-def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
+def _held(layers: Sequence[Layer], keys: JsonObject, assumed: list[str]) -> JsonObject:
     """The policer or buffer that models the limit of a netem with a delay, which includes delayed
     packets.
 
@@ -324,7 +324,7 @@ def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> 
     }
 
 
-def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
+def _netem(o: JsonObject, keys: JsonObject, left: list[str]) -> None:
     keys["delay"] = o.get("delay", 0.0)
     if "rate" in o:
         keys["rate"] = bits(o["rate"])
@@ -363,7 +363,7 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
         left.append(f"gap {o['gap']}")
 
 
-def _tbf(o: Json, keys: dict[str, Any]) -> None:
+def _tbf(o: JsonObject, keys: JsonObject) -> None:
     if "rate" not in o:
         return
     keys["rate"] = bits(o["rate"])
@@ -377,7 +377,7 @@ def _tbf(o: Json, keys: dict[str, Any]) -> None:
         keys["buffer"] = size(max(FRAME, limit))
 
 
-def _queue(layer: Layer, keys: dict[str, Any], left: list[str]) -> None:
+def _queue(layer: Layer, keys: JsonObject, left: list[str]) -> None:
     o = layer.options
     if layer.kind in {"pfifo", "bfifo"}:
         if o.get("limit"):

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.runs.scenario import Path
-
-Json = dict[str, Any]
 
 
 class ConfigError(NarrowsError):

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from narrows.advise.importers.layers import RATE, RTT, _check
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, Words, bits, size
+from narrows.advise.importers.reading import ConfigError, Reading, Warned, Words, bits, size
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Path
 
 TC_S = 0.025
@@ -33,7 +34,7 @@ def read(text: str, name: str) -> Reading:
     Raises:
         ConfigError: If there is none that can be read.
     """
-    keys: Json = {}
+    keys: JsonObject = {}
     warned: list[Warned] = []
     left: list[str] = []
     assumed = [f"an RTT of {RTT}, because a policy-map has none"]
@@ -64,7 +65,7 @@ def read(text: str, name: str) -> Reading:
     elif "buffer" not in keys:
         keys["buffer"] = f"{_PACKETS}p"
         assumed.append(f"a queue of {_PACKETS} packets, the router's default")
-    whole: Json = {"rtt": RTT, "rate": RATE} | keys
+    whole: JsonObject = {"rtt": RTT, "rate": RATE} | keys
     path = Path(**whole)
     _check(path, name)
     return Reading(dialect="router", path=path, assumed=assumed, warned=warned, left=left)
@@ -231,7 +232,7 @@ def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -
     return rate
 
 
-def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
+def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> JsonObject:
     names = {
         "cir": ("cir", "rate"),
         "bc": ("bc", "burst"),
@@ -281,7 +282,7 @@ def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -
         )
 
 
-def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
+def _car(at: Words, warned: list[Warned], left: list[str]) -> JsonObject:
     words = [w for w in at.words[1:] if w not in {"input", "output"}]
     found = dict(zip(("cir", "bc", "be"), _numbers(at, words), strict=False))
     rate = _rate(at, found, "cir", warned)
@@ -302,7 +303,7 @@ def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
     }
 
 
-def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
+def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> JsonObject:
     if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004
         raise at.wrong("average or peak is missing", "shape average 2000000")
     how = at.words[1]
@@ -325,16 +326,16 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
         warned.append(
             Warned(
                 at.line,
-                f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} "
-                f"times {rate / 1e6:g}",
-                f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s is the intended rate",
+                f"`shape peak` sends at CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, "
+                f"{peak / rate:g} times the configured {rate / 1e6:g} Mbit/s",
+                f"shape average {rate:.0f} (if {rate / 1e6:g} Mbit/s is the intended rate)",
             )
         )
     link = {"kind": f"shape_{how}", "bc": size(max(1514.0, bc))} | ({"be": size(be)} if be else {})
     return {"rate": bits(rate), "link": link}
 
 
-def _queue_limit(at: Words, keys: Json) -> str:
+def _queue_limit(at: Words, keys: JsonObject) -> str:
     if not at.words[1:] or not re.fullmatch(r"\d{1,9}", at.words[1]):
         raise at.wrong("the number is missing", "queue-limit 64 packets")
     unit = at.words[2] if len(at.words) > 2 else "packets"  # noqa: PLR2004

@@ -8,8 +8,9 @@ import re
 
 from narrows.advise.importers.disciplines import counts_otherwise
 from narrows.advise.importers.layers import RTT, _check
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, Words, bits
+from narrows.advise.importers.reading import ConfigError, Reading, Warned, Words, bits
 from narrows.advise.importers.tc import cake_options
+from narrows.json_object import JsonObject
 from narrows.runs.scenario import Hop, Path
 
 _LINES = (
@@ -59,7 +60,7 @@ def read(text: str, name: str) -> Reading:
     if queue not in {"cake", "fq_codel", "codel", "pie", "sfq", "fifo"}:
         left.append(f"line {found['qdisc'][1]}: qdisc {queue[:40]}; fq_codel instead")
         queue = "fq_codel"
-    options: dict[str, Json] = {"download": {}, "upload": {}}
+    options: dict[str, JsonObject] = {"download": {}, "upload": {}}
     read_ = set(_KNOWN)
     if queue == "cake":
         read_ |= _cake(found, name, options, left)
@@ -90,10 +91,10 @@ def read(text: str, name: str) -> Reading:
 
 
 def _cake(
-    found: dict[str, tuple[str, int]], name: str, options: dict[str, Json], left: list[str]
+    found: dict[str, tuple[str, int]], name: str, options: dict[str, JsonObject], left: list[str]
 ) -> set[str]:
     """Puts cake's parameters of each direction into `options`; the keys that were read."""
-    both: Json = {}
+    both: JsonObject = {}
     read_ = set()
     layer = found.get("linklayer", ("none", 0))[0]
     if layer in _CELLS:

@@ -16,7 +16,6 @@ from narrows.advise.importers.disciplines import OPTIONS, unusual, value
 from narrows.advise.importers.layers import Layer, compose, refuse
 from narrows.advise.importers.reading import (
     ConfigError,
-    Json,
     Reading,
     Warned,
     Words,
@@ -25,6 +24,7 @@ from narrows.advise.importers.reading import (
     quantity,
     whole,
 )
+from narrows.json_object import JsonObject
 from narrows.registry import qdiscs
 
 _BEFORE = re.compile(r"^\s*(?:sudo\s+)?(?:ip\s+netns\s+exec\s+\S+\s+)?(?:tc\s+(?:-\S+\s+)*)?")
@@ -97,7 +97,7 @@ def _added(  # noqa: PLR0917 - one place each
     at: Words, what: str, verb: str, words: list[str], warned: list[Warned], left: list[str]
 ) -> Layer | None:
     """`qdisc add dev eth0 root handle 1: netem …`."""
-    about: Json = {"dev": "", "parent": "", "handle": ""}
+    about: JsonObject = {"dev": "", "parent": "", "handle": ""}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -135,7 +135,7 @@ def _shown(
     if not rest:
         raise at.wrong(f"`{what}` is incomplete", "tc qdisc add dev eth0 root netem delay 100ms")
     kind, *words = rest
-    about: Json = {"dev": "", "parent": "", "handle": words[0] if words else ""}
+    about: JsonObject = {"dev": "", "parent": "", "handle": words[0] if words else ""}
     words = words[1:]
     while words and words[0] in {
         "dev",
@@ -162,7 +162,7 @@ def _layer(  # noqa: PLR0917 - one place each
     what: str,
     kind: str,
     words: list[str],
-    about: Json,
+    about: JsonObject,
     verb: str,
     warned: list[Warned],
     left: list[str],
@@ -177,7 +177,7 @@ def _layer(  # noqa: PLR0917 - one place each
         close = difflib.get_close_matches(kind, sorted(qdiscs()), 1)
         raise at.wrong(f"`{kind}` is not a queue discipline of Linux", close[0] if close else "")
     reader = _KINDS.get(kind)
-    options: Json = {}
+    options: JsonObject = {}
     if reader is not None:
         reader(_Words(at, words, warned, left), options)
     elif words:
@@ -284,7 +284,7 @@ _NUMBER = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)%?"
 _TIME = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)[a-z]*"
 
 
-def _netem(of: _Words, out: Json) -> None:  # noqa: PLR0912 - a word each
+def _netem(of: _Words, out: JsonObject) -> None:  # noqa: PLR0912 - a word each
     while of:
         word = of.next()
         if word == "limit":
@@ -322,7 +322,7 @@ def _netem(of: _Words, out: Json) -> None:  # noqa: PLR0912 - a word each
             of.unknown(word)
 
 
-def _loss(of: _Words, out: Json) -> None:
+def _loss(of: _Words, out: JsonObject) -> None:
     if of.peek("random"):
         of.next()
     if of.peek("gemodel"):
@@ -340,7 +340,7 @@ def _loss(of: _Words, out: Json) -> None:
             out["loss_correlation"] = of.percent() / 100
 
 
-def _tbf(of: _Words, out: Json) -> None:
+def _tbf(of: _Words, out: JsonObject) -> None:
     while of:
         word = of.next()
         if word in {"rate", "peakrate"}:
@@ -359,7 +359,7 @@ def _tbf(of: _Words, out: Json) -> None:
             of.unknown(word)
 
 
-def _htb(of: _Words, out: Json) -> None:
+def _htb(of: _Words, out: JsonObject) -> None:
     while of:
         word = of.next()
         if word in {"rate", "ceil"}:
@@ -375,11 +375,11 @@ def _htb(of: _Words, out: Json) -> None:
             of.unknown(word)
 
 
-def _options(kind: str) -> Callable[[_Words, Json], None]:
+def _options(kind: str) -> Callable[[_Words, JsonObject], None]:
     """The reader of the options of a discipline that narrows has by the same names."""
 
-    def reader(of: _Words, out: Json) -> None:
-        params: Json = {}
+    def reader(of: _Words, out: JsonObject) -> None:
+        params: JsonObject = {}
         while of:
             word = of.next()
             option = OPTIONS[kind].get(word)
@@ -401,16 +401,16 @@ def _options(kind: str) -> Callable[[_Words, Json], None]:
     return reader
 
 
-def cake_options(at: Words, words: list[str], left: list[str]) -> Json:
+def cake_options(at: Words, words: list[str], left: list[str]) -> JsonObject:
     """The parameters of cake that these words set; other words are appended to `left`."""
-    out: Json = {}
+    out: JsonObject = {}
     _options("cake")(_Words(at, words, [], left), out)
-    params: Json = out["params"]
+    params: JsonObject = out["params"]
     return params
 
 
-def _fifo(unit: str) -> Callable[[_Words, Json], None]:
-    def reader(of: _Words, out: Json) -> None:
+def _fifo(unit: str) -> Callable[[_Words, JsonObject], None]:
+    def reader(of: _Words, out: JsonObject) -> None:
         while of:
             word = of.next()
             if word == "limit":
@@ -421,7 +421,7 @@ def _fifo(unit: str) -> Callable[[_Words, Json], None]:
     return reader
 
 
-_KINDS: dict[str, Callable[[_Words, Json], None]] = {
+_KINDS: dict[str, Callable[[_Words, JsonObject], None]] = {
     **{kind: _options(kind) for kind in OPTIONS},
     "netem": _netem,
     "tbf": _tbf,
@@ -443,7 +443,7 @@ def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
     if chosen:
         left.append(f"line {at.line}: the filter {chosen[0]}; all packets are policed")
     of = _Words(at, list(at.words[place + 1 :]), warned, left)
-    out: Json = {}
+    out: JsonObject = {}
     while of:
         word = of.next()
         if word in {"rate", "peakrate"}:

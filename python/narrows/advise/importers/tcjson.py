@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 from narrows.advise.importers.disciplines import OPTIONS, unusual, value
 from narrows.advise.importers.layers import Layer, compose, refuse
-from narrows.advise.importers.reading import ConfigError, Json, Reading
+from narrows.advise.importers.reading import ConfigError, Reading
+from narrows.json_object import JsonObject
 
 _CHOICES = {"diffserv", "flowmode", "ack-filter", "atm"}
 _ACKS = {
@@ -81,7 +81,7 @@ def read(text: str, name: str) -> Reading:
 class _Row:
     """One object with checked numbers."""
 
-    def __init__(self, name: str, number: int, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, number: int, options: JsonObject) -> None:
         self._name, self._number, self._options = name, number, options
         self._read: set[str] = set()
 
@@ -93,9 +93,7 @@ class _Row:
             if key not in self._read and told not in (None, False, 0, "", [], {}, "0x0")
         ]
 
-    def number(
-        self, key: str, of: dict[str, Any] | None = None, most: float = 1e15
-    ) -> float | None:
+    def number(self, key: str, of: JsonObject | None = None, most: float = 1e15) -> float | None:
         if of is None:
             self._read.add(key)
         value = (self._options if of is None else of).get(key)
@@ -111,16 +109,16 @@ class _Row:
             )
         return known
 
-    def part(self, key: str) -> dict[str, Any]:
+    def part(self, key: str) -> JsonObject:
         self._read.add(key)
         value = self._options.get(key)
         return value if isinstance(value, dict) else {}
 
-    def rate(self, key: str, of: dict[str, Any] | None = None) -> float | None:
+    def rate(self, key: str, of: JsonObject | None = None) -> float | None:
         per_s = self.number(key, of, 1.25e11)
         return None if not per_s else 8 * per_s
 
-    def read(self, kind: str) -> Json:
+    def read(self, kind: str) -> JsonObject:
         if kind == "netem":
             return _known(self.netem())
         if kind in {"tbf", "htb"}:
@@ -141,11 +139,11 @@ class _Row:
             self._read |= {"bandwidth", "raw"}
         return _known({"rate": rate, "params": unusual(kind, self.params(kind))})
 
-    def params(self, kind: str) -> Json:
+    def params(self, kind: str) -> JsonObject:
         """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or
         by their word.
         """
-        out: Json = {}
+        out: JsonObject = {}
         for key in self._options:
             # In JSON, cake has the names of the chosen words.
             word = self._options[key] if key in _CHOICES and kind == "cake" else key
@@ -166,7 +164,7 @@ class _Row:
                 out[key] = value(option, number * times)
         return out
 
-    def netem(self) -> Json:
+    def netem(self) -> JsonObject:
         delay, loss, limit = (
             self.part("delay"),
             self.part("loss-random"),
@@ -195,5 +193,5 @@ class _Row:
         }
 
 
-def _known(options: Json) -> Json:
+def _known(options: JsonObject) -> JsonObject:
     return {name: value for name, value in options.items() if value is not None}

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from narrows.advise.importers.layers import Layer, compose
 from narrows.advise.importers.reading import (
     ConfigError,
-    Json,
     Reading,
     Words,
     percent,
@@ -26,6 +25,7 @@ from narrows.advise.importers.reading import (
     span,
     whole,
 )
+from narrows.json_object import JsonObject
 
 LINE = re.compile(r"(?m)^\s*set\s+(?:traffic-policy|qos\s+policy)\s")
 
@@ -162,7 +162,9 @@ def _option(at: Words, kind: str, layer: Layer, rest: list[str], queues: dict[st
     return _take(at, _OPTIONS[kind], key, text, layer.options)
 
 
-def _take(at: Words, table: Mapping[str, tuple[str, str]], key: str, text: str, out: Json) -> bool:
+def _take(
+    at: Words, table: Mapping[str, tuple[str, str]], key: str, text: str, out: JsonObject
+) -> bool:
     if key not in table:
         return False
     name, kind = table[key]

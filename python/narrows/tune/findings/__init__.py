@@ -3,6 +3,7 @@
 | module | subjects |
 |---|---|
 | `control` | kernel, congestion controls, sockets, namespaces |
+| `release` | rules of TCP that the kernel lacks |
 | `queues` | queue disciplines, pacing, BQL, rings, offloads, coalescing |
 | `tcp` | buffers for a path, ECN, MTU probing, TCP features, governor |
 | `wifi` | queues, airtime and link of wireless interfaces |
@@ -23,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.tune.facts import Facts
-from narrows.tune.findings import control, queues, system, tcp, wifi
+from narrows.tune.findings import control, queues, release, system, tcp, wifi
 from narrows.tune.findings.finding import SEVERITIES, Finding, Path
 
 __all__ = ["RULES", "SEVERITIES", "Finding", "Path", "audit", "verdict"]
 
-RULES = (*control.RULES, *queues.RULES, *tcp.RULES, *wifi.RULES, *system.RULES)
+RULES = (*control.RULES, *release.RULES, *queues.RULES, *tcp.RULES, *wifi.RULES, *system.RULES)
 
 
 def audit(facts: Facts, path: Path | None = None) -> list[Finding]:

@@ -13,6 +13,9 @@ _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _RESTRICTED = {"dctcp", "prague", "lp", "cdg"}
 """Congestion controls for controlled networks or for background traffic."""
 
+_FEW = 3
+"""Number of congestion controls that are named individually."""
+
 
 def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Release and features of the kernel."""
@@ -95,14 +98,17 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
         and module.removeprefix("tcp_") not in [*facts.available, "diag"]
     ]
     loads = f"; loadable as modules: {', '.join(loadable)}" if loadable else ""
-    allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
+    first = [cc for cc in facts.available if cc == facts.default_cc]
+    named = [
+        *(f"{cc} (default)" for cc in first),
+        *(cc for cc in facts.available if cc not in first),
+    ]
     yield Finding(
         id="cc-available",
         severity="note",
-        what=f"congestion controls available: {', '.join(facts.available)}{loads}; allowed for "
-        f"unprivileged programs: {', '.join(allowed) or 'unknown'}",
-        why="the default is always allowed for unprivileged programs",
-        fix="`narrows with --cc NAME -- COMMAND` selects one for one program",
+        what=f"congestion controls: {', '.join(named)}{loads}. {_allowed(facts, loadable)}",
+        why="a program can select its own congestion control: `narrows with --cc NAME -- COMMAND` "
+        "runs one program with another one",
         source=f"{_DOC}: tcp_available_congestion_control, tcp_allowed_congestion_control",
     )
     where = facts.has_cc("bbr")
@@ -128,6 +134,19 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
             fix=f"`{' '.join(cure.command)}`: {cure.why}" if cure is not None else "",
             source=kernels.FEATURES["bbr"].told,
         )
+
+
+def _allowed(facts: Facts, loadable: list[str]) -> str:
+    """The congestion controls that programs without privileges can use, in a sentence without its
+    full stop.
+    """
+    allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
+    if not allowed:
+        return "It is unknown which of them unprivileged programs can use"
+    rest = [cc for cc in [*facts.available, *loadable] if cc not in allowed]
+    others = "the others" if len(rest) > _FEW else listed(rest)
+    root = f"; {others} require{'s' * (len(rest) == 1)} root" if rest else ""
+    return f"Unprivileged programs can use {listed(allowed)}{root}"
 
 
 def half(facts: Facts, _path: Path) -> Iterator[Finding]:

@@ -43,8 +43,21 @@ def _fair(facts: Facts, dev: str = "") -> str:
     if facts.forwards:
         kinds.reverse()
     if not kinds:
-        return "install the kernel module sch_fq or sch_fq_codel"
+        return (
+            "this kernel has neither sch_fq nor sch_fq_codel: install the package that contains "
+            "them, or use another kernel; then run `narrows tune plan --qdisc fq_codel`"
+        )
     return f"`narrows tune plan --qdisc {kinds[0]}{dev and f' --dev {dev}'}`"
+
+
+def _shared(kind: str) -> str:
+    """The effect of a queue discipline in which flows share queues."""
+    other = (
+        "the other packets of the same priority band"
+        if kind == "pfifo_fast"
+        else ("all other packets that this host sends")
+    )
+    return f"it has no queue for each flow and no AQM; a bulk transfer delays {other}"
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
@@ -63,9 +76,7 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="qdisc-default",
         severity="note" if is_fifo(kind) else "good",
         what=f"new interfaces use the queue discipline {kind}",
-        why="in a FIFO queue, a bulk transfer delays all other packets that this host sends"
-        if is_fifo(kind)
-        else "each flow has its own queue",
+        why=_shared(kind) if is_fifo(kind) else "each flow has its own queue",
         fix=_fair(facts) if is_fifo(kind) else "",
         source=kernels.FEATURES["default_qdisc"].told,
     )
@@ -107,7 +118,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="qdisc",
                 severity="good",
                 subject=one.name,
-                what=f"it has {told}, configured by an administrator",
+                what=f"it uses {told}, configured by an administrator",
                 why="narrows does not replace a configured shaper or emulator without --replace",
                 source="tc -s qdisc show",
             )
@@ -116,7 +127,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="qdisc",
                 severity="warning",
                 subject=one.name,
-                what=f"it has {told}, but the default is {wanted}",
+                what=f"it uses {told}, but the default is {wanted}",
                 why="the default applies when an interface comes up for the first time; this one "
                 "was up before",
                 fix=f"`narrows tune plan --qdisc {wanted} --dev {one.name}`",
@@ -127,8 +138,10 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="qdisc",
                 severity="note" if fifo else "good",
                 subject=one.name,
-                what=f"it has {told}",
-                why="all packets wait in one FIFO queue" if fifo else "no problem",
+                what=f"it uses {told}",
+                why=_shared(next(kind for kind in kinds if is_fifo(kind)))
+                if fifo
+                else "it is not a plain FIFO queue",
                 fix=_fair(facts, one.name) if fifo else "",
                 source="tc -s qdisc show",
             )
@@ -164,8 +177,8 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="good",
             what=f"{who} is paced by TCP itself; fq is not needed"
             + (f" ({', '.join(without)})" if without else ""),
-            why="since Linux 4.13, sockets pace themselves without fq; fq needs less CPU time with "
-            "thousands of flows"
+            why="since Linux 4.13, sockets pace themselves without fq; fq paces with less CPU time "
+            "if there are thousands of flows"
             + (
                 ""
                 if kernels.has(facts.kernel, "edt")

@@ -158,7 +158,7 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="container",
             severity="note",
-            what=f"this is a container ({kind})"
+            what=f"this host is a container ({kind})"
             + ("; its sysctls are read-only" if facts.locked else ""),
             why="modules, net.core.default_qdisc and physical interfaces belong to the host of the "
             "container; a namespace has only its own default congestion control"
@@ -176,7 +176,7 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="privilege",
             severity="note",
             what="the audit ran without root privileges",
-            why="other namespaces and debugfs were not checked because they require root",
+            why="other network namespaces and debugfs were not checked because they require root",
             source="id -u",
         )
     virtual = hypervisor(facts)
@@ -184,7 +184,7 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="virtual",
             severity="note",
-            what=f"this is a virtual machine ({virtual})",
+            what=f"this host is a virtual machine ({virtual})",
             why="the hypervisor may suspend its CPU during a burst, so pacing and timestamps are "
             "less accurate; the queue of its network card belongs to the hypervisor",
             source="DMI, /proc/cpuinfo",
@@ -206,7 +206,7 @@ def container(facts: Facts) -> str | None:
         if there in facts.there and hidden not in facts.there:
             return name
     if any(re.search(r"/(docker|lxc|kubepods|containerd)", line) for line in facts.cgroup):
-        return "docker or alike"
+        return "docker or similar"
     return "docker" if "/.dockerenv" in facts.there and not facts.writes_sysctl else None
 
 
@@ -228,7 +228,7 @@ def hypervisor(facts: Facts) -> str | None:
         if mark in told:
             return name
     return (
-        "a hypervisor"
+        "hypervisor detected"
         if any(line.startswith("flags") and " hypervisor" in line for line in facts.cpu)
         else None
     )

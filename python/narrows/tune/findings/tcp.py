@@ -23,10 +23,7 @@ def _size(value: float) -> str:
 
 def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
     """Whether one connection can fill the path."""
-    for key, what, way in (
-        ("net.ipv4.tcp_wmem", "send", "sends"),
-        ("net.ipv4.tcp_rmem", "receive", "receives"),
-    ):
+    for key, what in (("net.ipv4.tcp_wmem", "send"), ("net.ipv4.tcp_rmem", "receive")):
         limits = facts.numbers(key)
         if len(limits) != 3:  # noqa: PLR2004 - least, default, most
             continue
@@ -35,8 +32,8 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
         bdp = path.bdp_bytes
         short = bdp is not None and usable < bdp
         told = (
-            f"the buffer of a connection that {way} is at most {_size(limits[2])}, about "
-            f"{_size(usable)} of payload"
+            f"the {what} buffer of a connection is at most {_size(limits[2])} (about "
+            f"{_size(usable)} of payload)"
         )
         if bdp is None:
             held = f"{told}: enough for {rate:.0f} Mbit/s at an RTT of {_RTT_MS:.0f} ms"
@@ -51,7 +48,11 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
             f"{usable * 8 / 1e3 / (path.rtt_ms or 1):.0f} Mbit/s at {path.rtt_ms:.0f} ms"
             if short
             else f"the {what} buffer limits the data in flight"
-            + (" (to check a path: --rate 1Gbit --rtt 80ms)" if bdp is None else ""),
+            + (
+                "; `narrows tune audit --rate 1Gbit --rtt 80ms` checks it for a given path"
+                if bdp is None
+                else ""
+            ),
             fix=f"`narrows tune plan --rate {path.rate_mbit:g}Mbit --rtt {path.rtt_ms:g}ms`"
             if short
             else "",
@@ -146,11 +147,11 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
         severity="note" if value == "0" else "good",
         subject="net.ipv4.tcp_mtu_probing",
         what={
-            "0": "TCP never probes smaller packets",
-            "1": "TCP probes smaller packets after repeated timeouts",
-        }.get(value, "every TCP connection probes the packet size"),
-        why="a tunnel with filtered ICMP messages passes small packets and silently drops full "
-        "ones",
+            "0": "TCP MTU probing (RFC 4821) is off",
+            "1": "TCP MTU probing (RFC 4821) begins after repeated timeouts",
+        }.get(value, "TCP MTU probing (RFC 4821) is on for every connection"),
+        why="if a path has a smaller MTU and ICMP is filtered (often with tunnels), full-size "
+        "packets are lost and connections stall",
         fix="`narrows tune plan --mtu-probing`" if value == "0" else "",
         source=f"{_DOC}: tcp_mtu_probing; RFC 4821",
     )
@@ -167,7 +168,7 @@ def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="governor",
         severity="note" if slow else "good",
         what=f"the CPU frequency governor is {', '.join(sorted(set(facts.governors)))}",
-        why="a CPU at low frequency or in a sleep state responds tens of microseconds later",
+        why="a CPU at low frequency or in a sleep state adds tens of microseconds to a response",
         fix="`cpupower frequency-set -g performance`, if latency is worth the power consumption"
         if slow
         else "",

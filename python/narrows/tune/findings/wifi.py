@@ -107,9 +107,9 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="wifi-airtime",
             severity="note",
-            what="airtime fairness and queue limits are not visible here (debugfs requires root)"
-            + ("; this kernel has no airtime queue limits" if old else ""),
-            why="without them, one slow station uses most of the shared airtime",
+            what="could not check airtime fairness and airtime queue limits (AQL), because debugfs "
+            "requires root" + ("; this kernel has no airtime queue limits" if old else ""),
+            why="if a driver lacks them, one slow station can take most of the airtime",
             fix="run the audit as root, with debugfs mounted",
             source=f"{kernels.FEATURES['airtime'].told}; {kernels.FEATURES['aql'].told}",
         )
@@ -146,9 +146,10 @@ def link(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="wifi-link",
             severity="warning" if weak else "note" if narrow else "good",
             subject=one.name,
-            what=f"it sends at {rate:g} Mbit/s{'' if wide is None else f' with {wide[1]} MHz'}"
-            + ("" if signal is None else f", the signal is {signal} dBm")
-            + (f"; the card can use {most} MHz" if narrow else ""),
+            what=f"transmit bit rate {rate:g} Mbit/s"
+            + ("" if wide is None else f", channel width {wide[1]} MHz")
+            + ("" if signal is None else f", signal {signal} dBm")
+            + (f". The card supports {most} MHz" if narrow else ""),
             why="a slow link needs more airtime for each packet, at the expense of all stations on "
             "the channel; no queue discipline or congestion control can compensate it",
             fix="a shorter distance to the access point, another band or channel; the access point "

@@ -1,5 +1,5 @@
-"""Outcomes as one page, in HTML for a browser or in Markdown for the documentation, with the same
-texts.
+"""Renders outcomes: in the terminal, and as one page, in HTML for a browser or in Markdown for the
+documentation, with the same texts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import math
 import textwrap
 from collections.abc import Sequence
 
+from narrows.render import tables
+from narrows.render.styled import table
+from narrows.render.terminal import console
+from narrows.render.words import HALF
 from narrows.reproduce.checks import Check, Outcome, Word
 
 _MARKS: dict[Word, str] = {
@@ -231,3 +235,42 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             told = f"{why} (in the repository: {evidence})" if evidence else f"{why}."
             out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(told)}</p>")
     return "\n".join(out) + "</html>\n"
+
+
+def tell(outcomes: Sequence[Outcome]) -> None:
+    """Prints the outcomes."""
+    out = console()
+    for outcome in outcomes:
+        out.print(f"{outcome.experiment.title}.", style="bold")
+        out.print(f"Source: {outcome.experiment.source}.")
+        rows = [
+            [
+                tables.Cell(check.of),
+                tables.Cell(word),
+                *map(
+                    tables.Cell,
+                    (
+                        check.published,
+                        accepted(check),
+                        with_interval(ours, outcome.half(check)),
+                        check.unit,
+                    ),
+                ),
+            ]
+            for check, ours, word in outcome.words()
+        ]
+        table(
+            out,
+            tables.Table(
+                "", ("metric", "verdict"), ("published", "accepted", "narrows", "unit"), rows
+            ),
+        )
+        for check, why, evidence in reasons(outcome):
+            out.print(
+                f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}",
+                markup=False,
+            )
+        out.print(f"{sentence(outcome)}\n")
+    if any(outcome.replications for outcome in outcomes):
+        out.print(f"{HALF}\n")
+    out.print(verdict(outcomes), style="bold")

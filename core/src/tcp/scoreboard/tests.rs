@@ -1,0 +1,180 @@
+use super::*;
+use crate::tcp::rack::Rack;
+use crate::tcp::rtt::Rtt;
+use crate::tcp::wire::{MAX_SACKS, Range};
+
+const MSS: u64 = crate::tcp::MSS as u64;
+
+/// Of ten segments, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have
+/// not. Each segment is judged once, unless all are judged anew.
+#[test]
+fn what_has_enough_sacked_above_it_is_lost() {
+    let mut board = Scoreboard::default();
+    for i in 0..10 {
+        board.push(MSS as u32, i, &Snapshot::default(), 0);
+    }
+    let lost = |board: &Scoreboard| -> Vec<u64> {
+        board.numbers().filter(|&i| board.seg(i).is(LOST)).collect()
+    };
+    for i in [3, 5] {
+        board.sack(i);
+    }
+    board.mark_lost_by_count(3);
+    assert_eq!(lost(&board), [0; 0]);
+    board.sack(6);
+    board.mark_lost_by_count(3);
+    assert_eq!(lost(&board), [0, 1, 2]);
+    board.sack(9);
+    board.mark_lost_by_count(3);
+    assert_eq!(lost(&board), [0, 1, 2, 4]);
+    assert_eq!((board.lost_out(), board.in_flight()), (4, 2));
+    board.unmark_all_lost();
+    board.mark_lost_by_count(3);
+    assert_eq!(lost(&board), [0, 1, 2, 4]);
+}
+
+/// Of boards whose segments were SACKed, lost and retransmitted at random, segments are removed
+/// one by one, and in runs.
+#[test]
+fn runs_of_untouched_segments_are_removed_as_single_ones() {
+    let mut rng = crate::rng::Rng::named(1, "untouched");
+    for _ in 0..2000 {
+        let mut board = Scoreboard::default();
+        let touched = 1 + rng.below(30);
+        for sent in 0..1 + rng.below(60) {
+            let flags = if rng.below(2) == 0 { GLUED } else { 0 };
+            board.push(MSS as u32, sent / 3, &Snapshot::default(), flags);
+            let i = rng.below(board.tail);
+            match rng.below(touched) {
+                0 if !board.seg(i).is(SACKED) => {
+                    board.sack(i);
+                }
+                1 => board.mark_lost_by_rack(i),
+                2 => board.mark_lost_by_timeout(i),
+                3 if board.seg(i).flags & (LOST | SACKED | RETRANS) == LOST => {
+                    board.resend(i, sent / 3, &Snapshot::default(), true);
+                }
+                4 => board.unmark_all_lost(),
+                5 => {
+                    board.last_sent_before(|seg| seg.sent_us < sent / 6);
+                }
+                _ => {}
+            }
+        }
+        let ack = (rng.below(board.tail + 2) * MSS).saturating_sub(7 * rng.below(2));
+        let mut runs = board.clone();
+        let (mut one_by_one, mut in_runs) = (Vec::new(), 0);
+        while let Some(seg) = board.pop_acked(ack) {
+            one_by_one.push((seg.seq, seg.sent_us));
+        }
+        loop {
+            if let Some(run) = runs.pop_untouched(ack) {
+                assert_eq!((run.first_seq, run.first_sent_us), one_by_one[in_runs]);
+                in_runs += run.segments as usize;
+                assert_eq!((run.last.seq, run.last.sent_us), one_by_one[in_runs - 1]);
+            }
+            if runs.pop_acked(ack).is_none() {
+                break;
+            }
+            in_runs += 1;
+        }
+        assert_eq!(in_runs, one_by_one.len());
+        let state = |b: &Scoreboard| {
+            let live = b.numbers().map(|i| {
+                let seg = b.seg(i);
+                (seg.older, seg.newer, seg.skip, seg.flags, seg.seq)
+            });
+            let ends = (b.head, b.tail, b.oldest, b.newest, b.before, b.una);
+            let counts = (
+                b.sacked_out,
+                b.lost_out,
+                b.retrans_out,
+                b.buffers,
+                b.lost.len(),
+            );
+            (live.collect::<Vec<_>>(), ends, counts)
+        };
+        assert_eq!(state(&board), state(&runs));
+    }
+}
+
+/// `n` segments leave, 1 µs apart, and of each two the first is lost. Each other segment is
+/// SACKed by its own ACK, with earlier blocks repeated. RACK finds the holes; each is
+/// retransmitted and acknowledged in the end. Returns the number of visited records. With a
+/// reordering `window` (µs), losses are detected later.
+fn looks(n: u64, window: u64) -> u64 {
+    let rtt_us = 2 * n;
+    let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
+    let rtt = Rtt::new(1000);
+    for i in 0..n {
+        board.push(MSS as u32, i, &Snapshot::default(), 0);
+    }
+    for arrived in (1..n).step_by(2) {
+        let now = arrived + rtt_us;
+        for back in (0..MAX_SACKS as u64).filter(|b| arrived > 2 * b) {
+            let start = (arrived - 2 * back) * MSS;
+            let block = Range {
+                start,
+                end: start + MSS,
+            };
+            let mut at = board.number_of(block.start);
+            while let Some(i) = board.next_unsacked(at, block.end) {
+                at = i + 1;
+                let seg = board.sack(i);
+                rack.delivered(now, seg.sent_us, seg.end(), seg.flags, &rtt);
+            }
+        }
+        // RACK's segment left `rtt_us` ago; a hole is lost if it left at least as long before.
+        let longest = (window > 0).then_some(window - 1);
+        assert_eq!(rack.detect(now, &mut board, window), longest);
+        if let Some(lost) = board.next_to_retransmit() {
+            assert_eq!(lost, arrived - window - 1 + window % 2);
+            board.resend(lost, now, &Snapshot::default(), true);
+        }
+    }
+    assert_eq!(u64::from(board.retrans_out()), (n - window) / 2);
+    // The retransmissions arrive in order: each fills a hole, and the ACK passes the SACKed
+    // segments behind it.
+    for filled in (2..=n).step_by(2) {
+        while board.pop_acked(filled * MSS).is_some() {}
+    }
+    assert_eq!(board.packets_out(), 0);
+    board.looks.get()
+}
+
+/// Work is counted, not timed: twice the holes cost twice the work, not four times.
+#[test]
+fn an_ack_costs_the_same_however_many_holes_there_are() {
+    for window in [0, 5_000] {
+        let (some, twice) = (looks(20_000, window), looks(40_000, 2 * window));
+        assert!(some < 20_000 * 40, "{some}");
+        assert!(twice <= 2 * some + some / 20, "{some} {twice}");
+    }
+}
+
+/// One block that grows over everything, as behind a single loss: SACKed runs are skipped.
+#[test]
+fn an_ack_costs_the_same_however_long_its_block_is() {
+    let looks = |n: u64| {
+        let mut board = Scoreboard::default();
+        for i in 0..n {
+            board.push(MSS as u32, i, &Snapshot::default(), 0);
+        }
+        for end in 2..=n {
+            let block = Range {
+                start: MSS,
+                end: end * MSS,
+            };
+            let mut at = board.number_of(block.start);
+            while let Some(i) = board.next_unsacked(at, block.end) {
+                at = i + 1;
+                board.sack(i);
+            }
+        }
+        assert_eq!(u64::from(board.sacked_out()), n - 1);
+        board.looks.get()
+    };
+    let (some, twice) = (looks(20_000), looks(40_000));
+    assert!(some < 20_000 * 40, "{some}");
+    assert!(twice <= 2 * some + some / 20, "{some} {twice}");
+}

@@ -1,0 +1,47 @@
+"""The types of the JSON of bundles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from narrows.runs.model import HostProvenanceJson
+
+
+class FileJson(TypedDict):
+    """A file of a bundle."""
+
+    bytes: int
+    sha256: str
+
+
+class ManifestJson(TypedDict):
+    """The manifest of a bundle."""
+
+    kind: str
+    format: int
+    narrows: str
+    scenario_format: int
+    commands: list[list[str]]
+    files: dict[str, FileJson]
+    contents: dict[str, str]
+    """The digest of the compared content of each result."""
+    provenance: HostProvenanceJson
+
+
+class ItemJson(TypedDict):
+    """The comparison of one result."""
+
+    name: str
+    state: str
+    about: str
+
+
+class VerificationJson(TypedDict):
+    """The comparison of all results, as `narrows bundle --verify --json` prints it."""
+
+    agrees: bool
+    made_with: str
+    narrows: str
+    commands: list[list[str]]
+    results: list[ItemJson]

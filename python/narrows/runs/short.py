@@ -1,0 +1,25 @@
+"""The text that `narrows run` prints, for runs without other outputs."""
+
+from __future__ import annotations
+
+import json
+
+from narrows.errors import NarrowsError
+from narrows.render.terminal import printable
+from narrows.runs.run import run
+
+
+def text(file: str, *, as_json: bool, quiet: bool) -> str | None:
+    """The text of the run of a scenario file; None if Rich must lay it out, or after an error."""
+    try:
+        done = run(file, sample_interval="off")
+    except NarrowsError:
+        return None
+    if as_json:
+        return printable(json.dumps(done.json)) + "\n"
+    if quiet:
+        return ""
+    from narrows.render.run import parts_of, plain  # noqa: PLC0415 - JSON needs no tables
+
+    told = plain(list(parts_of(done.json)))
+    return None if told is None else printable(told)

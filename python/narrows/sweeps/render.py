@@ -1,0 +1,125 @@
+"""Renders a sweep: its progress, and the medians over all cases by congestion control."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from narrows.render import tables
+from narrows.render.progress import ProgressBar
+from narrows.render.styled import table
+from narrows.render.terminal import console
+from narrows.render.words import fine, number, percent, waited
+
+if TYPE_CHECKING:
+    from narrows.sweeps.store import Medians
+    from narrows.sweeps.sweeping import Sweep
+
+_FIGURES = (
+    ("goodput_mbit", "goodput Mbit/s"),
+    ("queue_delay_p95_ms", "bottleneck queueing delay p95 ms"),
+)
+
+_APPLICATION = (
+    ("page_load_p95_s", "page load p95 s", 2),
+    ("completion_p99_ms", "completion p99 ms", 0),
+    ("fct_s", "completion s", 2),
+    ("response_p95_ms", "response p95 ms", 1),
+    ("mos", "MOS", 2),
+    ("stalled_s", "stalled s", 2),
+    ("udp_loss", "datagrams lost", None),
+)
+"""Metrics of applications, for sweeps whose flows have one: column, heading, decimal places. None:
+the value is a share.
+"""
+
+SHOWN = [
+    *(name for name, _ in _FIGURES),
+    "summary_retransmit_rate",
+    *(name for name, _, _ in _APPLICATION),
+]
+"""Columns whose medians are shown."""
+
+_FEW = 5
+"""Number of failures that are shown; the directory has all."""
+
+
+def summary(medians: Medians) -> tables.Table:
+    """A row for each congestion control: medians over all its cases."""
+    seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
+    lines = []
+    for cc, of in medians.items():
+        figures = [number(of["goodput_mbit"], 2), waited(of["queue_delay_p95_ms"])]
+        also = [
+            percent(of[name]) if digits is None else fine(of[name], digits)
+            for name, _, digits in seen
+        ]
+        cells = [cc, str(of["rows"]), *figures, percent(of["summary_retransmit_rate"]), *also]
+        lines.append([tables.Cell(cell) for cell in cells])
+    heads = (
+        "rows",
+        *(head for _, head in _FIGURES),
+        "retransmission rate",
+        *(head for _, head, _ in seen),
+    )
+    return tables.Table("Medians", ("cc",), heads, lines)
+
+
+def show(asked: Sweep, rows: int, medians: Medians) -> None:
+    """Prints the medians, and the failed runs."""
+    out = console()
+    keys = ", ".join(asked.design.keys)
+    runs = (
+        f"{len(asked.design)} cases × {len(asked.seeds)} seeds = {len(asked)} runs"
+        if len(asked.seeds) > 1
+        else f"{len(asked)} cases"
+    )
+    out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
+    out.print("\nMedians over all rows (one row per flow of a run):")
+    table(out, summary(medians))
+    if asked.failures:
+        out.print(f"\n{len(asked.failures)} runs failed:")
+        for failure in asked.failures[:_FEW]:
+            out.print(f"  {failure.file}: {failure.reason.splitlines()[0]}")
+        if len(asked.failures) > _FEW:
+            out.print(f"  and {len(asked.failures) - _FEW} more in {asked.into}/failures")
+
+
+class Count:
+    """Cases done, how many in a second, and how long it will still take: on stderr, for a
+    terminal.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        """Nothing yet, and nothing at all if `quiet`."""
+        self._bar = ProgressBar(quiet=quiet, of="cases")
+        self._begin, self._before = time.monotonic(), -1
+
+    def __call__(self, done: int, failed: int, planned: int) -> None:
+        """So many are done, and so many of them failed, of so many."""
+        if self._before < 0:
+            self._before = done
+        elapsed_s = time.monotonic() - self._begin
+        rate = (done - self._before) / elapsed_s if elapsed_s > 0 else 0.0
+        left = f", {_span((planned - done) / rate)} left" if rate > 0 else ""
+        wrong = f", {failed} failed" if failed else ""
+        about = f"{done} of {planned}{wrong}, {rate:.3g} per second{left}"
+        self._bar(done, planned, about)
+
+    def stop(self) -> None:
+        """Takes it away."""
+        self._bar.stop()
+
+
+def _span(seconds: float) -> str:
+    """A time to wait, roughly.
+
+    >>> _span(42), _span(125), _span(7300)
+    ('42 s', '2 min', '2 h 1 min')
+    """
+    minutes = math.floor(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"

@@ -1,0 +1,225 @@
+"""The types of the JSON of audits and plans, and of the results of `narrows-host tune`.
+
+docs/reference/tune.md describes each key. A plan that a user passes is checked by `apply.read` and
+then, completely, by `narrows-host`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from narrows.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
+    from narrows.compare.model import DifferenceJson
+
+Target = str | dict[str, str]
+"""The object of a change: a name, or the keys of an interface, a queue discipline or a route."""
+
+State = Any
+"""The value of a target: text, words of a route, or an object; None if the target does not exist.
+A queue discipline has a `QdiscJson`, and a file a `FileJson`.
+"""
+
+
+class HostJson(TypedDict):
+    """The host of an audit or of a plan."""
+
+    name: str
+    kernel: str
+    system: str
+
+
+class AuditJson(TypedDict):
+    """An audit; the keys of a finding are those of `Finding`."""
+
+    narrows: str
+    audit: int
+    host: HostJson
+    verdict: str
+    counts: dict[str, int]
+    findings: list[dict[str, str]]
+
+
+class NeedJson(TypedDict):
+    """Something that is missing on the host."""
+
+    what: NotRequired[str]
+    name: NotRequired[str]
+    command: list[str]
+    why: str
+
+
+ChangeJson = TypedDict(
+    "ChangeJson",
+    {
+        "id": "NotRequired[str]",
+        "kind": str,
+        "phase": "NotRequired[str]",
+        "target": Target,
+        "from": State,
+        "to": State,
+        "why": "NotRequired[str]",
+        "persist": "NotRequired[str | None]",
+    },
+)
+"""A change of a plan."""
+
+
+class LeftJson(TypedDict):
+    """Something that the plan does not change."""
+
+    what: str
+    why: str
+    fix: str
+
+
+class PlanJson(TypedDict):
+    """A plan; a document of a user needs `changes` only."""
+
+    narrows: NotRequired[str]
+    plan: NotRequired[int]
+    title: NotRequired[str]
+    asked: NotRequired[JsonObject]
+    host: NotRequired[HostJson]
+    netns: NotRequired[str | None]
+    able: NotRequired[bool]
+    needs: NotRequired[list[NeedJson]]
+    changes: list[ChangeJson]
+    left: NotRequired[list[LeftJson]]
+    effects: NotRequired[list[str]]
+
+
+class QdiscJson(TypedDict):
+    """The state of a queue discipline."""
+
+    kind: str
+    handle: str | None
+    options: dict[str, str]
+
+
+class FileJson(TypedDict):
+    """The state of a file."""
+
+    text: str
+    mode: str
+
+
+class DoneJson(TypedDict):
+    """A change that was made: the states before and after it."""
+
+    id: str
+    before: State
+    after: State
+
+
+class LeftOutJson(TypedDict):
+    """A change that was left out in this network namespace."""
+
+    id: str
+    why: str
+
+
+class ConnectionProofJson(TypedDict):
+    """The congestion control of a new connection, and the users of its module."""
+
+    cc: str
+    listed: bool
+    module: str | None
+    module_users: int | None
+
+
+class ProgramJson(TypedDict):
+    """A program with open connections."""
+
+    program: str
+
+
+class StillJson(TypedDict):
+    """Open connections that keep a congestion control."""
+
+    cc: str
+    connections: int
+    programs: list[ProgramJson]
+
+
+class AppliedJson(TypedDict):
+    """The result of `apply`."""
+
+    done: list[DoneJson]
+    already: list[str]
+    nothing_to_do: NotRequired[bool]
+    left: NotRequired[list[LeftOutJson]]
+    proof: NotRequired[ConnectionProofJson | None]
+    still: NotRequired[list[StillJson]]
+    overridden: NotRequired[list[str]]
+    unconfirmed_s: NotRequired[float | None]
+    confirm: NotRequired[str | None]
+    revert: NotRequired[str | None]
+
+
+class ConfirmedJson(TypedDict):
+    """The result of `confirm`."""
+
+    done: list[DoneJson]
+    overridden: NotRequired[list[str]]
+
+
+class ElsewhereJson(TypedDict):
+    """A plan that is applied in another network namespace."""
+
+    title: str
+    namespace: str
+    revert: str
+
+
+class RevertedJson(TypedDict):
+    """The result of `revert`."""
+
+    reverted: list[str]
+    notes: list[str]
+    nothing_to_do: NotRequired[bool]
+    elsewhere: NotRequired[list[ElsewhereJson]]
+
+
+DriftedJson = TypedDict("DriftedJson", {"id": str, "is": State, "fix": str})
+"""A setting that is no longer in effect."""
+
+
+class WatcherJson(TypedDict):
+    """A process that reverts unconfirmed changes."""
+
+    pid: int
+    state: str
+
+
+class VerifiedJson(TypedDict):
+    """The result of `verify`."""
+
+    so: bool
+    right: list[str]
+    drifted: list[DriftedJson]
+    overridden: list[str]
+    new_connection: str | None
+    unconfirmed: bool
+    title: str
+    made: str
+    watched: NotRequired[bool | None]
+    remaining_s: NotRequired[float | None]
+    watchers: NotRequired[list[WatcherJson]]
+    booted: NotRequired[bool]
+    confirm: NotRequired[str]
+    revert: NotRequired[str]
+
+
+class ProofJson(TypedDict):
+    """The result of `prove`, without the outcome of the change."""
+
+    direction: str
+    verdict: str
+    rounds: int
+    moved_bytes: int
+    ended: str | None
+    figures: dict[str, DifferenceJson]
