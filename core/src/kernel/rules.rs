@@ -1,9 +1,13 @@
 //! The table of rules: changes of Linux's TCP from 4.4 to 7.3, by the module that follows them.
 //!
-//! Sources: the sources of Linux 6.12.117 and 7.3.4, compared with each other; the texts of
-//! commits; the change logs of stable releases, for back-ports. Recordings of 6.12.117 and 7.3.4
-//! check the rules of these two releases. For rules of earlier releases, no recording checks this
-//! table, apart from published maps of BBR on Linux 4.15 and 5.15.
+//! Sources: the sources of Linux 6.12.117 and 7.3.4, compared with each other, and the texts of
+//! commits. Recordings of 6.12.117 and 7.3.4 check the rules of these two releases. For rules of
+//! earlier releases, no recording checks this table, apart from published maps of BBR on Linux 4.15
+//! and 5.15.
+//!
+//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.35, 6.12.55, 6.0.3, 5.15.6 and
+//! 5.7.7. The other patch levels are inferred from review lists of stable releases, which name the
+//! series, and from dates of releases. They have not been compared with the sources.
 
 use super::Release;
 
