@@ -34,8 +34,12 @@ TITLE = (
 KERNEL = "4.15"
 """The kernel of Cao et al.; `narrows demo` shows its maps."""
 
-LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15", "5.13.12": "linux-5.15"}
-"""Kernels of the published maps, and the corresponding value of `like` for the hosts."""
+LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15.60", "5.13.12": "linux-5.13.12"}
+"""Kernels of the published maps, and the corresponding value of `like` for the hosts.
+
+The hosts with Linux 5.15 had Ubuntu's kernel of 2022. Later stable releases of 5.15 have fixes that
+it lacked: 5.15.75 and 5.15.196.
+"""
 
 MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
 """Congestion controls of the stored maps, by kernel."""
