@@ -5,8 +5,8 @@
 //! earlier releases, no recording checks this table, apart from published maps of BBR on Linux 4.15
 //! and 5.15.
 //!
-//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.35, 6.12.55, 6.0.3, 5.15.6 and
-//! 5.7.7. The other patch levels are inferred from review lists of stable releases, which name the
+//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
+//! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred from review lists of stable releases, which name the
 //! series, and from dates of releases. They have not been compared with the sources.
 
 use super::Release;
@@ -134,6 +134,19 @@ rules! {
             before, until more data was in flight",
         source: "tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
     },
+    RtoMax {
+        of: "sender", name: "rto_max", since: (6, 15), ports: [],
+        help: "rto_max of the host limits timeouts; before, 120 s was the limit",
+        source: "1280c26228bd: tcp: add tcp_rto_max_ms sysctl; 54a378f43425: tcp: add the \
+            ability to control max RTO",
+    },
+    DeliveredBeforeEvent {
+        of: "sender", name: "delivered_before_event", since: (6, 15),
+        ports: [(6, 14, 9), (6, 12, 31), (6, 6, 93), (6, 1, 141)],
+        help: "dctcp and westwood evaluate an ACK with the data that it acknowledges and with \
+            its RTT; before, with the data and the RTT of earlier ACKs",
+        source: "149dfb31615e: tcp: reorganize tcp_in_ack_event() and tcp_count_delivered()",
+    },
     TsqLimitOfAll {
         of: "sender", name: "tsq_limit_of_all", since: (6, 16), ports: [],
         help: "every flow has at most 4 MiB below TCP; before, one without pacing had at most 1 \
@@ -168,6 +181,12 @@ rules! {
             ones was lost independently of RACK, which waited at least 1 ms",
         source: "tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss detection",
     },
+    RackOnly {
+        of: "loss detection", name: "rack_only", since: (6, 17), ports: [],
+        help: "rack = false has no effect: RACK detects all losses; before, three SACKed \
+            segments did instead",
+        source: "1c120191dcec: tcp: remove obsolete and unused RFC3517/RFC6675 loss recovery code",
+    },
     PrrSafeAck {
         of: "window in recovery", name: "prr_safe_ack", since: (5, 11), ports: [],
         help: "an ACK lets the window grow to its threshold if it advances and reports no loss; \
@@ -200,7 +219,8 @@ rules! {
     },
     InitialReceiveWindow {
         of: "receiver", name: "initial_receive_window", since: (4, 20), ports: [],
-        help: "the first window is up to 64 KiB; before, up to 20 segments",
+        help: "the first window is up to 64 KiB, and rmem = \"release\" begins with 128 KiB; \
+            before, up to 20 segments, and 87380 B",
         source: "a337531b942b: tcp: up initial rmem to 128KB and SYN rwin to around 64KB",
     },
     ShortSegmentsOpen {
@@ -208,6 +228,12 @@ rules! {
         help: "a segment that can be merged opens the window regardless of its overhead; before, \
             short segments opened a small window only",
         source: "tcp: tweak len/truesize ratio for coalesce candidates",
+    },
+    CompressedAckStamp {
+        of: "receiver", name: "compressed_ack_stamp", since: (6, 13), ports: [],
+        help: "a compressed ACK has the timestamp of its departure; before, that of the last \
+            segment, up to 1 ms older",
+        source: "269084f74852: net: tcp: refresh tcp_mstamp for compressed ack in timer",
     },
     ReceiveQueueAwareness {
         of: "receiver", name: "receive_queue_awareness", since: (6, 16),
@@ -218,7 +244,7 @@ rules! {
     },
     ReceiverRttMinimum {
         of: "receiver", name: "receiver_rtt_minimum", since: (6, 16),
-        ports: [(6, 15, 4), (6, 12, 35)],
+        ports: [(6, 15, 4), (6, 12, 35), (6, 6, 94), (6, 1, 142)],
         help: "a lower RTT measured by the receiver replaces the average at once; before, it \
             entered the average",
         source: "b879dcb1aeec: tcp: always seek for minimal rtt in tcp_rcv_rtt_update()",
@@ -243,6 +269,12 @@ rules! {
         source: "65c5287892e9: tcp: fix sk_rcvbuf overshoot; 63ad7dfedfae: tcp: adjust rcvbuf in \
             presence of reorders",
     },
+    ReceiveBufferLarge {
+        of: "receiver", name: "receive_buffer_large", since: (6, 16), ports: [],
+        help: "the largest receive buffer of the release (rmem = \"release\") is 32 MiB; before, \
+            6 MiB",
+        source: "572be9bf9d0d: tcp: increase tcp_rmem[2] to 32 MB",
+    },
     ReceiveBufferSlowStart {
         of: "receiver", name: "receive_buffer_slow_start", since: (6, 18), ports: [],
         help: "the growth of the data per RTT enlarges the receive buffer, as before 6.16",
@@ -253,6 +285,11 @@ rules! {
         help: "with an RTT below 1 ms, the receive buffer grows by at most the share of the RTT \
             in 1 ms",
         source: "ecfea98b7d0d: tcp: add net.ipv4.tcp_rcvbuf_low_rtt",
+    },
+    SynAckRtoMax {
+        of: "receiver", name: "syn_ack_rto_max", since: (6, 19), ports: [],
+        help: "rto_max of the host also limits the timeouts of SYN-ACKs; before, 120 s did",
+        source: "1e9d3005e02c: tcp: Apply max RTO to non-TFO SYN+ACK",
     },
     SackCompressionThird {
         of: "receiver", name: "sack_compression_third", since: (6, 19), ports: [],
@@ -290,7 +327,7 @@ rules! {
     },
     HystartRoundsBelowLowWindow {
         of: "HyStart", name: "hystart_rounds_below_low_window", since: (6, 14),
-        ports: [(6, 13, 2), (6, 12, 13), (6, 6, 76)],
+        ports: [(6, 13, 2), (6, 12, 13), (6, 6, 76), (6, 1, 129)],
         help: "a window below 16 packets begins rounds, too; before, the first round was that of \
             the first larger window",
         source: "25c1a9ca53db: tcp_cubic: fix incorrect HyStart round start detection",
@@ -365,7 +402,8 @@ rules! {
         source: "tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
     },
     OnlyLowerRtt {
-        of: "bbr", name: "bbr_only_lower_rtt", since: (5, 10), ports: [],
+        of: "bbr", name: "bbr_only_lower_rtt", since: (5, 10),
+        ports: [(5, 9, 11), (5, 4, 80), (4, 19, 160), (4, 14, 209), (4, 9, 246)],
         help: "only a lower RTT renews the minimum RTT; before, an equal one did, too",
         source: "tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
     },

@@ -10,12 +10,13 @@
 //! - `RTO = srtt + rttvar`. The variance includes the minimum of 200 ms, so `RTO ≥ srtt + 200 ms`.
 
 use crate::transport::Jiffies;
+use crate::units::Span;
 use crate::windowed::WindowedMin;
 
 /// Minimum of the variance part of a timeout: 200 ms.
 pub const RTO_MIN_US: u64 = 200_000;
-/// Maximum timeout: 120 s.
-pub const RTO_MAX_US: u64 = 120_000_000;
+/// Maximum timeout (`TCP_RTO_MAX`).
+pub const RTO_MAX: Span = Span::s(120);
 /// Before any sample: 1 s (RFC 6298).
 pub const RTO_INITIAL_US: u64 = 1_000_000;
 /// Time for which a minimum is valid: 300 s (`tcp_min_rtt_wlen`).
@@ -101,12 +102,12 @@ impl Rtt {
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }
-    /// The timeout without backoff, in ticks.
-    pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
+    /// The timeout without backoff, in ticks; at most `longest`.
+    pub fn rto_ticks(&self, ticks: Jiffies, longest: Span) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);
         }
-        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(RTO_MAX_US))
+        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(longest.as_us()))
     }
 }
 
@@ -118,12 +119,12 @@ mod tests {
     fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
         let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
-        assert_eq!(r.rto_ticks(ticks), 1000);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 1000);
         r.sample(300_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks), 900);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 900);
         let mut r = Rtt::new(1000);
         r.sample(40_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks), 240);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 240);
     }
 
     #[test]

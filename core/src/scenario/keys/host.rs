@@ -88,17 +88,17 @@ pub(super) const KEYS: &[Key] = &[
     made(
         "host",
         "rmem",
-        "bytes…bytes",
+        "bytes…bytes or release",
         || host::range_text(Config::default().rmem_default, Config::default().rmem_max),
-        "receive buffer: initial size…maximum",
+        "receive buffer: initial size…maximum; release: that of the Linux release (tcp_rmem)",
     )
     .ranging(host::buffer_range),
     made(
         "host",
         "wmem",
-        "bytes…bytes",
+        "bytes…bytes or release",
         || host::range_text(Config::default().wmem_default, Config::default().wmem_max),
-        "send buffer: initial size…maximum",
+        "send buffer: initial size…maximum; release: that of Linux (tcp_wmem)",
     )
     .ranging(host::buffer_range),
     plain(
@@ -117,6 +117,21 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::us(10), Span::ZERO, Span::us(100)),
         "upper limit of the random delay between the wake-up of a receiving application and its \
          read",
+    ),
+    optional(
+        "host",
+        "rto_max",
+        Kind::Span(Span::s(120), Span::s(1), Span::s(120)),
+        "120s",
+        "longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15",
+    ),
+    optional(
+        "host",
+        "rack",
+        Kind::Bool(true),
+        "true",
+        "RACK detects losses (bit 0 of tcp_recovery); false: three SACKed segments above one; \
+         Linux 6.17 and later ignore it",
     ),
     plain(
         "host",

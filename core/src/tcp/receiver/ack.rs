@@ -201,6 +201,11 @@ impl Acks {
         false
     }
 
+    /// Returns whether a compressed ACK has the time of its departure.
+    pub fn stamps_compressed(&self) -> bool {
+        self.kernel.follows(Rule::CompressedAckStamp)
+    }
+
     /// Sets the delayed-ACK timer. Returns whether it would fire so soon that the ACK should leave
     /// now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
