@@ -343,10 +343,10 @@ mod tests {
             (ev.una, ev.rtt) = (100_000, Some(Span::ms(80)));
             c.on_sample(&mut w, &ev);
         }
-        assert_eq!(c.least, 40);
+        assert_eq!(c.least, 80);
         c.on_loss(&mut w, &loss);
         ack(&mut c, 112, 100_000, true);
-        assert_eq!(c.least, 80);
+        assert_eq!(c.least, 40);
     }
 
     #[test]
