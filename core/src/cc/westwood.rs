@@ -350,15 +350,23 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_counts_from_the_next_ack_on() {
-        let (mut c, mut w) = begun(1000);
-        ack(&mut c, 1, 0, true);
-        assert_eq!((c.rtt, c.least), (40, 20_000));
-        let mut ev = Sample::at(Time::ZERO + Span::ms(2));
-        ev.rtt = Some(Span::us(30_001));
-        c.on_sample(&mut w, &ev);
-        // In whole ticks, rounded up.
-        assert_eq!((c.rtt, c.least), (31, 40));
+    fn a_round_trip_counted_from_the_next_ack_on_until_6_14() {
+        let known = |kernel| {
+            let host = Host {
+                kernel,
+                ..Host::default()
+            };
+            let (mut c, mut w) = (Westwood::new(&host), Window::new(10));
+            ack(&mut c, 1, 0, true);
+            let first = (c.rtt, c.least);
+            let mut ev = Sample::at(Time::ZERO + Span::ms(2));
+            ev.rtt = Some(Span::us(30_001));
+            c.on_sample(&mut w, &ev);
+            // In whole ticks, rounded up.
+            [first, (c.rtt, c.least)]
+        };
+        assert_eq!(known(Kernel::published(6, 14)), [(40, 20_000), (31, 40)]);
+        assert_eq!(known(Kernel::published(6, 15)), [(40, 40), (31, 31)]);
     }
 
     #[test]
