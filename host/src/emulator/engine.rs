@@ -97,6 +97,13 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         EcnMode::Off => 0,
         EcnMode::Passive | EcnMode::On => 2,
     };
+    // Kernels before 6.15 have no tcp_rto_max_ms; writing it is then an error that names it.
+    let rto_max = host.rto_max.map(|most| (most.as_us() / 1000).to_string());
+    let rack = host.rack.map(|on| u8::from(on).to_string());
+    let given = [
+        rto_max.map(|ms| ("ipv4/tcp_rto_max_ms", ms)),
+        rack.map(|bit| ("ipv4/tcp_recovery", bit)),
+    ];
     SpaceSpec {
         addresses: vec![address(port, false).into(), address(port, true).into()],
         peers: others
@@ -119,7 +126,10 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
                 "ipv4/tcp_slow_start_after_idle",
                 u8::from(host.slow_start_after_idle).to_string(),
             ),
-        ],
+        ]
+        .into_iter()
+        .chain(given.into_iter().flatten())
+        .collect(),
         qdisc: qdisc(scenario),
         gso: match host.gso {
             Gso::On => (None, None),
