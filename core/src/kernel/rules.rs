@@ -95,7 +95,7 @@ rules! {
         of: "sender", name: "earliest_departure_time", since: (4, 20), ports: [],
         help: "pacing keeps departure times and compensates delays; before, each gap counted \
             from the last departure",
-        source: "tcp: switch tcp and sch_fq to new earliest departure time model",
+        source: "ab408b6dc744: tcp: switch tcp and sch_fq to new earliest departure time model",
     },
     TsqLimitUnpaced {
         of: "sender", name: "tsq_limit_unpaced", since: (4, 20), ports: [],
@@ -110,29 +110,33 @@ rules! {
         source: "tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
     },
     FragmentsNeedMemory {
-        of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
+        of: "sender", name: "fragments_need_memory", since: (5, 2),
+        ports: [(5, 1, 11), (4, 19, 52), (4, 14, 127), (4, 9, 182), (4, 4, 182)],
         help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
             neither selected nor retransmitted; before, always",
-        source: "tcp: tcp_fragment() should apply sane memory limits; as refined in 5.3: tcp: be \
-            more careful in tcp_fragment()",
+        source: "f070ef2ac667: tcp: tcp_fragment() should apply sane memory limits; as refined in \
+            5.3: tcp: be more careful in tcp_fragment()",
     },
     CwndLimitedByDeferral {
-        of: "sender", name: "cwnd_limited_by_deferral", since: (5, 10), ports: [],
+        of: "sender", name: "cwnd_limited_by_deferral", since: (5, 10),
+        ports: [
+            (5, 9, 16), (5, 4, 85), (4, 19, 164), (4, 14, 213), (4, 9, 249), (4, 4, 249),
+        ],
         help: "deferred data counts as limited by the window, although nothing was sent",
-        source: "tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
+        source: "299bcb55ecd1: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
     },
     TsoSizeByRtt {
         of: "sender", name: "tso_size_by_rtt", since: (5, 18), ports: [],
         help: "if the minimum RTT is a few milliseconds or less, bursts contain more than a \
             millisecond of the rate",
-        source: "tcp: adjust TSO packet sizes based on min_rtt",
+        source: "65466904b015: tcp: adjust TSO packet sizes based on min_rtt",
     },
     CwndLimitedForAWindow {
         of: "sender", name: "cwnd_limited_for_a_window", since: (6, 1),
         ports: [(6, 0, 3), (5, 19, 17), (5, 15, 75), (5, 10, 150), (5, 4, 220)],
         help: "once a flow is limited by the window, this state lasts for a window of data; \
             before, until more data was in flight",
-        source: "tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
+        source: "f4ce91ce12a7: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
     },
     RtoMax {
         of: "sender", name: "rto_max", since: (6, 15), ports: [],
@@ -179,7 +183,8 @@ rules! {
         of: "loss detection", name: "rack_subsumes_dupacks", since: (4, 18), ports: [],
         help: "three SACKed segments end the wait of RACK; before, a segment below three SACKed \
             ones was lost independently of RACK, which waited at least 1 ms",
-        source: "tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss detection",
+        source: "tcp: support DUPACK threshold in RACK; b38a51fec1c1: tcp: disable RFC6675 \
+            loss detection",
     },
     RackOnly {
         of: "loss detection", name: "rack_only", since: (6, 17), ports: [],
@@ -209,7 +214,7 @@ rules! {
         of: "receiver", name: "sack_compression", since: (4, 18), ports: [],
         help: "while data is missing, one ACK acknowledges the segments of a millisecond; \
             before, each segment had its own ACK",
-        source: "tcp: add SACK compression",
+        source: "5d9f4262b7ea: tcp: add SACK compression",
     },
     AckOnHoleRepair {
         of: "receiver", name: "ack_on_hole_repair", since: (4, 19), ports: [],
@@ -240,7 +245,7 @@ rules! {
         ports: [(6, 15, 4), (6, 12, 35)],
         help: "unread segments do not increase the receive buffer, for example those of a filled \
             hole; before, only the data read counted",
-        source: "tcp: add receive queue awareness in tcp_rcv_space_adjust()",
+        source: "ea33537d8292: tcp: add receive queue awareness in tcp_rcv_space_adjust()",
     },
     ReceiverRttMinimum {
         of: "receiver", name: "receiver_rtt_minimum", since: (6, 16),
@@ -323,7 +328,8 @@ rules! {
         ],
         help: "a round begins with the first sample after the end of the last round; before, \
             with the first ACK that increased the window",
-        source: "tcp_cubic: fix spurious Hystart ACK train detections for not-cwnd-limited flows",
+        source: "4e1fddc98d25: tcp_cubic: fix spurious Hystart ACK train detections for \
+            not-cwnd-limited flows",
     },
     HystartRoundsBelowLowWindow {
         of: "HyStart", name: "hystart_rounds_below_low_window", since: (6, 14),
@@ -341,13 +347,13 @@ rules! {
         of: "bbr", name: "bbr_policed_unity_gain", since: (4, 16), ports: [],
         help: "the gain is 1 while the policed rate is used; before, only the cycle of gains \
             stopped",
-        source: "tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
+        source: "3aff3b4b986e: tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
     },
     BbrDelayedAckFilter {
         of: "bbr", name: "bbr_delayed_ack_filter", since: (4, 16), ports: [],
         help: "an expired minimum RTT is not replaced by a sample that the receiver may have \
             delayed",
-        source: "tcp: avoid min-RTT overestimation from delayed ACKs",
+        source: "e42866031ff0: tcp: avoid min-RTT overestimation from delayed ACKs",
     },
     BbrStartupThreshold {
         of: "bbr", name: "bbr_startup_threshold", since: (4, 17), ports: [],
@@ -388,24 +394,25 @@ rules! {
         of: "bbr", name: "bbr_in_flight_at_departure", since: (4, 20), ports: [],
         help: "phases depend on the data in flight at the departure of the next packet; before, \
             on the data in flight now",
-        source: "tcp_bbr: adjust TCP BBR for departure time pacing",
+        source: "a87c83d5ee25: tcp_bbr: adjust TCP BBR for departure time pacing",
     },
     BbrAckAggregation {
         of: "bbr", name: "bbr_ack_aggregation", since: (5, 1), ports: [],
         help: "the extra data of aggregated ACKs is added to the window",
-        source: "tcp_bbr: adapt cwnd based on ack aggregation estimation",
+        source: "78dc70ebaa38: tcp_bbr: adapt cwnd based on ack aggregation estimation",
     },
     BbrOnlyProbingAddsTwo {
         of: "bbr", name: "bbr_only_probing_adds_two", since: (5, 4), ports: [],
         help: "only the probing phase requests two more packets; before, every phase of ProbeBW \
             did, because the gain of the window is above 1, too",
-        source: "tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
+        source: "6b3656a60f20: tcp_bbr: fix quantization code to not raise cwnd if not probing \
+            bandwidth",
     },
     OnlyLowerRtt {
         of: "bbr", name: "bbr_only_lower_rtt", since: (5, 10),
         ports: [(5, 9, 11), (5, 4, 80), (4, 19, 160), (4, 14, 209), (4, 9, 246)],
         help: "only a lower RTT renews the minimum RTT; before, an equal one did, too",
-        source: "tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
+        source: "1b9e2a8c99a5: tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
     },
 }
 
