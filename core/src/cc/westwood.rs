@@ -256,8 +256,8 @@ mod tests {
         assert_eq!(c.bandwidth, None);
     }
 
-    /// An ACK with a round trip of 40 ms after 120 ms ends a sample, although the ACK before had 130
-    /// ms.
+    /// An ACK with a round trip of 40 ms after 120 ms ends a sample, although the ACK before had
+    /// 130 ms.
     #[test]
     fn a_sample_ended_by_the_round_trip_of_the_ack_before_until_6_14() {
         let ends = |kernel| {

@@ -637,8 +637,8 @@ mod tests {
         assert_eq!(waits(crate::kernel::Kernel::published(6, 19)), [1, 2, 3, 3]);
     }
 
-    /// With an RTT of 40 ms, the timer of compressed ACKs fires 1 ms and its slack after the segment
-    /// that set it.
+    /// With an RTT of 40 ms, the timer of compressed ACKs fires 1 ms and its slack after the
+    /// segment that set it.
     #[test]
     fn a_compressed_ack_had_the_timestamp_of_the_last_segment_before_6_13() {
         let stamps = |kernel| {
