@@ -10,8 +10,8 @@ seeds with its 95 % confidence interval. The runs with and without the rule use 
 file keeps effects of at least `LEAST` whose interval excludes zero. `needs` are the rules of the
 earlier release for the same part of TCP: the effect was measured on top of them.
 
-The first `FIRST_SEEDS` seeds decide whether a rule has an effect on a path. If no metric of them
-changes by more than `SMALL`, the other seeds are not simulated.
+On a path where no metric of the first `FIRST_SEEDS` seeds changes by more than `SMALL`, the rule
+has no effect, and the other seeds are not simulated.
 
 All rules take about half an hour on two cores. The file is written after each rule, so that an
 interrupted measurement continues. A rule is measured again if its release or its `needs` changed.
@@ -55,6 +55,9 @@ PATHS = {
     ),
 }
 """Typical paths by their description."""
+
+COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
+"""The metrics of an effect, by their names in the file."""
 
 COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
 """The metrics of an effect, by their names in the file."""
@@ -104,7 +107,7 @@ def measure(known: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """
     todo: dict[str, tuple[Rule, str, list[Rule]]] = {}
     found = {}
-    for rule in sorted(rules_of("7.3"), key=lambda rule: NAMES.index(rule.since)):
+    for rule in rules_of("7.3"):
         base = before(rule.since)
         if base is None:
             continue
@@ -122,8 +125,7 @@ def measure(known: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return {name: one for name, one in found.items() if "effects" in one}
 
     yield measured()
-    # The newest rules first: hosts lack them most often.
-    for name, (rule, base, has) in reversed(todo.items()):
+    for name, (rule, base, has) in todo.items():
         effects = [one for cc in _ccs(rule, has) for one in _effects(rule, base, cc)]
         found[name]["effects"] = effects
         sys.stderr.write(f"{name} on {base}: {len(effects)} effects\n")

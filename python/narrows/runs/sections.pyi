@@ -312,14 +312,18 @@ class Host(Part):
             true).
         pacing_shift: Bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is
             about 1 ms; Wi-Fi drivers use 8 or 7. Count; 1 to 20 (default: 10).
-        rmem: Receive buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
-            128KiB…512MiB).
-        wmem: Send buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
-            16KiB…512MiB).
+        rmem: Receive buffer: initial size…maximum; release: that of the Linux release
+            (tcp_rmem). Bytes…bytes or release; 4KiB to 2GiB (default: 128KiB…512MiB).
+        wmem: Send buffer: initial size…maximum; release: that of Linux (tcp_wmem). Bytes…bytes
+            or release; 4KiB to 2GiB (default: 16KiB…512MiB).
         notsent_lowat: The application writes while the send buffer contains less unsent data
             than this (TCP_NOTSENT_LOWAT). Bytes; 1B to 4GiB (default: 128KiB).
         read_latency: Upper limit of the random delay between the wake-up of a receiving
             application and its read. Time; 0s to 100us (default: 10us).
+        rto_max: Longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15. Time; 1s to
+            120s (default: 120s).
+        rack: RACK detects losses (bit 0 of tcp_recovery); false: three SACKed segments above
+            one; Linux 6.17 and later ignore it. Boolean; true, false (default: true).
         slow_start_after_idle: Halve the congestion window once per retransmission timeout of
             idle time, but not below iw. Boolean; true, false (default: true).
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
@@ -355,10 +359,12 @@ class Host(Part):
     gso: str | bool | None = None
     autosize: bool | None = None
     pacing_shift: int | None = None
-    rmem: str | None = None
-    wmem: str | None = None
+    rmem: Element | None = None
+    wmem: Element | None = None
     notsent_lowat: str | None = None
     read_latency: str | None = None
+    rto_max: str | None = None
+    rack: bool | None = None
     slow_start_after_idle: bool | None = None
     nic: str | None = None
     ring: int | None = None

@@ -238,7 +238,7 @@ fn timeouts_have_a_limit_since_6_15() {
         let mut last = at(800_000);
         [(); 5].map(|()| {
             let next = s.next_wakeup().unwrap();
-            s.on_wakeup(next, &mut |_| ());
+            s.on_timer(next, &mut |_| ());
             next.since(core::mem::replace(&mut last, next)).as_us() / 100_000
         })
     };
@@ -273,7 +273,7 @@ fn congestion_controls_knew_the_deliveries_of_earlier_acks_before_6_15() {
             ..Config::default()
         };
         let mut s = connected(cfg, Box::new(Delivered(0)), 40);
-        let mut told = |s: &mut Sender, us, segments, sacked| {
+        let told = |s: &mut Sender, us, segments, sacked| {
             ack(s, at(us), segments, sacked);
             let mut known = 0;
             s.cc.describe(&mut |_, value| known = value as u64);
