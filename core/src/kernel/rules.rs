@@ -111,18 +111,14 @@ rules! {
         source: "tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
     },
     FragmentsNeedMemory {
-        of: "sender", name: "fragments_need_memory", since: (5, 2),
-        ports: [(5, 1, 11), (4, 19, 52), (4, 14, 127), (4, 9, 182), (4, 4, 182)],
+        of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
         help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
             neither selected nor retransmitted; before, always",
         source: "f070ef2ac667: tcp: tcp_fragment() should apply sane memory limits; as refined in \
             5.3: tcp: be more careful in tcp_fragment()",
     },
     CwndLimitedByDeferral {
-        of: "sender", name: "cwnd_limited_by_deferral", since: (5, 10),
-        ports: [
-            (5, 9, 16), (5, 4, 85), (4, 19, 164), (4, 14, 213), (4, 9, 249), (4, 4, 249),
-        ],
+        of: "sender", name: "cwnd_limited_by_deferral", since: (5, 10), ports: [],
         help: "deferred data counts as limited by the window, although nothing was sent",
         source: "299bcb55ecd1: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
     },
