@@ -10,8 +10,8 @@ seeds with its 95 % confidence interval. The runs with and without the rule use 
 file keeps effects of at least `LEAST` whose interval excludes zero. `needs` are the rules of the
 earlier release for the same part of TCP: the effect was measured on top of them.
 
-On a path where no metric of the first `FIRST_SEEDS` seeds changes by more than `SMALL`, the rule
-has no effect, and the other seeds are not simulated.
+The first `FIRST_SEEDS` seeds decide whether a rule has an effect on a path. If no metric of them
+changes by more than `SMALL`, the other seeds are not simulated.
 
 All rules take about half an hour on two cores. The file is written after each rule, so that an
 interrupted measurement continues. A rule is measured again if its release or its `needs` changed.
