@@ -225,7 +225,7 @@ fn rack_can_be_switched_off_before_6_17() {
     assert_eq!(lost(Kernel::published(6, 17), false), (by_rack, true));
 }
 
-/// The timeouts of a silent peer double up to the limit.
+/// After a tail loss probe, the timeouts of a silent peer double up to the limit.
 #[test]
 fn timeouts_have_a_limit_since_6_15() {
     let waits = |kernel| {
@@ -242,8 +242,8 @@ fn timeouts_have_a_limit_since_6_15() {
             next.since(core::mem::replace(&mut last, next)).as_us() / 100_000
         })
     };
-    assert_eq!(waits(Kernel::published(6, 14)), [24, 24, 48, 96, 192]);
-    assert_eq!(waits(Kernel::published(6, 15)), [20, 20, 20, 20, 20]);
+    assert_eq!(waits(Kernel::published(6, 14)), [16, 24, 48, 96, 192]);
+    assert_eq!(waits(Kernel::published(6, 15)), [16, 20, 20, 20, 20]);
 }
 
 /// Records the delivered packets of the last sample.
