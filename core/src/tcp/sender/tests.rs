@@ -242,7 +242,7 @@ fn timeouts_have_a_limit_since_6_15() {
             next.since(core::mem::replace(&mut last, next)).as_us() / 100_000
         })
     };
-    assert_eq!(waits(Kernel::published(6, 14)), [16, 24, 48, 96, 192]);
+    assert_eq!(waits(Kernel::published(6, 14)), [16, 24, 48, 97, 194]);
     assert_eq!(waits(Kernel::published(6, 15)), [16, 20, 20, 20, 20]);
 }
 
