@@ -644,10 +644,12 @@ mod tests {
         let stamps = |kernel| {
             let mut receiver = Receiver::new(&Config {
                 kernel,
+                rmem_default: crate::units::Bytes::new(60_000),
+                rmem_max: crate::units::Bytes::new(60_000),
                 ..Config::default()
             });
             receiver.accept(Time::ZERO, 40_000, EcnUse::default());
-            // The first ACKs of a connection are neither delayed nor compressed.
+            // The first ACKs of a connection, and those that enlarge the window, leave at once.
             let early = (0..60).map(|n| (n, 100 + n));
             for (n, ms) in early.chain((61..67).map(|n| (n, 165))) {
                 let seg = Segment {
