@@ -1,5 +1,5 @@
 //! `narrows-host measure`: the client of a measurement. It identifies the server, sends pings at
-//! regular intervals, and loads the path in phases as the test specifies. Every total follows from
+//! random times, and loads the path in phases as the test specifies. Every total follows from
 //! its samples.
 //!
 //! | module | contents |

@@ -36,7 +36,7 @@ Load:
   --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
   --parts N             share --max-data among N measurements [default: 1]
-  --ping-interval SPAN  time between two pings [default: 20ms]
+  --ping-interval SPAN  mean time between two pings [default: 20ms]
 
 Connection:
   --port N              port of HOST [default: 5201]
@@ -110,7 +110,7 @@ pub struct Options {
     pub parts: u64,
     /// Whether the certificate of a web server is not verified.
     pub insecure: bool,
-    /// Time between two pings.
+    /// Mean time between two pings.
     pub ping_interval: Span,
     /// Token of the server.
     pub token: Option<String>,

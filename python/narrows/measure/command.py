@@ -98,7 +98,7 @@ _passed = passed_options(
     ("--max-data", "Load", "SIZE", "2GB",
      "End the measurement after this much payload in total. With the defaults, a path above about "
      "800 Mbit/s reaches it. With --test both, the download may use at most half of it"),
-    ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
+    ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
     ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,

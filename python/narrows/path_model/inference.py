@@ -295,6 +295,7 @@ def _plan(measured: Measurement, direction: Direction, seen: Features) -> Plan:
         load_s=round(seen.span[1] - seen.span[0], 3),
         pause_s=0.5,
         ping_ms=float(f"{min(1000.0, max(1.0, every_ms)):.3g}"),
+        at_random=any(train.at_random for train in measured.pings),
         sample_ms=float(f"{min(1000.0, max(10.0, 1000 * median(steps) if steps else 100.0)):.3g}"),
         directions=(direction,),
     )

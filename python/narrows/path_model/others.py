@@ -17,8 +17,8 @@ the load. Traffic that pauses whenever the path is idle is missed. The number of
 determines how much traffic is detected (`noticed`). The longest idle time determines how short its
 pauses must be. If no indicator applies, cross traffic is unknown.
 
-Evenly paced packets are missed if a whole number of them arrives per ping interval and every ping
-meets a gap between two of them.
+Pings of other tools have equal intervals. They miss evenly paced packets if a whole number of these
+arrives per ping interval and every ping meets a gap between two of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Features
@@ -153,21 +152,46 @@ def of_direction(
         return Others(None, f"idle pings show none, but {kept}") if quiet else Others(True, kept)
     if not quiet or unsteady:
         return Others(None, unsteady if quiet else NOISE)
-    return _excluded(idle, least)
+    at_random = any(train.at_random for train in measured.pings)
+    return _excluded(idle, least, synchronized=not at_random)
 
 
-def _excluded(idle: Watch, least_ms: float) -> Others:
-    """The cross traffic that would have been detected."""
+def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
+    """The cross traffic that would have been detected; `synchronized`: pings have equal intervals,
+    with which it may be synchronized.
+    """
     part = noticed(idle.waited(least_ms), len(idle.waits))
     if part > 1:
         return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
-    return Others(
-        seen=False,
-        why=f"it would have been detected if it used at least {100 * EXAMPLE:.0f} % of the link "
-        f"while active, was active at least {100 * part:.0f} % of the time with pauses of at most "
-        f"{pauses:.1f} s on average, and was not synchronized with the pings",
+    active = (
+        f"used at least {100 * EXAMPLE:.0f} % of the link while active",
+        f"was active at least {100 * part:.0f} % of the time with pauses of at most {pauses:.1f} s "
+        "on average",
     )
+    limit = (
+        f"{', '.join(active)}, and was not synchronized with the pings"
+        if synchronized
+        else " and ".join(active)
+    )
+    return Others(seen=False, why=f"it would have been detected if it {limit}")
+
+
+def _pairs(
+    sent: Sequence[tuple[float, float]], least_s: float
+) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """Each ping with the next one that follows it after at least this time, in s.
+
+    A frame of cross traffic changes the delay by its transmission time, in which the slope between
+    two close pings is wrong. Pings at random times are therefore paired over the mean interval or
+    more, as those with equal intervals are.
+    """
+    out = []
+    for at, (t, wait) in enumerate(sent):
+        later = next((ping for ping in sent[at + 1 :] if ping[0] - t >= least_s), None)
+        if later is not None:
+            out.append(((t, wait), later))
+    return out
 
 
 def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:
@@ -184,10 +208,11 @@ def drained(measured: Measurement, direction: Direction, seen: Features) -> floa
         known = [(t, rtt - seen.idle_ms) for t, rtt in train.rtts() if rtt is not None]
         after = [(t, wait) for t, wait in known if end - BEFORE_S <= t < end + DRAIN_S]
         most = max((wait for _, wait in after), default=0.0)
-        for (t0, w0), (t1, w1) in pairwise(after):
+        every_ms = (train.interval_ms or 0.0) if train.at_random else 0.0
+        for (t0, w0), (t1, w1) in _pairs(after, every_ms / 1e3):
             gap_ms = 1000 * (t1 - t0)
             # A ping that does not wait came after the end of the drain.
-            if gap_ms <= 0 or w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * gap_ms:
+            if gap_ms <= 0 or w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * (every_ms or gap_ms):
                 break
             slopes.append((w1 - w0) / gap_ms)
     # What was on its way when the load ended still arrives: only the steepest ones are nothing but
