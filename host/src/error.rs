@@ -33,7 +33,9 @@ impl HostError {
     pub fn loss(&self) -> Option<String> {
         match self {
             HostError::Broken(text) | HostError::Silent(text, _) => Some(text.clone()),
-            HostError::Failed(doing, error) if is_outage(error) => Some(format!("{doing}: {error}")),
+            HostError::Failed(doing, error) if is_outage(error) => {
+                Some(format!("{doing}: {error}"))
+            }
             _ => None,
         }
     }

@@ -121,12 +121,10 @@ def test_an_outage_before_the_first_load_keeps_the_idle_results(end: str, tmp_pa
     begun, made, history = tmp_path / "begun", tmp_path / "m.json", tmp_path / "history.duckdb"
     script = tmp_path / "measure.py"
     script.write_text(BEGUN, encoding="utf-8")
-    cut = (
-        f"until test -e {begun}; do sleep 0.05; done; "
-        "for dev in /sys/class/net/[!l]*; do ip link set dev ${dev##*/} down; done"
-    )
+    cut = f"until test -e {begun}; do sleep 0.05; done; ip link set dev e0 down"
     measure = (
-        f"{sys.executable} {script} {begun} measure far --idle 5s --duration 2s --no-model "
+        f"{sys.executable} {script} {begun} measure far --test tcp_down --idle 5s "
+        f"--duration 2s --no-model "
         f"--out {made}"
     )
     far = f"{HOST} serve" if end == "near" else f"({cut}) & exec {HOST} serve"

@@ -56,7 +56,10 @@ fn failed(url: &Url, error: &std::io::Error) -> HostError {
     if sys::stopped() {
         HostError::Stopped
     } else if is_outage(error) {
-        HostError::Silent(format!("{url}: {error}"), "check that it serves the object".into())
+        HostError::Silent(
+            format!("{url}: {error}"),
+            "check that it serves the object".into(),
+        )
     } else {
         missing(url, error)
     }
