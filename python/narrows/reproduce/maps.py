@@ -52,7 +52,7 @@ def _results(lab: Lab, kernel: str, ccs: Sequence[str]) -> list[Result]:
     todo: list[Cell] = [
         c for cc in ccs for c in (third(cells(cc, kernel)) if lab.quick else cells(cc, kernel))
     ]
-    return reproduce(todo, lab.did, seed=lab.first_seed)
+    return reproduce(todo, lab.did, seed=lab.first_seed, engine=lab.engine, file=lab.file)
 
 
 def again_pct(result: Result) -> float:
