@@ -55,11 +55,6 @@ $(VENV)/.ray: $(VENV)/.tools python/locked/requirements-ray.txt
 	$(INSTALL) python/locked/requirements-ray.txt
 	touch $@
 
-# Optional, because it has 200 MB for one study; `make test` installs it.
-$(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
-	$(INSTALL) python/locked/requirements-learn.txt
-	touch $@
-
 # Optional, because it has 270 MB for two functions; `make test` installs it.
 $(VENV)/.frames: $(VENV)/.tools python/locked/requirements-frames.txt
 	$(INSTALL) python/locked/requirements-frames.txt
@@ -78,8 +73,6 @@ docs: $(VENV)/.docs ## Build the documentation site in target/site; fails if a l
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
 
 frames: $(VENV)/.frames ## Install pandas and Polars, for tests of data frames
-
-learn: $(VENV)/.learn ## Install scikit-learn, for the decision tree
 
 ray: $(VENV)/.ray ## Install Ray, for sweeps on a cluster and their tests
 
@@ -161,7 +154,7 @@ test-lab: lab setup $(VENV)/.browser ## Build the lab and run its tests in Chrom
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.frames $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
+test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
@@ -273,7 +266,7 @@ lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/req
 	    uv pip compile $$file --generate-hashes --no-deps --no-annotate --no-header --python-version 3.11 --quiet; \
 	  } > python/locked/$$(basename $$file); done
 
-reproduce: setup $(VENV)/.learn ## Reproduce published experiments, five minutes; writes docs/reference/reproduced.md with explanations
+reproduce: setup ## Reproduce published experiments, five minutes; writes docs/reference/reproduced.md with explanations
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
 
@@ -313,4 +306,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -22,7 +22,7 @@ from narrows.cli import main
 
 PAGES = pages()
 PINNED = tuple(
-    f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-frames", "-ray", "-learn")
+    f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-frames", "-ray")
 )
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

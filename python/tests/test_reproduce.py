@@ -5,7 +5,6 @@ out.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -245,18 +244,10 @@ def test_a_quick_run_does_not_ask_for_explanations() -> None:
     )
 
 
-def test_a_missing_scikit_learn_is_said_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
+def test_the_tree_of_the_cells_needs_no_other_package() -> None:
     lab = Played()
-    maps.tree(lab)
-    assert lab.lacks["own-tree"].endswith("pip install 'narrows[learn]'")
-    experiment = experiments()["decision-tree"]
-    found = Outcome(
-        experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks
-    )
-    assert "scikit-learn is not installed: pip install" in render.page([found], "x")
+    assert maps.tree(lab)["own-tree"] == pytest.approx(100)
+    assert not lab.lacks
 
 
 class Played(Lab):
