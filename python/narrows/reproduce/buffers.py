@@ -140,8 +140,8 @@ def _panels(buffer: int, by: Both, gains: Mapping[Place, float]) -> list[Grid]:
 def _short(value: float | None) -> str:
     """At most four characters.
 
-    >>> [_short(one) for one in (None, 0, 7.3, -34.0, 471, 3550.0, 235798)]
-    ['–', '0', '7.3', '−34', '471', '3.6k', '236k']
+    >>> [_short(one) for one in (None, 0, 7.3, -34.0, 471, 3540.0, 235798)]
+    ['–', '0', '7.3', '−34', '471', '3.5k', '236k']
     """
     if value is None:
         return "–"

@@ -42,7 +42,7 @@ class Grid:
     """A table of an experiment.
 
     Attributes:
-        title: What the cells contain, with unit.
+        title: Description of the cells, with unit.
         heads: Heads of the columns.
         rows: The rows, as texts.
     """

@@ -120,7 +120,8 @@ def _through_adapter(seconds: str) -> LatencyJson:
     server = shlex.join([str(HOST), "serve", "--tied", "--port", port])
     words = ["shell", "--toml", scenario.toml(), "--name", "response-time", "--at", "near"]
     words += ["--quiet", "--far", server, "--", str(HOST), "latency", "far", "--port", port]
-    return _told([*words, "--pace", "pingpong", "--duration", seconds])  # type: ignore[return-value]
+    words += ["--pace", "pingpong", "--duration", seconds]
+    return _told(words)  # type: ignore[return-value]
 
 
 def _asked(*words: str) -> LatencyJson:

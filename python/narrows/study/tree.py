@@ -1,9 +1,9 @@
 """The decision tree: rules that predict on which paths BBR has more goodput than CUBIC.
 
 Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample,
-including random loss. The tree is CART (`cart`), limited to a
-small number of leaves. Its thresholds are rounded to two digits, and the figures of each leaf are
-computed with the rounded thresholds. Cross-validation measures the accuracy on unseen paths.
+including random loss. The tree is CART (`cart`), limited to a small number of leaves. Its
+thresholds are rounded to two digits, and the figures of each leaf are computed with the rounded
+thresholds. Cross-validation measures the accuracy on unseen paths.
 
 The rules are also data: `narrows study decision-tree --rules FILE` writes what
 `python/narrows/data/tree.json` holds.
