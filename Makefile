@@ -270,6 +270,9 @@ reproduce: setup ## Reproduce published experiments, five minutes; writes docs/r
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
 
+sources: setup ## Measure response times of this machine, and write docs/reference/sources.md from stored results
+	$(BIN)/python -m validation.sources --measure
+
 mutations: setup ## Remove every listed rule and run the tests; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations
 
@@ -306,4 +309,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
