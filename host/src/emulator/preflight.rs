@@ -103,12 +103,8 @@ pub fn check_scenario(
         ));
     }
     for flow in &scenario.flows {
-        if let Some(workload) = &flow.workload {
-            return unlike(format!(
-                "flow {}: the engine {engine} does not support workloads ({}); remove workload, \
-                 or write --engine sim",
-                flow.id, workload.kind
-            ));
+        if !flow.has_cc() {
+            continue;
         }
         let cc = &flow.cc;
         let kind = registry.cc(&cc.kind);
