@@ -414,7 +414,8 @@ impl<'s> Applications<'s> {
                 }
                 match action {
                     Action::Open { conn, by, .. } => {
-                        if !self.connect(number, conn, by)? {
+                        let opened = self.connect(number, conn, by)?;
+                        if !opened {
                             events.push_back(Event::Refused(conn));
                         }
                     }

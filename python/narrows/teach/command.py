@@ -19,6 +19,7 @@ _TOPICS = {
     "fairness": "how BBR and CUBIC share a bottleneck, for several buffer sizes",
     "policer": "rate limits that drop packets instead of queueing them",
     "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
+    "wifi-queues": "the settings of the Wi-Fi queues of Linux, one after another",
     "ladder": "steps by which Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, "
     "pacing)",
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from narrows.render.words import listed, number, percent, waited
-from narrows.teach import ladder
+from narrows.teach import ladder, wifi_dials
 
 if TYPE_CHECKING:
     from narrows.runs.model import RunJson
@@ -570,6 +570,12 @@ def _ladder(runs: Sequence[RunJson]) -> list[Block]:
     ]
 
 
+def _wifi_dials(runs: Sequence[RunJson]) -> list[Block]:
+    return [
+        Block(heading, text, (Show(run, "rtt"),)) for heading, text, run in wifi_dials.steps(runs)
+    ]
+
+
 _POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
@@ -670,6 +676,15 @@ LESSONS: dict[str, Lesson] = {
             "with a far station, airtime fairness": _air_scenario("airtime"),
         },
         _wifi,
+    ),
+    "wifi-queues": Lesson(
+        "Wi-Fi queues: the settings of the stack of Linux, one after another",
+        (
+            "Two near stations and a far one receive downloads. Each step changes one setting and "
+            "keeps those of the steps before it.",
+        ),
+        wifi_dials.scenarios(),
+        _wifi_dials,
     ),
     "ladder": Lesson(
         "The queue in the sending host: Linux 3.2 to 4.13",
