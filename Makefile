@@ -23,9 +23,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement
 
 # Directories are prerequisites, too, so that a removed file is detected.
-RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core plugin sim host python/bindings -name target -prune -o \
+RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core plugin sim host python/bindings -name target -prune -o \
                     \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
-PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin \) -prune -o -type f -print)
+PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
 
@@ -71,6 +71,11 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	touch $@
 
 KERNEL ?= 6.12
+adapters: setup ## Build the transports of other projects (quinn, noq, smoltcp) into the package, for --plugin NAME
+	cd adapters && cargo build --locked --release --target-dir $(TARGET)/adapters
+	for place in python/narrows "$$($(BIN)/python -c 'import narrows, os; print(os.path.dirname(narrows.__file__))')"; do \
+	  install -D -m 644 --target-directory "$$place/adapters" $(TARGET)/adapters/release/libnarrows_*.so; done
+
 kernel: setup ## Build Linux KERNEL [default: 6.12] for the engine linux, unless the cache has it
 	$(BIN)/narrows kernel build $(KERNEL) --quiet
 
@@ -313,4 +318,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -168,6 +168,11 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         let table = registry
             .cc(&flow.cc.kind)
             .map_or(&[][..], |kind| kind.params);
+        found.extend(
+            flow.transport
+                .as_ref()
+                .map(|name| format!("transport {name}")),
+        );
         let cc = told(&flow.cc, table, &[]);
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "upload flows".into()));

@@ -19,6 +19,7 @@
 //! | [`error`] | errors: place, key, value, the corrected line |
 //! | `notices` | warnings about a scenario that is valid |
 //! | `application` | the application of a flow |
+//! | `transport` | the transport of a flow |
 //! | `varying` | steps, outages, traces |
 //! | `wifi` | the section `[wifi]`, read and written |
 //! | [`likeness`] | the properties by which scenarios are compared |
@@ -48,6 +49,7 @@ mod parse;
 mod quantity;
 mod read;
 mod schema;
+mod transport;
 pub mod value;
 mod varying;
 pub mod version;
@@ -119,6 +121,9 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
+    /// The transport that carries it, from an adapter; `None` for the TCP of Linux. Its congestion
+    /// control is one of the transport's.
+    pub transport: Option<String>,
     /// Use of explicit congestion notification by its ends, of the kind that its congestion control
     /// needs. Without that, such a congestion control is Reno.
     pub ecn: EcnNegotiation,
@@ -138,12 +143,19 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// Returns whether it is TCP, so that its congestion control has an effect.
+    /// Returns whether it has a congestion control: that of TCP or of another transport.
     pub fn has_cc(&self) -> bool {
         let udp = |choice: &Choice| {
             workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params))
         };
         !self.workload.as_ref().is_some_and(udp)
+    }
+    /// The name of its congestion control in metrics, with its transport: `cubic`, `quinn:cubic`.
+    pub fn cc_name(&self) -> String {
+        match &self.transport {
+            Some(transport) => alloc::format!("{transport}:{}", self.cc.kind),
+            None => self.cc.kind.clone(),
+        }
     }
 }
 

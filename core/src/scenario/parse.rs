@@ -7,9 +7,10 @@ use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
 use super::keys;
-use super::model::Offer;
+use super::model::{Offer, of_kernel};
 use super::read::{Field, Section};
 use super::schema::Values;
+use super::transport;
 use super::value::{Tree, Value};
 use super::varying::{Files, no_files};
 use super::version;
@@ -19,8 +20,9 @@ use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scena
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
-use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
+use crate::param::{Choice, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
+use crate::registry::endpoint::Kind as Transport;
 use crate::tcp::{Clock, EcnMode, EcnNegotiation, Pacing};
 use crate::units::{Bytes, Span, format_span};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -77,6 +79,7 @@ impl Scenario {
                 .iter()
                 .map(|k| offer(k.name, k.params, k.check))
                 .collect(),
+            transports: registry.transports().to_vec(),
         };
         let mut out = Collector::new(file_name, source_text, files);
         let mut tree = tree.clone();
@@ -97,6 +100,7 @@ pub(super) struct Known {
     pub needs: Vec<(&'static str, &'static [Need])>,
     /// Queues that write into congestion headers.
     pub feedback: Vec<&'static str>,
+    pub transports: Vec<Transport>,
 }
 
 impl Known {
@@ -109,7 +113,7 @@ impl Known {
     ) -> Option<&'f str> {
         let kinds = flows
             .iter()
-            .filter(|flow| counts(flow))
+            .filter(|flow| flow.transport.is_none() && counts(flow))
             .map(|flow| flow.cc.kind.as_str());
         kinds
             .into_iter()
@@ -408,6 +412,7 @@ fn flows(
                 Some(id) => format!("{id}{i}"),
                 None => {
                     let kind = &template.workload.as_ref().unwrap_or(&template.cc).kind;
+                    let kind = template.transport.as_ref().unwrap_or(kind);
                     let n = unnamed.entry(kind.clone()).or_default();
                     *n += 1;
                     format!("{kind}{}", *n - 1)
@@ -581,20 +586,6 @@ fn cc_line(known: &Known) -> String {
     )
 }
 
-/// A congestion control that only a kernel has: `"kernel:NAME"`. Linux permits 15 characters.
-fn of_kernel(f: &Field<'_>) -> Option<Choice> {
-    let Value::String(kind) = &f.entry.node.value else {
-        return None;
-    };
-    let name = kind.strip_prefix(OF_KERNEL)?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let right = (1..=15).contains(&name.len()) && name.chars().all(fits);
-    right.then(|| Choice {
-        kind: kind.clone(),
-        params: Params::default(),
-    })
-}
-
 /// One `[[flow]]`: the flow, its count, and the id it was given.
 fn flow(
     out: &mut Collector<'_>,
@@ -610,7 +601,9 @@ fn flow(
         wifi,
     } = context;
     let workload = application::workload(out, s, reverse);
+    let transport = transport::transport(out, s, known)?;
     let cc = match s.field("cc") {
+        of if transport.is_some() => transport::cc(out, of.as_ref(), transport),
         None if workload.as_ref().is_none_or(Option::is_some) => {
             let workload = workload.iter().flatten().next();
             workload.and_then(|workload| application::usual(known, workload))
@@ -619,7 +612,7 @@ fn flow(
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let like = optional(s.field("like"), None, |f| host::like(out, &f).map(Some));
-    if let (Some(cc), Some(like), Some(host)) = (&cc, &like, spec) {
+    if let (Some(cc), Some(like), Some(host), None) = (&cc, &like, spec, transport) {
         available(out, s, known, (cc, like.as_deref()), host)?;
     }
     let mut values = out.values(s);
@@ -635,10 +628,13 @@ fn flow(
     };
     let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
     let host = far_host(out, s, &mut values, wifi.is_some());
-    let wants = cc.as_ref().is_some_and(|cc| {
-        let needs = known.needs_of(&cc.kind);
-        needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
-    });
+    let wants = cc
+        .as_ref()
+        .filter(|_| transport.is_none())
+        .is_some_and(|cc| {
+            let needs = known.needs_of(&cc.kind);
+            needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
+        });
     let unless_said = match host_ecn {
         EcnMode::Off => EcnNegotiation::Off,
         EcnMode::Passive | EcnMode::On if wants => EcnNegotiation::Both,
@@ -674,6 +670,7 @@ fn flow(
         like: like?,
         station: None,
         workload: workload?,
+        transport: transport.map(|kind| kind.name.into()),
         keys: values.rest()?,
     };
     Some((flow, count, named?))

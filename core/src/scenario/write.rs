@@ -119,6 +119,9 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     if flow.has_cc() {
         put(&mut e, "cc", choice_node(&flow.cc));
     }
+    if let Some(transport) = &flow.transport {
+        put(&mut e, "transport", Node::string(transport.clone()));
+    }
     if let Some(workload) = &flow.workload {
         put(&mut e, "workload", choice_node(workload));
     }

@@ -32,6 +32,10 @@ COMMANDS = {
         "run": ("narrows.runs.command:run", "Run a scenario and report its metrics"),
         "check": ("narrows.runs.command:check", "Check scenario files for errors"),
         "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
+        "conform": (
+            "narrows.conform.command:conform",
+            "Check a transport against RFCs and published results",
+        ),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
             "narrows.advise.command:from_",

@@ -367,7 +367,7 @@ plugin_option = option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="Load models from a file (.py, .so) or from a Python module; may be repeated",
+    help="Load models from a file (.py, .so), a Python module or an adapter; may be repeated",
 )
 
 

@@ -45,6 +45,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         like: None,
         station: None,
         workload: None,
+        transport: None,
         keys: Params::default(),
     }
 }
