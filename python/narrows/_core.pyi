@@ -45,9 +45,9 @@ __all__ = [
     "seconds",
     "start_run",
     "stuck_runs",
-    "transports",
     "toml_tables",
     "toml_to_tree",
+    "transports",
     "unregister",
 ]
 

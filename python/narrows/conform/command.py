@@ -10,8 +10,9 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, file_option, json_option, plugin_option, seeds_option
 from narrows.cli.outputs import every
 from narrows.conform import render, running, target
-from narrows.conform.suites import SUITES
+from narrows.conform.suites import SUITES, checks
 from narrows.errors import NarrowsError
+from narrows.registry import check_cc
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
@@ -19,8 +20,8 @@ from narrows.storage import output
 
 
 @command(
-    "narrows conform cubic --suite basics --seeds 3",
-    "narrows conform quinn:bbr --plugin quinn --suite all --junit conform.xml",
+    "narrows conform cubic --suite basics --seeds 2",
+    "narrows conform bbr --only policer,standing-queue --junit conform.xml",
     "narrows conform reno --only steady-goodput,rtt --json | jq .failed",
 )
 @argument("name", metavar="TARGET", help="Congestion control, TRANSPORT or TRANSPORT:CC")
@@ -39,6 +40,14 @@ from narrows.storage import output
     show_default="all of the suite",
     help="Names of single checks, separated by commas",
 )
+@option(
+    "--as",
+    "rules",
+    group="Simulation",
+    metavar="CC",
+    show_default="the congestion control of TARGET",
+    help="Congestion control whose rules apply to TARGET",
+)
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
 @seeds_option("Number of runs of each check, with consecutive seeds", default=running.SEEDS)
 @file_option("--junit", what="Write the results to FILE as JUnit XML")
@@ -48,6 +57,7 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     name: str,
     suite: str,
     only: str | None,
+    rules: str | None,
     seed: int,
     seeds: int,
     junit: str | None,
@@ -60,9 +70,11 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     interval over the seeds. A check passes if the interval is inside the range, and fails if it is
     outside. Otherwise it is not decided. The exit code is 1 if a check failed.
     """
-    of = target.find(name)
+    if rules is not None:
+        check_cc("--as", rules)
+    of = target.find(name, rules)
     names = None if only is None else only.split(",")
-    known = {check.name for check in running.checks(suite)}
+    known = {check.name for check in checks(suite)}
     for unknown in set(names or ()) - known:
         raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")
     with ProgressBar(quiet=as_json, of="simulations") as bar:

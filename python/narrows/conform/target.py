@@ -23,12 +23,14 @@ class Target:
         family: The signals to which it responds.
         transport: The transport; None for the TCP of narrows.
         version: Package and version of its stack; empty for narrows itself.
+        rules: The congestion control whose rules apply, usually `cc`.
     """
 
     cc: str
     family: str
     transport: str | None = None
     version: str = ""
+    rules: str = ""
 
     @property
     def name(self) -> str:
@@ -45,8 +47,12 @@ class Target:
         return {"cc": self.cc, **of, **keys}
 
 
-def find(name: str) -> Target:
+def find(name: str, rules: str | None = None) -> Target:
     """The target of this name: `CC`, `TRANSPORT` or `TRANSPORT:CC`.
+
+    Args:
+        name: The name.
+        rules: The congestion control whose rules apply, by default that of the name.
 
     >>> find("cubic").family
     'loss'
@@ -63,10 +69,12 @@ def find(name: str) -> Target:
                 f"{name}: {transport} has no congestion control {cc}; known: {', '.join(ccs)}"
             )
         cc = cc or ccs[0]
-        return Target(cc=cc, family=_family(cc), transport=transport, version=version)
+        own = rules or cc
+        return Target(cc=cc, family=_family(own), transport=transport, version=version, rules=own)
     known = registry.names("cc")
     if not cc and (transport in known or _core.find_model("cc", transport)):
-        return Target(cc=transport, family=_family(transport))
+        own = rules or transport
+        return Target(cc=transport, family=_family(own), rules=own)
     raise NarrowsError(
         f"{name}: neither a congestion control of narrows nor a loaded transport; to load the "
         f"adapter of a transport, write --plugin {transport} (make adapters builds it)"

@@ -247,7 +247,8 @@ def _forget(models: Names) -> None:
 def _note(plugin: Plugin) -> None:
     _forget(plugin.models)
     LOADED.append(plugin)
-    registry.EXTERNAL.update(plugin.models)
+    # Transports are in no list of the registry.
+    registry.EXTERNAL.update(model for model in plugin.models if model[0] != "transport")
     registry.forget()
 
 
