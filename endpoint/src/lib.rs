@@ -10,9 +10,9 @@
 //!                        ──▶ └──────────┘ ──▶ stats    window, RTT, losses
 //! ```
 //!
-//! **Order of calls.** After every call of `start`, `handle`, `offer` or `on_timeout`, the simulator
-//! calls `poll` until it returns `None`, and then `timeout`. It calls `on_timeout` at that time, not
-//! earlier and not later.
+//! **Order of calls.** After every call of `start`, `handle`, `offer` or `on_timeout`, the
+//! simulator calls `poll` until it returns `None`, and then `timeout`. It calls `on_timeout` at
+//! that time, not earlier and not later.
 //!
 //! **Determinism.** Equal settings and equal calls must give datagrams of equal sizes at equal
 //! times. Random numbers come from [`Setting::seed`]. The contents of datagrams may differ, for

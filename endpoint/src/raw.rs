@@ -204,7 +204,8 @@ pub unsafe fn kinds(export: Export) -> Result<Vec<Kind>, String> {
 fn kind(of: &'static Transport) -> Result<Kind, String> {
     if of.abi != ABI {
         return Err(format!(
-            "has version {} of the interface of transports, not {ABI}; build it again: make adapters",
+            "has version {} of the interface of transports, not {ABI}; build it again: make \
+             adapters",
             of.abi
         ));
     }
@@ -319,7 +320,7 @@ pub mod adapter {
         }
     }
 
-    /// A fault that the adapter reports becomes a panic, which the caller of the C function catches.
+    /// A fault that the adapter reports becomes a panic, which the C function catches.
     #[allow(clippy::panic)]
     fn panic_with(text: String) -> ! {
         panic!("{text}")
@@ -438,7 +439,9 @@ pub mod adapter {
 /// ```
 #[macro_export]
 macro_rules! export {
-    ($({ $name:literal, $version:expr, $help:literal, $ccs:literal, $headers:expr, $open:ident })*) => {
+    ($({
+        $name:literal, $version:expr, $help:literal, $ccs:literal, $headers:expr, $open:ident
+    })*) => {
         mod narrows_exported {
             extern crate std;
             use ::core::ffi::{c_char, c_int, c_void};

@@ -156,7 +156,11 @@ def test_the_validation_page_and_the_page_of_the_published_experiment_agree() ->
 def rust_dependencies() -> set[str]:
     """Direct dependencies of the workspace's crates, one another left out."""
     found: set[str] = set()
-    for manifest in ROOT.glob("*/Cargo.toml"), ROOT.glob("python/*/Cargo.toml"):
+    for manifest in (
+        ROOT.glob("*/Cargo.toml"),
+        ROOT.glob("python/*/Cargo.toml"),
+        ROOT.glob("adapters/*/Cargo.toml"),
+    ):
         for file in manifest:
             crate = tomllib.loads(file.read_text(encoding="utf-8"))
             for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
@@ -197,7 +201,7 @@ def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
     locks = [
         tomllib.loads((ROOT / at).read_text(encoding="utf-8"))
-        for at in ("Cargo.lock", "fuzz/Cargo.lock")
+        for at in ("Cargo.lock", "fuzz/Cargo.lock", "adapters/Cargo.lock")
     ]
     locked = {
         (p["name"], p["version"].partition("+")[0]) for lock in locks for p in lock["package"]

@@ -29,7 +29,7 @@ pub(crate) struct Flow {
     pub transfer: bool,
     /// After its stop, it starts again.
     pub restarts: bool,
-    /// What drives the flow, if not its sender and receiver, which are unused then.
+    /// The endpoints of the flow; its own sender and receiver are unused with others.
     pub driver: Driver,
     pub receiver: Receiver,
     /// Bytes received before the measured interval; `None` until a segment arrives in this

@@ -2,8 +2,8 @@
 //!
 //! An adapter provides two endpoints for each flow ([`endpoint`]). The simulator passes their
 //! datagrams over the path, and their application data are counted at the receiver. A datagram is a
-//! [`Packet`] like those of an application; its bytes are in the side table [`Payloads`](crate::packet::Payloads), by the
-//! number in the packet.
+//! [`Packet`] like those of an application; its bytes are in the side table
+//! [`Payloads`](crate::packet::Payloads), by the number in the packet.
 //!
 //! **Metrics.** Goodput, and the end of a transfer, count bytes that the receiving application has
 //! read. The window, RTT and losses come from the statistics of the sending endpoint; the window is

@@ -159,8 +159,8 @@ fn alone(flows: Vec<FlowSpec>) -> Scenario {
 
 #[test]
 fn a_window_per_round_trip_is_its_goodput() {
-    // 20 datagrams of 1242 bytes take 19.9 ms at 10 Mbit/s, so a window of 20 leaves a queue that is
-    // below the RTT of 20 ms plus one transmission.
+    // 20 datagrams of 1242 bytes take 19.9 ms at 10 Mbit/s, so a window of 20 fills the RTT of
+    // 20 ms and leaves nearly no queue.
     let run = play(&alone(vec![fixed("f")]));
     let flow = &run.flows[0];
     let most = 10.0 * PAYLOAD as f64 / (PAYLOAD as f64 + HEADER as f64 + f64::from(UDP_HEADERS));

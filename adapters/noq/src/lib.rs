@@ -19,7 +19,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 narrows_endpoint::export! {
-    { "noq", "noq-proto 1.4.0", "QUIC of noq, with multipath", "cubic,newreno,bbr3", narrows_endpoint::UDP_HEADERS, open }
+    { "noq", "noq-proto 1.4.0", "QUIC of noq, with multipath",
+      "cubic,newreno,bbr3", narrows_endpoint::UDP_HEADERS, open }
 }
 
 /// Datagrams per super-packet, as in the crate `noq`.

@@ -18,7 +18,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 narrows_endpoint::export! {
-    { "quinn", "quinn-proto 0.11.19", "QUIC of quinn", "cubic,newreno,bbr", narrows_endpoint::UDP_HEADERS, open }
+    { "quinn", "quinn-proto 0.11.19", "QUIC of quinn",
+      "cubic,newreno,bbr", narrows_endpoint::UDP_HEADERS, open }
 }
 
 /// Datagrams per super-packet, as in the crate `quinn`.

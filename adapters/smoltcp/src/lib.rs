@@ -18,7 +18,8 @@ use smoltcp::wire::{
 use std::collections::VecDeque;
 
 narrows_endpoint::export! {
-    { "smoltcp", "smoltcp 0.14.0", "TCP of smoltcp", "cubic,reno,none", narrows_endpoint::ETHERNET_HEADER, open }
+    { "smoltcp", "smoltcp 0.14.0", "TCP of smoltcp",
+      "cubic,reno,none", narrows_endpoint::ETHERNET_HEADER, open }
 }
 
 /// Bytes of each buffer of a socket.

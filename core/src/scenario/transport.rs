@@ -29,7 +29,8 @@ pub(super) fn transport<'k>(
     let name = out.text(&f, MOST_NAME)?;
     let Some(kind) = known.transports.iter().find(|kind| kind.name == name) else {
         let problem = format!(
-            "is not loaded: build the adapter with `make adapters`, and load it with --plugin {name}"
+            "is not loaded: build the adapter with `make adapters`, and load it with --plugin \
+             {name}"
         );
         out.refuse(&f, problem, Fix::None);
         return None;

@@ -1,11 +1,12 @@
 """The checks of each suite, with their sources.
 
-`ccwg` has the criteria of RFC 9743 for congestion controls that are proposed to the IETF; it
-contains the checks of both other suites that these criteria name. Ranges without a number in their
-source state how they follow from it. Checks omit targets to which their source does not apply:
+`ccwg` has the criteria of RFC 9743 for proposed congestion controls. It contains those checks of
+both other suites that these criteria name. If a source has no number, it states how the range
+follows. Checks omit targets to which their source does not apply:
 
-- Hybla multiplies its growth by the RTT divided by 25 ms (Caini and Firrincieli, International
-  Journal of Satellite Communications and Networking 22, 2004), so `start-up-growth` omits it.
+- Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. Its source
+  is Caini and Firrincieli, International Journal of Satellite Communications and Networking 22,
+  2004.
 - A control that responds to delay treats jitter as a queue, so `jitter` omits the family `delay`.
 - The closed forms and the reductions are those of Reno and CUBIC.
 """
@@ -71,8 +72,9 @@ def _family(*names: str) -> Callable[[Target], bool]:
 
 
 def mathis(loss: float, rtt_ms: float) -> float:
-    """The goodput of Reno in Mbit/s with random loss: Mathis, Semke, Mahdavi and Ott (Computer
-    Communication Review 27 (3), 1997), with an ACK for each packet.
+    """The goodput of Reno in Mbit/s with random loss and an ACK for each packet.
+
+    Mathis, Semke, Mahdavi and Ott, Computer Communication Review 27 (3), 1997.
 
     >>> round(mathis(0.01, 40), 2)
     3.55

@@ -1,4 +1,5 @@
-//! The bytes of the datagrams of transports under way. A packet contains the number of its datagram.
+//! The bytes of the datagrams of transports under way. A packet contains the number of its
+//! datagram.
 
 /// The bytes of the datagrams under way.
 #[derive(Default)]
