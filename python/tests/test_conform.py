@@ -154,3 +154,11 @@ def test_a_transport_that_is_not_loaded_is_an_error_with_its_remedy(
     assert done.returncode == 2
     assert "it.toml:5: flow[0].transport" in done.stderr
     assert "make adapters" in done.stderr
+
+
+def test_the_page_has_every_check_with_its_range_and_source() -> None:
+    page = (ROOT / "docs/reference/conform.md").read_text(encoding="utf-8")
+    for one in checks("all"):
+        allowed = f"{one.least:.6g} to {one.most:.6g} {one.unit}".strip()
+        row = f"| `{one.name}` | {one.suite} | {one.question} | {allowed} | {one.source} |"
+        assert row in page, row
