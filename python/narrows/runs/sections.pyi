@@ -224,6 +224,8 @@ class Flow(Part):
         size: Bytes to transfer. Bytes; 1B to 1000000GB (default: unbounded).
         id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
             letters, digits, _ - (default: <cc><n>).
+        transport: Transport of an adapter, with a congestion control of its own in cc. Name; a
+            transport that --plugin loads (default: the TCP of Linux).
         ecn: Negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another
             feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of
             Linux 7.3; false: no ECN. Boolean or name; true, false, accecn (default: as the cc
@@ -253,6 +255,7 @@ class Flow(Part):
     restart: str | None = None
     size: str | None = None
     id: str | None = None
+    transport: Element | None = None
     ecn: bool | str | None = None
     direction: str | None = None
     dscp: str | int | None = None
