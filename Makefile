@@ -232,7 +232,7 @@ tsan: ## Test narrows-host under ThreadSanitizer; needs nightly Rust with rust-s
 ADDED := $(TARGET)/additions
 additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a copy, build it and run its tests
 	rm -rf $(ADDED) && mkdir -p $(ADDED)
-	git ls-files -z Cargo.toml Cargo.lock core plugin sim host bench lab python scenarios tools | xargs -0 cp --parents -t $(ADDED)
+	git ls-files -z Cargo.toml Cargo.lock endpoint core plugin sim host bench lab python scenarios tools | xargs -0 cp --parents -t $(ADDED)
 	for patch in python/tests/patches/*.patch; do \
 	  (cd $(ADDED) && GIT_CEILING_DIRECTORIES=$(TARGET) git apply $(CURDIR)/$$patch) || exit 1; done
 	cd $(ADDED) && export CARGO_TARGET_DIR=$(TARGET)/additions-build \
