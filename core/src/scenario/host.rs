@@ -10,8 +10,9 @@ use super::value::{Node, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, FlowSpec, Link, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
-use crate::param::Params;
+use crate::param::{self, Params};
 use crate::queue::pfifo_fast;
+use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 use crate::units::{Bytes, Rate, Span, UnitError, format_bytes};
 use alloc::format;
@@ -187,6 +188,10 @@ impl HostSpec {
             wmem_default: self.wmem_default,
             wmem_max: self.wmem_max,
             notsent_lowat: self.notsent_lowat,
+            rto_min_us: match self.keys.get("rto_min") {
+                Some(param::Value::Span(least)) => least.as_us() as u32,
+                _ => RTO_MIN_US as u32,
+            },
         }
     }
 

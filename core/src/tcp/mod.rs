@@ -76,6 +76,8 @@ pub struct Config {
     pub ecn: EcnUse,
     /// Whether the receiver sends selective acknowledgements (SACK).
     pub sack: bool,
+    /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
+    pub rto_min_us: u32,
 }
 
 /// Linux 6.12 with buffers that may grow to 512 MiB.
@@ -99,6 +101,7 @@ impl Default for Config {
             notsent_lowat: Bytes::new(128 << 10),
             ecn: EcnUse::Off,
             sack: true,
+            rto_min_us: rtt::RTO_MIN_US as u32,
         }
     }
 }

@@ -7,7 +7,9 @@
 //! - The deviation moves by 1/4 of its error, but only by 1/32 if the sample is far below `srtt`.
 //! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. It increases at
 //!   once, and decreases by a quarter of the difference.
-//! - `RTO = srtt + rttvar`. The variance includes the minimum of 200 ms, so `RTO ≥ srtt + 200 ms`.
+//! - `RTO = srtt + rttvar`. The variance includes the minimum, so `RTO ≥ srtt + rto_min`. The
+//!   minimum is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the
+//!   attribute `rto_min` of a route).
 
 use crate::transport::Jiffies;
 use crate::windowed::WindowedMin;
@@ -32,6 +34,7 @@ pub struct Rtt {
     round_end: u64,
     min: WindowedMin,
     window_ticks: u64,
+    min_rto_us: u64,
     /// The latest sample, µs.
     pub latest_us: u64,
 }
@@ -47,7 +50,15 @@ impl Rtt {
             round_end: 0,
             min: WindowedMin::default(),
             window_ticks: MIN_RTT_WINDOW_TICKS_S * u64::from(hz),
+            min_rto_us: RTO_MIN_US,
             latest_us: 0,
+        }
+    }
+    /// With this minimum of the variance part of a timeout.
+    pub fn with_min_rto(self, us: u64) -> Rtt {
+        Rtt {
+            min_rto_us: us,
+            ..self
         }
     }
     /// Adds a sample of `m` µs; `una` and `nxt` are the bounds of the data in flight.
@@ -57,7 +68,7 @@ impl Rtt {
         if self.srtt8 == 0 {
             self.srtt8 = (m as u64) << 3;
             self.mdev4 = (m as u64) << 1;
-            self.rttvar4 = self.mdev4.max(RTO_MIN_US);
+            self.rttvar4 = self.mdev4.max(self.min_rto_us);
             self.mdev_max4 = self.rttvar4;
             self.round_end = nxt;
             return;
@@ -82,7 +93,7 @@ impl Rtt {
                 self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
             }
             self.round_end = nxt;
-            self.mdev_max4 = RTO_MIN_US;
+            self.mdev_max4 = self.min_rto_us;
         }
     }
     /// Adds a sample for the minimum, at tick `now`.

@@ -127,6 +127,14 @@ pub(super) const KEYS: &[Key] = &[
     ),
     optional(
         "host",
+        "rto_min",
+        Kind::Span(Span::ms(5), Span::us(1), Span::s(1)),
+        "200ms",
+        "minimum retransmission timeout above the smoothed RTT (net.ipv4.tcp_rto_min_us); also \
+         limits delayed ACKs to less",
+    ),
+    optional(
+        "host",
         "nic",
         Kind::Rate(Rate::mbit(100), Rate::bit(1000), Rate::mbit(10_000_000)),
         "unlimited",

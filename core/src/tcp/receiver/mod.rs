@@ -114,7 +114,7 @@ impl Receiver {
             ts_recent: 0,
             clock: Time::ZERO,
             holes: Holes::default(),
-            acks: Acks::new(cfg.hz, cfg.kernel),
+            acks: Acks::new(cfg.hz, cfg.kernel).below_rto(u64::from(cfg.rto_min_us), ticks),
             window: Window::new(cfg),
             sack: cfg.sack,
             dsack: None,

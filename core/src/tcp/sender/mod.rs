@@ -202,7 +202,7 @@ impl Sender {
     /// A sender for a transfer of `size` bytes, or without end. Senders of one kind share `cfg`.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Jiffies::new(cfg.hz);
-        let rtt = Rtt::new(cfg.hz);
+        let rtt = Rtt::new(cfg.hz).with_min_rto(u64::from(cfg.rto_min_us));
         let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::default();

@@ -7,7 +7,7 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
-use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
+use crate::tcp::rtt::RTO_MAX_US;
 use crate::tcp::wire::Segment;
 
 /// Probe and reordering timers wait at least this long: 2 ms.
@@ -84,7 +84,11 @@ impl Sender {
         let mut us = if self.rtt.srtt8_us() > 0 {
             // The ACK of a single segment may be delayed.
             if self.cfg.kernel.follows(Rule::TailProbeTimeout) {
-                let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
+                let extra = if out == 1 {
+                    u64::from(self.cfg.rto_min_us)
+                } else {
+                    TIMEOUT_MIN_US
+                };
                 (self.rtt.srtt8_us() >> 2) + extra
             } else {
                 let srtt_us = self.rtt.srtt8_us() >> 3;
