@@ -320,6 +320,7 @@ impl SimNetwork {
     fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
         match &mut self.network {
             Network::Wired(path) => path.push(now, port, packet, observer),
+            Network::Links(links) => links.push(now, port, packet, observer),
             Network::Wifi(stations) => {
                 let owner = observer.packets.flow_of(&packet) as usize;
                 let station = self.stations.get(owner).copied().unwrap_or(0);

@@ -21,6 +21,7 @@ mod signatures;
 mod states;
 mod summary;
 mod timers;
+mod topology;
 mod wifi;
 mod workload;
 mod world;

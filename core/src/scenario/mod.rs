@@ -9,6 +9,8 @@
 //! | `dscp` | names of code points |
 //! | [`version`] | the version of the format, and the conversion of older texts |
 //! | `hop` | a hop of `[path]`, read and written |
+//! | `links` | the sections `[link.NAME]` and `[switch.NAME]`, and the routes of flows |
+//! | `probes` | the section `[[probe]]` |
 //! | `host` | the section `[host]`, read and written |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
@@ -40,11 +42,13 @@ mod hop;
 mod host;
 pub mod keys;
 pub mod likeness;
+mod links;
 pub mod list;
 mod model;
 mod nested;
 mod notices;
 mod parse;
+mod probes;
 mod quantity;
 mod read;
 mod schema;
@@ -62,7 +66,10 @@ pub use value::Tree;
 pub use varying::{Files, no_files};
 pub use version::FORMAT;
 
-pub use crate::net::spec::{Buffer, HopSpec, Link, PathSpec, TraceFile, Varying};
+pub use crate::net::spec::{
+    Buffer, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec, TraceFile,
+    Varying,
+};
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
@@ -71,6 +78,7 @@ use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Span};
 use crate::workload;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A scenario with every default filled in.
@@ -130,11 +138,21 @@ pub struct FlowSpec {
     pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
+    /// The route of the flow, in a network of links.
+    pub route: Option<Arc<Route>>,
     /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one
     /// it has unlimited data.
     pub workload: Option<Choice>,
     /// Keys that have no field, by name.
     pub keys: Params,
+}
+
+impl Scenario {
+    /// Returns the two-way propagation delay of a flow.
+    pub fn rtt_of(&self, flow: &FlowSpec) -> Span {
+        let route = flow.route.as_ref();
+        route.map_or(self.path.rtt(), |route| self.path.rtt_of(route)) + flow.rtt
+    }
 }
 
 impl FlowSpec {
@@ -172,6 +190,8 @@ pub struct ProbeSpec {
     pub host: u8,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,
+    /// The route of its packets, in a network of links.
+    pub route: Option<Arc<Route>>,
     /// Keys that have no field, by name.
     pub keys: Params,
 }

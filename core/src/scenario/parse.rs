@@ -7,7 +7,9 @@ use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
 use super::keys;
+use super::links::{self, Routes};
 use super::model::Offer;
+use super::probes::{far_host, probes};
 use super::read::{Field, Section};
 use super::schema::Values;
 use super::value::{Tree, Value};
@@ -15,7 +17,7 @@ use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario, Spacing};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
@@ -163,11 +165,14 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         || quote(&format_span(fifth)),
     );
     let wifi = wifi::read(out, &top, known);
-    let mut path = match &wifi {
-        Some(Some(wifi)) => Some(wifi.spec.as_path()),
-        Some(None) => path(out, &top, known),
-        None => None,
+    let links = links::read(out, &top, known);
+    let mut path = match (&wifi, links) {
+        (_, Some(Some(links))) => Some(links),
+        (Some(Some(wifi)), Some(None)) => Some(wifi.spec.as_path()),
+        (Some(None), Some(None)) => path(out, &top, known),
+        _ => None,
     };
+    let seed: u64 = values.take("seed");
     let host = match section(out, &top, "host") {
         Ok(Some(s)) => HostSpec::read(out, &s, known),
         Ok(None) => Some(HostSpec::default()),
@@ -179,8 +184,11 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
     // The stations of a wrong Wi-Fi are unknown.
     let wifi = wifi?;
+    links::refuse_interface(out, &top, path.as_ref(), host.as_ref());
+    let routes = Routes::new(path.as_ref(), top.field("link").is_some(), seed, end);
     let context = FlowContext {
         end,
+        routes: &routes,
         ecn,
         host: host.as_ref(),
         reverse,
@@ -193,13 +201,16 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     if let (Some(flows), Some(path)) = (&flows, &path) {
         feedback(out, &top, known, flows, path);
     }
+    if let (Some(path), Some(flows)) = (&mut path, &flows) {
+        links::measure(path, flows.iter().filter_map(|flow| flow.route.as_deref()));
+    }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
     let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
-    let probes = probes(out, &top, wifi.as_ref());
+    let probes = probes(out, &top, wifi.as_ref(), &routes);
     if let (Some(path), Some(flows), Some(probes)) = (&mut path, &flows, &probes) {
         out.number_flows(path, flows, probes);
     }
@@ -220,7 +231,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         title: title?,
         duration: duration?,
         warmup,
-        seed: values.take("seed"),
+        seed,
         start_jitter: start_jitter?,
         path: path?,
         wifi: wifi.map(|wifi| wifi.spec),
@@ -357,6 +368,8 @@ pub(super) fn sections<'t>(
 
 /// The values of the rest of the scenario that a flow depends on.
 struct FlowContext<'a> {
+    /// The links, and the routes over them.
+    routes: &'a Routes,
     /// End of the scenario.
     end: Span,
     /// ECN mode of the hosts.
@@ -384,8 +397,11 @@ fn flows(
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, context.wifi);
-        let (Some((template, count, named)), Some(stations)) =
-            (flow(out, s, known, context), stations)
+        let routes = context.routes.read(out, s);
+        let reverse = routes.as_ref().map_or(true, |r| r.reverse(context.reverse));
+        let template = flow(out, s, known, context, reverse);
+        let (Some((template, count, named)), Some(stations), Some(routes)) =
+            (template, stations, routes)
         else {
             good = false;
             continue;
@@ -437,6 +453,7 @@ fn flows(
                 break;
             }
             flows.push(FlowSpec {
+                route: routes.for_one(&id, context.routes.seed),
                 id,
                 station: stations[(i / each) as usize],
                 ..template.clone()
@@ -561,7 +578,7 @@ fn feedback(
 }
 
 /// The section in a field, after a check of its keys.
-fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
+pub(super) fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
     let Value::Table(table) = &f.entry.node.value else {
         return None;
     };
@@ -601,15 +618,17 @@ fn flow(
     s: &Section<'_>,
     known: &Known,
     context: &FlowContext<'_>,
+    reverse: bool,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
     let &FlowContext {
         end,
         ecn: host_ecn,
         host: spec,
-        reverse,
         wifi,
+        ..
     } = context;
-    let workload = application::workload(out, s, reverse);
+    let no_way_back = links::no_way_back(context.routes);
+    let workload = application::workload(out, s, reverse, no_way_back);
     let cc = match s.field("cc") {
         None if workload.as_ref().is_none_or(Option::is_some) => {
             let workload = workload.iter().flatten().next();
@@ -627,8 +646,8 @@ fn flow(
     let direction = values.word("direction", &DIRECTIONS);
     let upwards = match s.field("direction") {
         Some(f) if direction == Direction::Up && !reverse => {
-            let line = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
-            out.refuse(&f, "needs a [path.reverse] for its data", line);
+            let (problem, line) = links::no_way_back(context.routes);
+            out.refuse(&f, format!("{problem} for its data"), Fix::Line(line));
             None
         }
         _ => Some(()),
@@ -673,6 +692,7 @@ fn flow(
         size: values.optional("size"),
         like: like?,
         station: None,
+        route: None,
         workload: workload?,
         keys: values.rest()?,
     };
@@ -740,56 +760,4 @@ fn times(
     )?;
     started.and(stopped)?;
     Some((start, stop, restart))
-}
-
-/// Returns the number of the far host; stations are hosts of their own.
-fn far_host(
-    out: &mut Collector<'_>,
-    s: &Section<'_>,
-    values: &mut Values,
-    wifi: bool,
-) -> Option<u8> {
-    if let Some(f) = s.field("host").filter(|_| wifi) {
-        let problem = "needs a [path]: each station of a [wifi] is a separate host";
-        out.refuse(&f, problem, Fix::None);
-        return None;
-    }
-    Some(values.take("host"))
-}
-
-const SPACINGS: [(&str, Spacing); 2] =
-    [("constant", Spacing::Constant), ("random", Spacing::Random)];
-
-fn probes(
-    out: &mut Collector<'_>,
-    top: &Section<'_>,
-    wifi: Option<&Written>,
-) -> Option<Vec<ProbeSpec>> {
-    let list = sections(out, top, "probe")?;
-    let read: Vec<Option<Vec<ProbeSpec>>> = list
-        .iter()
-        .map(|s| {
-            let mut values = out.values(s);
-            let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
-            let host = far_host(out, s, &mut values, wifi.is_some());
-            let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (dscp, host) = (dscp?, host?);
-            let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
-            let interval = values.take("interval");
-            let spacing = values.word("spacing", &SPACINGS);
-            let keys = values.rest()?;
-            let probe = |station| ProbeSpec {
-                kind,
-                interval,
-                spacing,
-                dscp,
-                host,
-                station,
-                keys: keys.clone(),
-            };
-            Some(stations.map(probe).collect())
-        })
-        .collect();
-    let read: Option<Vec<Vec<ProbeSpec>>> = read.into_iter().collect();
-    read.map(|probes| probes.into_iter().flatten().collect())
 }

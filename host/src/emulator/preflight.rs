@@ -66,9 +66,21 @@ pub fn check_scenario(
             wifi.stations.len()
         ));
     }
+    if scenario.path.links.is_some() {
+        return unlike(format!(
+            "link: the engine {engine} has one path between two hosts; write [path], or --engine \
+             sim"
+        ));
+    }
     if host.nic.is_some() {
         return unlike(format!(
             "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \
+             --engine sim"
+        ));
+    }
+    if host.keys.get("rto_min").is_some() {
+        return unlike(format!(
+            "host.rto_min: the engine {engine} uses that of the kernel; remove it, or write \
              --engine sim"
         ));
     }

@@ -258,6 +258,10 @@ pub fn run(
          `narrows run --engine live`";
         return Err(HostError::Unlike(text.into()));
     }
+    if scenario.path.links.is_some() {
+        let text = "link: a shell supports two hosts and a path only; write [path]";
+        return Err(HostError::Unlike(text.into()));
+    }
     let mut scenario = scenario.clone();
     (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());
     (scenario.duration, scenario.warmup) = (FOREVER, Span::ZERO);

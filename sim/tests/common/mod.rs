@@ -44,6 +44,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         size: None,
         like: None,
         station: None,
+        route: None,
         workload: None,
         keys: Params::default(),
     }
@@ -57,6 +58,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         dscp: 0,
         host: 0,
         station: None,
+        route: None,
         keys: Params::default(),
     }
 }
