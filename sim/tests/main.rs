@@ -22,6 +22,7 @@ mod states;
 mod summary;
 mod timers;
 mod topology;
+mod traffic;
 mod wifi;
 mod workload;
 mod world;
