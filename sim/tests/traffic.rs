@@ -83,8 +83,8 @@ fn empirical_transfers_have_the_load_of_their_distribution() {
 }
 
 /// Workers whose responses exceed the buffer of a switch: a query waits for a retransmission
-/// timeout of 200 ms, so goodput collapses. A minimum timeout of 1 ms restores it (Vasudevan et al.,
-/// SIGCOMM 2009).
+/// timeout of 200 ms, so goodput collapses. A minimum timeout of 1 ms restores it (Vasudevan et
+/// al., SIGCOMM 2009).
 #[test]
 fn incast_collapses_and_a_short_timeout_cures_it() {
     let answered = |workers: u32, host: &str, queue: &str| {

@@ -17,7 +17,7 @@ from typing import cast
 from narrows import _core, registry
 from narrows.json_object import JsonObject
 from narrows.runs import schema
-from narrows.runs.choice import Chosen
+from narrows.runs.choice import Chosen, python_name
 from narrows.runs.sections import (
     Flow,
     Hop,
@@ -117,7 +117,12 @@ def _hop(tree: Tree, folder: FilePath) -> Tree:
     return hop
 
 
+def _named(tree: Tree) -> Tree:
+    return {python_name(key): value for key, value in tree.items()}
+
+
 def _flow(tree: Tree, folder: FilePath) -> Flow:
+    tree = _named(tree)
     if "cc" not in tree:
         return Flow(**tree)
     choice = tree["cc"]
@@ -149,12 +154,13 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
         path["reverse"] = Hop(**_hop(path["reverse"], folder))
     flows = [_flow(flow, folder) for flow in rest.pop("flow", [])]
     probes = [
-        Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])
+        Ping(**{k: v for k, v in _named(probe).items() if k != "kind"})
+        for probe in rest.pop("probe", [])
     ]
     host = rest.pop("host", None)
     links = rest.pop("link", None)
     if links is not None:
-        rest["links"] = {name: Link(**_hop(link, folder)) for name, link in links.items()}
+        rest["links"] = {name: Link(**_named(_hop(link, folder))) for name, link in links.items()}
     switches = rest.pop("switch", None)
     if switches is not None:
         rest["switches"] = {name: Switch(**switch) for name, switch in switches.items()}

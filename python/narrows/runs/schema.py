@@ -22,7 +22,7 @@ from typing import Any
 from narrows import registry
 from narrows.json_object import JsonObject
 from narrows.registry import Parameter
-from narrows.runs.choice import Choice, Part
+from narrows.runs.choice import Choice, Part, python_name
 
 WIDTH = 100
 
@@ -95,7 +95,7 @@ class Section:
         inherited = {f.name for f in fields(self.base)} if is_dataclass(self.base) else set()
         tables = {"path.hop": ("path",), "link": ("path", "link")}.get(self.of, (self.of,))
         return [
-            key
+            key | {"name": python_name(key["name"])}
             for key in registry.table("scenario")
             if key["section"] in tables and key["supported"] and self.of not in key["without"]
             if key["name"] not in inherited and (self.kind is None or key["name"] != "kind")

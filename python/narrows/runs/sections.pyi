@@ -12,10 +12,12 @@ __all__ = [
     "Flow",
     "Hop",
     "Host",
+    "Link",
     "Path",
     "Ping",
     "Settings",
     "Station",
+    "Switch",
     "Wifi",
 ]
 
@@ -121,6 +123,80 @@ class Path(Hop):
     hop: Sequence[Hop] | None = None
 
 @dataclass(frozen=True, kw_only=True)
+class Link(Part):
+    """One link of a network in one direction, and the propagation behind it.
+
+    Attributes:
+        rate: Rate of the bottleneck. Rate; 1bit to 10Tbit (default: required).
+        buffer: Buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products
+            (0.5bdp). Buffer; 1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp (default:
+            the default limit of the queue discipline).
+        queue: Queue discipline of the bottleneck. Name or { kind, parameters } (default: fifo).
+        link: Mechanism that limits the rate: a serial line or a shaper. Name or { kind,
+            parameters }; serial, tbf, htb, shape_average, shape_peak (default: serial).
+        loss: Loss before the queue, drawn once for each super-packet (all of its segments are
+            lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
+            0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
+            packet (default: none).
+        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }; up
+            to 100000 (default: none).
+        outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
+            lasts }; up to 100000 (default: none).
+        trace: File with the rate over time, instead of rate; its name is relative to the
+            scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
+            trace of Mahimahi (default: none).
+        jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
+            parameters }; a width, or a kind of `narrows list jitter` (default: none).
+        reorder: Packets that are delayed so that later packets overtake them. Probability or {
+            probability, late, correlation }; 0 to 1, or 0% to 100% (default: none).
+        duplicate: Packets that are duplicated before the policer and the queue. Probability or
+            { probability, correlation }; 0 to 1, or 0% to 100% (default: none).
+        corrupt: Packets that arrive damaged, so that the receiver drops them. Probability or {
+            probability, correlation }; 0 to 1, or 0% to 100% (default: none).
+        policer: Rate limit without a queue, in front of the queue: a policer drops excess
+            packets. { rate, burst } or { kind, parameters }; a kind of `narrows list policer`
+            (default: none).
+        delay: Propagation delay of the link, in its direction. Time; 0s to 1h (default: 0s).
+        from_: Node at the begin of the link. Text; up to 64 letters, digits, _ - (default:
+            none).
+        to: Node at its end. Text; up to 64 letters, digits, _ - (default: none).
+        switch: Switch whose memory the queue of the link shares; buffer limits the queue as
+            well. Text; up to 64 letters, digits, _ - (default: memory of its own).
+    """
+
+    rate: str | None = None
+    buffer: str | None = None
+    queue: Chosen | None = None
+    link: Chosen | None = None
+    loss: Element | None = None
+    steps: Sequence[Mapping[str, str]] | None = None
+    outages: Sequence[Mapping[str, str]] | None = None
+    trace: str | Mapping[str, Value] | None = None
+    jitter: Element | None = None
+    reorder: Element | None = None
+    duplicate: Element | None = None
+    corrupt: Element | None = None
+    policer: Element | None = None
+    delay: str | None = None
+    from_: str | None = None
+    to: str | None = None
+    switch: str | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Part):
+    """A switch whose ports share memory.
+
+    Attributes:
+        buffer: Memory that all links of the switch share. Bytes; 1514B to 1000GB (default:
+            required).
+        alpha: Maximum length of a queue, in multiples of the memory that is free (dynamic
+            thresholds). Number; 0.001 to 1000 (default: 1).
+    """
+
+    buffer: str
+    alpha: float | None = None
+
+@dataclass(frozen=True, kw_only=True)
 class Station(Part):
     """One station of a Wi-Fi, or `count` equal ones.
 
@@ -210,6 +286,19 @@ class Flow(Part):
     """One sender, or `count` equal ones.
 
     Attributes:
+        route: Links that the data of a download crosses, in this order. List of names; names of
+            links (default: the only link).
+        route_back: Links of the reverse direction, for ACKs, requests and the data of uploads.
+            List of names; names of links that route does not contain (default: propagation
+            only, with the delay of the route).
+        from_: Node of the sender of a download, instead of route; the flow takes a route with
+            the fewest links, and the hash of its id selects one of several (ECMP). Text; a
+            node; at most 256 equal routes are considered (default: no network of links).
+        to: Node of the receiver. Text; up to 64 letters, digits, _ - (default: no network of
+            links).
+        reroute: Changes of the route: [{ at = "10s", route = ["b"] }]; packets under way keep
+            the former route until it meets the new one. List of { at, route, route_back }; up
+            to 1000 (default: none).
         cc: Congestion control. Name or { kind, parameters } (default: required; a workload has
             its own).
         count: Number of identical flows. Count; 1 to 100000, for all flows together (default:
@@ -246,6 +335,11 @@ class Flow(Part):
 
     cc: Chosen | None = None
     _: KW_ONLY
+    route: Sequence[str] | None = None
+    route_back: Sequence[str] | None = None
+    from_: str | None = None
+    to: str | None = None
+    reroute: Sequence[Mapping[str, Value]] | None = None
     count: int | None = None
     rtt: str | None = None
     start: str | None = None
@@ -266,6 +360,16 @@ class Ping(Part):
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     Attributes:
+        route: Links that the packets cross, in this order. List of names; names of links
+            (default: the only link).
+        route_back: Links that the responses cross. List of names; names of links that route
+            does not contain (default: propagation only, with the delay of the route).
+        from_: Node that sends the packets, instead of route. Text; up to 64 letters, digits, _
+            - (default: no network of links).
+        to: Node that responds. Text; up to 64 letters, digits, _ - (default: no network of
+            links).
+        reroute: Changes of the route, as those of a flow. List of { at, route, route_back }; up
+            to 1000 (default: none).
         host: Number of the far host that responds. Count; 1 to 63; needs a path (default: one
             host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
@@ -278,6 +382,11 @@ class Ping(Part):
             CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
     """
 
+    route: Sequence[str] | None = None
+    route_back: Sequence[str] | None = None
+    from_: str | None = None
+    to: str | None = None
+    reroute: Sequence[Mapping[str, Value]] | None = None
     host: int | None = None
     station: str | None = None
     interval: str | None = None
@@ -322,6 +431,9 @@ class Host(Part):
             application and its read. Time; 0s to 100us (default: 10us).
         slow_start_after_idle: Halve the congestion window once per retransmission timeout of
             idle time, but not below iw. Boolean; true, false (default: true).
+        rto_min: Minimum retransmission timeout above the smoothed RTT
+            (net.ipv4.tcp_rto_min_us); also limits delayed ACKs to less. Time; 1us to 1s
+            (default: 200ms).
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
             1kbit to 10Tbit (default: unlimited).
         ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
@@ -360,6 +472,7 @@ class Host(Part):
     notsent_lowat: str | None = None
     read_latency: str | None = None
     slow_start_after_idle: bool | None = None
+    rto_min: str | None = None
     nic: str | None = None
     ring: int | None = None
     bql: bool | None = None
