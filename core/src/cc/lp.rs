@@ -1,6 +1,6 @@
 //! TCP-LP, low priority, as in Linux: yields as soon as one-way delays grow.
 //!
-//! Algorithm, per sample of the one-way delay (the peer's timestamp less the echo of the sender's):
+//! Algorithm, per sample of the one-way delay (the peer's timestamp minus the echo of the sender's):
 //! `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, the flow behaves as Reno. If
 //! `owd` exceeds this threshold, `cwnd` is halved, and an *inference* of three round trips begins,
 //! in which the window does not grow. If `owd` exceeds the threshold again before the inference
@@ -223,8 +223,9 @@ impl CongestionControl for Lp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "lp",
-    help: "low priority: halves its window when one-way delays grow; with Linux's default \
-     timestamps, most flows do not detect the growth and behave as Reno",
+    help: "low priority: halves its window when one-way delays grow; with the random offset that \
+     Linux adds to TCP timestamps by default, most flows do not detect the growth and behave as \
+     Reno",
     source: "Kuzmanovic, Knightly, ToN 2006; Linux 6.12",
     family: Family::Delay,
     year: 2003,

@@ -1,7 +1,8 @@
-//! A hop of a path, read and written: `[path]` itself, each `[[path.hop]]`, `[path.reverse]`.
+//! Parses a hop of a path from the tables of a scenario, and writes it back: `[path]` itself, each
+//! `[[path.hop]]`, and `[path.reverse]`.
 
 use super::error::{Collector, Fix};
-use super::keys::{self, LATER_QUEUES};
+use super::keys::{self, OTHER_QUEUES};
 use super::model::offers;
 use super::nested::default_of;
 use super::parse::{DAY, FRAME, HOUR, Known, missing, optional, section, sections};
@@ -130,7 +131,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
     );
     let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
     let queue = match s.field("queue") {
-        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        Some(f) => out.choice(&f, "queue", &known.queues, OTHER_QUEUES),
         None => Some(usual_queue(QUEUE, known)),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
@@ -227,8 +228,10 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
             if good && unit == "bdp" {
                 return Some(Buffer::Bdp(x));
             }
-            let problem = if good {
-                "has a unit that must be written bdp".into()
+            let problem = if good && unit_text == "bdp" {
+                format!("has the unit {unit}, which is written bdp")
+            } else if good {
+                format!("has the unknown unit {unit}; did you mean bdp?")
             } else {
                 format!("must be above 0bdp and at most {MOST_BDP}bdp")
             };
@@ -249,7 +252,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 Some(n @ 1..=MOST_PACKETS) => {
                     out.refuse(
                         f,
-                        "has a unit that must be written p",
+                        format!("has the unit {unit}, which is written p"),
                         Fix::Value(quote(&format!("{n}p"))),
                     );
                 }

@@ -1,7 +1,7 @@
-//! The section `[host]`: the properties of both ends of every flow, read and written.
+//! Parses the section `[host]`, the properties of both ends of every flow, and writes it back.
 
 use super::error::{Collector, Fix, printable, show};
-use super::keys::{self, LATER_QUEUES};
+use super::keys::{self, OTHER_QUEUES};
 use super::parse::{Known, optional};
 use super::quantity::within;
 use super::read::{Field, Section, listed};
@@ -358,7 +358,7 @@ fn nic(
     let d = Nic::new(rate);
     let tsq = optional(s.field("tsq"), d.tsq, |f| small_queues(out, &f));
     let qdisc = match s.field("qdisc") {
-        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        Some(f) => out.choice(&f, "queue", &known.queues, OTHER_QUEUES),
         None => Some(d.qdisc.clone()),
     };
     let buffer = optional(s.field("buffer"), None, |f| hop::buffer(out, &f).map(Some));

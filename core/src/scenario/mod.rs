@@ -8,8 +8,8 @@
 //! | `parse` | from a tree to a scenario: sections, defaults, conditions between keys |
 //! | `dscp` | names of code points |
 //! | [`version`] | the version of the format, and the conversion of older texts |
-//! | `hop` | a hop of `[path]`, read and written |
-//! | `host` | the section `[host]`, read and written |
+//! | `hop` | parser and writer of a hop of `[path]` |
+//! | `host` | parser and writer of the section `[host]` |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
 //! | `quantity` | quantities, counts and numbers: unit and range |
@@ -20,7 +20,7 @@
 //! | `notices` | warnings about a scenario that is valid |
 //! | `application` | the application of a flow |
 //! | `varying` | steps, outages, traces |
-//! | `wifi` | the section `[wifi]`, read and written |
+//! | `wifi` | parser and writer of the section `[wifi]` |
 //! | [`likeness`] | the properties by which scenarios are compared |
 //! | `write` | writing: canonical TOML and JSON, every default explicit |
 //! | [`list`] | the vocabulary of scenarios, for `narrows list` and the documentation |

@@ -119,7 +119,7 @@ impl Collector<'_> {
         f: &Field<'_>,
         what: &str,
         known: &[Offer],
-        later: &'static [&'static str],
+        other: &[(&'static str, &str)],
     ) -> Option<Choice> {
         if let Value::Table(table) = &f.entry.node.value {
             if table.get("kind").is_none() {
@@ -154,14 +154,11 @@ impl Collector<'_> {
                     ),
                 }
             };
-            let near = keys::nearest(name, names.iter().copied().chain(later.iter().copied()));
-            if later.contains(&name) {
+            let others = other.iter().map(|(other, _)| *other);
+            let near = keys::nearest(name, names.iter().copied().chain(others));
+            if let Some((_, problem)) = other.iter().find(|(other, _)| *other == name) {
                 let (field, fix) = with(names.first().copied().unwrap_or(""));
-                let problem = format!(
-                    "is not supported by this version; supported: {}",
-                    listed(&names)
-                );
-                self.refuse(&field, problem, fix);
+                self.refuse(&field, *problem, fix);
             } else {
                 let near = near
                     .filter(|n| names.contains(n))

@@ -26,7 +26,8 @@ Load:
   --duration SPAN       duration of each load phase [default: 10s]
   --idle SPAN           duration of the idle phase before the load [default: 3s]
   --streams N           streams in each direction [default: {}, otherwise 1]
-  --cc A,B              congestion controls, in alternating order [default: the hosts' own]
+  --cc A,B              congestion controls; each load phase runs once with each of them, in turn
+                        [default: the hosts' own]
   --repeats N           number of measurements with each congestion control, in the order
                         A B A B [default: 1]
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]

@@ -21,9 +21,12 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.into_iter().flatten()
 }
 
-/// Names that the format defines and this version does not support: they are rejected with a
-/// message of their own, unless a registry has them.
-pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
+/// Queue disciplines of Linux that are another one with a certain buffer, and which. They are
+/// rejected with a message of their own, unless a registry has them.
+pub(super) const OTHER_QUEUES: &[(&str, &str)] = &[
+    ("pfifo", "is fifo with a buffer in packets, such as 1000p"),
+    ("bfifo", "is fifo with a buffer in bytes, such as 150kB"),
+];
 
 /// The keys of one section. A hop has the path's keys, in any section.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
