@@ -166,7 +166,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (("run", "."), ".: is a directory; write the name of a file"),
         (
             ("run", "absent.toml", "--engine", "simm"),
-            "--engine simm: must be one of sim, live, linux; write --engine sim",
+            "--engine simm: must be one of sim, live, linux; did you mean --engine sim?",
         ),
         (("run",), "FILE: this argument is missing; the usage is narrows run [OPTIONS] FILE"),
         (
@@ -178,7 +178,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
             "--seed x: must be a whole number from 0 to 2^64-1; write --seed 1",
         ),
         (("run", "a", "b"), "b: unexpected argument; the usage is narrows run [OPTIONS] FILE"),
-        (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; write --seed"),
+        (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; did you mean --seed?"),
         (
             ("run", "a", "--xyz"),
             "--xyz: narrows run has no such option; narrows run --help lists the options",
@@ -191,7 +191,23 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         ),
         (("remy", "a"), "-o: this option is required; write -o FILE.remy"),
         (("--jsom",), "--jsom: narrows has no such option"),
-        (("tune", "aply"), "aply: narrows tune has no such command; write narrows tune apply"),
+        (
+            ("tune", "aply"),
+            "aply: narrows tune has no such command; did you mean narrows tune apply?",
+        ),
+        (
+            ("measure", "h", "--plott"),
+            "--plott: narrows measure has no such option; did you mean --plot?",
+        ),
+        (
+            ("measure", "h", "--yse"),
+            "--yse: narrows measure has no such option; narrows measure --help lists the options",
+        ),
+        (
+            ("tune", "apply", "--ssh", "root@x", "--cc", "bbr"),
+            "--ssh: narrows tune apply acts only on this host; for another one, write narrows tune "
+            "plan --ssh root@x --sh FILE and run FILE there",
+        ),
         (
             ("tune", "prove", "h"),
             "PLAN: there is neither a plan nor a change; write narrows tune prove h --cc bbr",

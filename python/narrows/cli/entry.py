@@ -43,7 +43,7 @@ COMMANDS = {
         ),
         "remy": (
             "narrows.runs.command:remy",
-            "Convert a congestion control of the program Remy for scenarios",
+            "Make a congestion control of the program Remy usable in scenarios",
         ),
         "doctor": (
             "narrows.host.command:doctor",
@@ -55,7 +55,7 @@ COMMANDS = {
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build Linux kernels for runs, and compare the rules of releases",
+            "Build Linux kernels for `run --engine linux`, and compare TCP of Linux releases",
         ),
     },
     "Measure": {
@@ -65,7 +65,7 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times, and how much hosts and network add",
+            "Measure UDP response times, and split them into host and network time",
         ),
         "serve": (
             "narrows.host.serve:serve",
@@ -86,7 +86,7 @@ COMMANDS = {
         ),
         "record": (
             "narrows.advise.command:record",
-            "Compare earlier forecasts of advise with later measurements",
+            "Check earlier predictions of `narrows advise` against later measurements",
         ),
     },
     "Change a host": {
@@ -96,7 +96,7 @@ COMMANDS = {
         ),
         "with": (
             "narrows.tune.with_:with_",
-            "Run one program with a congestion control of its own",
+            "Run one program with a congestion control that you choose",
         ),
     },
     "Study": {

@@ -38,7 +38,8 @@ plot_option = option(
     metavar="[FILE]",
     is_eager=True,
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
+    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
+    "--plot last)",
 )
 
 
@@ -338,8 +339,8 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files, such as traces of link capacity (Mahimahi format), from DIR in "
-    "addition to their own directory; may be repeated",
+    help="Let scenarios read files from DIR in addition to their own directory, such as traces of "
+    "link capacity (Mahimahi format: a line per packet, with its time in ms); may be repeated",
 )
 
 

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 _MOST = 2**64 - 1
 """The highest seed."""
+
+_NEAR = 0.75
+"""Similarity from which on a name is taken for a misspelling of another one."""
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """The known name of which `name` is probably a misspelling; None if there is none.
+
+    >>> near("--plott", ["--report", "--plot", "--plot-size"]), near("--ssh", ["--yes", "--set"])
+    ('--plot', None)
+    """
+    plain = {each.lstrip("-"): each for each in known}
+    found = difflib.get_close_matches(name.lstrip("-"), plain, 1, _NEAR)
+    return plain[found[0]] if found else None
 
 
 def invalid(
@@ -34,8 +48,8 @@ def invalid(
     elif type(kind) is click.Choice or "is not one of" in message:
         choices = [str(choice) for choice in kind.choices]  # type: ignore[attr-defined]
         message = f"must be one of {', '.join(choices)}"
-        if close := difflib.get_close_matches(given, choices, 1):
-            message += f"; write {words}{close[0]}"
+        if close := near(given, choices):
+            message += f"; did you mean {words}{close}?"
     elif isinstance(kind, click.Path):
         message = _path(kind, given) or message
     return click.BadParameter(message, error.ctx, param, param_hint=place)
@@ -80,9 +94,9 @@ def _name(param: click.Parameter) -> str:
 
 def unknown_command(name: str, known: Sequence[str], ctx: click.Context) -> click.UsageError:
     """Returns the error for a subcommand that does not exist."""
-    close = difflib.get_close_matches(name, known, 1)
+    close = near(name, known)
     fix = (
-        f"write {ctx.command_path} {close[0]}"
+        f"did you mean {ctx.command_path} {close}?"
         if close
         else f"{ctx.command_path} --help lists the commands"
     )
@@ -95,9 +109,8 @@ def text(error: click.UsageError) -> str:
     path = ctx.command_path if ctx is not None else "narrows"
     lists = f"{path} --help lists the options"
     if isinstance(error, click.NoSuchOption):
-        options = [name for param in ctx.command.params for name in param.opts] if ctx else []
-        close = error.possibilities or difflib.get_close_matches(error.option_name, options, 1)
-        fix = f"write {' or '.join(close)}" if close else lists
+        close = near(error.option_name, _shown(ctx)) if ctx is not None else None
+        fix = f"did you mean {close}?" if close else lists
         return f"{error.option_name}: {path} has no such option; {fix}"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return _missing(error.param, ctx, path)
@@ -121,6 +134,18 @@ def text(error: click.UsageError) -> str:
         if hint is not None:
             return f"{hint if isinstance(hint, str) else ' and '.join(hint)}: {error.message}"
     return error.format_message()
+
+
+def _shown(ctx: click.Context) -> list[str]:
+    """The names of the options that the help of the command shows."""
+    options = [param for param in ctx.command.get_params(ctx) if isinstance(param, click.Option)]
+    return [
+        name
+        for param in options
+        if not param.hidden
+        for name in (*param.opts, *param.secondary_opts)
+        if name not in getattr(param, "aliases", ())
+    ]
 
 
 def _metavar(param: click.Parameter | None) -> str:

@@ -421,21 +421,6 @@ def _evidence(figures: RunJson) -> str:
     )
 
 
-def case_path(case: EvidenceJson) -> str:
-    """The path of a reference case.
-
-    >>> case_path({"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "loss": 0.01, "policer": None})
-    '50 Mbit/s, 80 ms, 1 BDP of buffer, 1 % random loss'
-    """
-    room = (
-        "default limit of the queue discipline"
-        if case["buffer_bdp"] is None
-        else f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
-    )
-    loss = f", {plain(100 * case['loss'])} % random loss" if case["loss"] else ""
-    return f"{case['rate_mbit']:g} Mbit/s, {case['rtt_ms']:g} ms, {room}{loss}"
-
-
 def _path(figures: RunJson) -> str:
     """The kind of a path, in words."""
     if "wifi" in figures["scenario"]:
