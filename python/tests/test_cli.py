@@ -254,7 +254,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
             "FILE: this argument is missing; the usage is narrows check",
         ),
         (("nonsense",), "nonsense: narrows has no such command; narrows --help lists the commands"),
-        (("mesure", "h"), "mesure: narrows has no such command; write narrows measure"),
+        (("mesure", "h"), "mesure: narrows has no such command; did you mean narrows measure?"),
     ],
 )
 def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str) -> None:
@@ -267,9 +267,9 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("run", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
-        (("advise", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
-        (("model", "seen"), "seen: no such file or directory; seen.json is there"),
+        (("run", "tiny"), "tiny: no such file or directory; did you mean tiny.toml?"),
+        (("advise", "tiny"), "tiny: no such file or directory; did you mean tiny.toml?"),
+        (("model", "seen"), "seen: no such file or directory; did you mean seen.json?"),
         (("run", "many.toml"), "many.toml: a sweep, not a scenario: narrows sweep many.toml"),
         (
             ("check", "seen.json"),

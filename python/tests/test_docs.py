@@ -131,6 +131,14 @@ def test_the_table_of_contents_names_every_page_once() -> None:
     assert named == sorted(["README.md", *(name(page) for page in written if page not in kinds)])
 
 
+def test_the_tables_of_the_glossary_are_in_alphabetical_order() -> None:
+    text = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    for table in text.split("| term | definition | source |")[1:]:
+        rows = [line for line in table.splitlines() if line.startswith("| ")]
+        terms = [row.split("|")[1].replace("`", "").strip().casefold() for row in rows]
+        assert terms == sorted(terms)
+
+
 def test_every_key_of_a_scenario_is_on_its_page() -> None:
     text = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
     sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}

@@ -5,29 +5,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from narrows.storage.text import name_of, near, near_file
+
 _MOST = 2**64 - 1
 """The highest seed."""
-
-_NEAR = 0.75
-"""Similarity from which on a name is taken for a misspelling of another one."""
-
-
-def near(name: str, known: Iterable[str]) -> str | None:
-    """The known name of which `name` is probably a misspelling; None if there is none.
-
-    >>> near("--plott", ["--report", "--plot", "--plot-size"]), near("--ssh", ["--yes", "--set"])
-    ('--plot', None)
-    """
-    plain = {each.lstrip("-"): each for each in known}
-    found = difflib.get_close_matches(name.lstrip("-"), plain, 1, _NEAR)
-    return plain[found[0]] if found else None
 
 
 def invalid(
@@ -58,7 +45,10 @@ def invalid(
 def _path(kind: click.Path, given: str) -> str | None:
     """The problem with the name of a file or folder; None if there is none."""
     if not os.path.lexists(given):
-        return "no such directory" if not kind.file_okay else "no such file"
+        if not kind.file_okay:
+            return "no such directory"
+        meant = near_file(given)
+        return "no such file" + (f"; did you mean {name_of(meant)}?" if meant else "")
     if os.path.isdir(given) and not kind.dir_okay:  # noqa: PTH112 - no error for any name
         return "is a directory; write the name of a file"
     if not os.path.isdir(given) and not kind.file_okay:  # noqa: PTH112 - no error for any name

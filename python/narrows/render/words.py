@@ -408,8 +408,8 @@ def _evidence(figures: RunJson) -> str:
     )
     if near["distance"] <= _SAME:
         return (
-            f"A stored run of Linux 6.12, {near['case']}, has the same rate, RTT, buffer and "
-            f"queue discipline. {agreed}."
+            f"A stored run of Linux 6.12, {near['case']}, has the same queue discipline, and the "
+            f"same rate, RTT and buffer within {100 * _SAME:.0f} %. {agreed}."
         )
     unlike = listed(differences(near, numbers(figures)))
     text = f"The nearest stored run of Linux 6.12, {near['case']}, has {unlike}. {agreed}."

@@ -337,7 +337,7 @@ def list_(
 
 
 def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str:
-    """A line of `narrows list`; only congestion controls have a family and a year of publication."""
+    """A line of `narrows list`; only congestion controls have a family and a year."""
     return f"{name:12} {f'{family:18}  {year:<9}  ' if wide else ''}{about}"
 
 

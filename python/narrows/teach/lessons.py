@@ -112,11 +112,12 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "The queue fills",
             (
-                "Then a CUBIC flow starts. CUBIC increases its window until a packet is lost. "
-                "This buffer holds 1000 "
-                "packets, so no packet is lost before 1000 packets are queued. They take 0.6 s to "
-                "leave at 20 Mbit/s. "
-                "The flow keeps the buffer nearly full for as long as it lasts.",
+                "Then a CUBIC flow starts. It leaves slow start early, because the RTT grows "
+                "(HyStart), and then increases its window slowly until a packet is lost. This "
+                "buffer holds 1000 packets, which take 0.6 s to leave at 20 Mbit/s. No packet is "
+                "lost before the buffer is full, about 11 s after the start of the flow. Each loss "
+                "reduces the window by 30 %, and the queue to about 70 % of the buffer. Then the "
+                "queue grows again; it never empties.",
             ),
             (Show(0, "queue"), Show(0, "window")),
         ),
@@ -125,9 +126,9 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
             (
                 f"The flow itself is not affected; its goodput is {_goodput(big)}. All other "
                 "packets on this path wait "
-                f"behind its packets. The median RTT of the ping is {_ping(big)}. Packets of "
-                "calls, games and web "
-                "pages have the same delay.",
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. (All values of "
+                "this topic cover the time after the warm-up, the first 6 s.) Packets of calls, "
+                "games and web pages have the same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
         ),
@@ -148,9 +149,8 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
                 "Reduce the buffer, or use a queue discipline with active queue management (RFC "
                 "7567). It drops or "
                 "marks packets before the buffer is full (`narrows explain codel`). A buffer that "
-                "is too small reduces "
-                "the goodput: change the key `buffer` in the scenario of this topic, which the "
-                "HTML report contains.",
+                "is too small reduces the goodput. To try this, take the scenario from the HTML "
+                "report (--report) and change its key `buffer`.",
             ),
         ),
     ]

@@ -154,8 +154,8 @@ _plan_argument = argument(
     metavar="[PLAN]",
     required=False,
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input. With PLAN, the options of the "
-    "groups Change (except --replace), Shaper and Path are an error",
+    help="Output of narrows tune plan --json, or - for standard input. With PLAN, options of the "
+    "groups Change (except --replace), Shaper and Path are errors",
 )
 
 
@@ -389,7 +389,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure a path before and with a change, then revert the change.
+    """Measure a path without and with a change, then revert the change.
 
     The load is in the direction that the change affects. Afterwards the change is reverted, unless
     the results are better and you confirm the change, or --keep is present. A round that could
