@@ -90,7 +90,7 @@ Passed = tuple[str, str, str, str | None, str]
 
 CONNECTION: tuple[Passed, ...] = (
     ("--ip", "Connection", "4|6", "the first address of the host",
-     "Address family of a host that has both"),
+     "Address family to use, if the host has IPv4 and IPv6"),
     ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
 )  # fmt: skip
 """Options of the connection to a server."""

@@ -84,7 +84,7 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
 @kernel.command("list", examples=("narrows kernel list", "narrows kernel list --json"))
 @json_option()
 def list_(as_json: bool) -> None:
-    """List releases of Linux: rules of the simulator and built kernels."""
+    """List the releases of Linux that the simulator models, and the built kernels."""
     found = model.releases()
     if as_json:
         echo(json.dumps({"releases": [release.as_object() for release in found]}))

@@ -410,8 +410,8 @@ def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: boo
 def convert(source: str, target: str, anonymize: bool) -> None:
     """Convert a measurement to another file format.
 
-    With --anonymize, FROM may be a capture (pcapng), and TO is then one with the headers of IP and
-    transport only. All files of this user have the same pseudonyms; their secret key is
+    With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
+    of IP and transport. All files of this user have the same pseudonyms; their secret key is
     narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
     addresses can find their pseudonyms.
     """
@@ -457,10 +457,10 @@ def _capture(source: str, target: str, *, anonymize: bool) -> None:
     group="Selection",
     metavar="DAYS",
     type=click.IntRange(0, kept.MOST_DAYS),
-    help="Forget only measurements that are older",
+    help="Delete only measurements that are older than this",
 )
-@option("--id", "name", group="Selection", metavar="ID", help="Forget only this measurement")
-@option("--all", "everything", group="Selection", is_flag=True, help="Forget all measurements")
+@option("--id", "name", group="Selection", metavar="ID", help="Delete only this measurement")
+@option("--all", "everything", group="Selection", is_flag=True, help="Delete all measurements")
 @option(
     "--last",
     group="Selection",

@@ -113,9 +113,9 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
     Fund, IMC 2023). The command compares its goodput and retransmissions with those of the
     publication.
 
-    With --story, the demonstration is another one: create an emulated path with bufferbloat,
-    measure it, change the congestion control as advised, and measure it again. It uses real packets
-    (engine live) if the host supports this, and the simulator otherwise.
+    With --story, the command runs another demonstration. It creates an emulated path with
+    bufferbloat, measures it, changes the congestion control as advised, and measures it again. It
+    uses real packets (engine live) if the host supports this, and the simulator otherwise.
     """
     if story:
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}
