@@ -339,8 +339,9 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files from DIR in addition to their own directory, such as traces of "
-    "link capacity (Mahimahi format: a line per packet, with its time in ms); may be repeated",
+    help="Let scenarios read files, such as traces of link capacity, from DIR in addition to their "
+    "own directory; may be repeated. A trace has the Mahimahi format: a line per packet, with its "
+    "time in ms",
 )
 
 

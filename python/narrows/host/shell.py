@@ -70,8 +70,8 @@ class _Shell(Behind):
     group="Simulation",
     type=click.Choice(["live", "linux"]),
     default="live",
-    help="live: this host, in real time; linux: a Linux kernel of `narrows kernel build` on a "
-    "simulated clock, so that results do not depend on the load of this host",
+    help="live: this host, in real time; linux: a kernel of `narrows kernel build`. Its clock "
+    "is simulated, so that results do not depend on the load of this host",
 )
 @kernel_option
 @queues_option

@@ -69,8 +69,8 @@ _VERDICTS = 20_000
 @plugin_option
 @engine_option(
     "sim: models of narrows; live: TCP of this host, with real packets in real time; linux: a real "
-    "Linux kernel (build it with `narrows kernel build`) on a simulated clock, so that results do "
-    "not depend on the load of this host"
+    "Linux kernel of `narrows kernel build`. Its clock is simulated, so that results do not depend "
+    "on the load of this host"
 )
 @queues_option
 @seed_option

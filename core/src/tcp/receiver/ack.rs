@@ -8,11 +8,11 @@
 //! - when the last hole was filled;
 //! - when a segment with PSH, or a short one, has been read.
 //!
-//! Otherwise it leaves after a delay that adapts to the gaps between segments. At first the delay is
-//! 40 ms. With each gap that is shorter than the delay, the delay becomes half of its previous value
-//! plus the gap, or plus 20 ms if the gap is shorter; the retransmission timeout bounds it. The
-//! timer uses this delay or, if that is less, the round-trip time (at least 40 ms) or 200 ms. Each
-//! time the timer has to fire, the delay doubles.
+//! Otherwise it leaves after a delay that adapts to the gaps between segments. At first the delay
+//! is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its previous
+//! value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout bounds the
+//! delay. The timer uses this delay or, if that is less, the round-trip time (at least 40 ms) or
+//! 200 ms. Each time the timer has to fire, the delay doubles.
 //!
 //! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
 //! 1 ms or 5 % of the round trip (SACK compression; 33 % since 6.19), at most 44. Without SACK
