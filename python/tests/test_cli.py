@@ -159,6 +159,17 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         assert 'write: duration = "30s"' in done.stderr
 
 
+def test_other_names_of_a_kind_list_it(cli: Cli) -> None:
+    assert cli("list", "qdiscs").stdout == cli("list", "queues").stdout
+
+
+def test_a_similar_name_of_a_file_is_proposed(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cubic.toml").touch()
+    error = cli("run", "cubik.toml").stderr
+    assert error == "cubik.toml: no such file or directory; did you mean cubic.toml?\n"
+    assert "mean" not in cli("run", "other.toml").stderr
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [

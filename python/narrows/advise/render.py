@@ -168,8 +168,9 @@ def sentences(advice: Advice) -> list[str]:
     kinds = listed([text for setting, text in SETTINGS_SAID.items() if setting in settings])
     said.append(
         f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}: "
-        f"{kinds}. The search has up to {len(_ROUNDS)} rounds; each has fewer candidates, longer "
-        "simulations and more seeds." + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
+        f"{kinds}. The search has up to {len(_ROUNDS)} rounds. Each round has fewer candidates, "
+        "longer simulations and more seeds than the previous one."
+        + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
     )
     said += _limits(advice)
     if advice.inside:
@@ -291,7 +292,7 @@ def legend(advice: Advice) -> list[str]:
     ]
     return [
         *(shares if side(advice.found.asked) == "sender" else []),
-        "Utility: value between 0 and 1 that combines the goals and ranks the candidates. Runs: "
+        "Utility: a value between 0 and 1 that combines the goals and ranks the candidates. Runs: "
         "combinations of a seed and a variant of the path.",
     ]
 
