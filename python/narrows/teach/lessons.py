@@ -115,7 +115,7 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
                 "Then a CUBIC flow starts. It leaves slow start early, because the RTT grows "
                 "(HyStart), and then increases its window slowly until a packet is lost. This "
                 "buffer holds 1000 packets, which take 0.6 s to leave at 20 Mbit/s. No packet is "
-                "lost before the buffer is full, about 11 s after the start of the flow. Each loss "
+                "lost before the buffer is full, about 12 s after the start of the flow. Each loss "
                 "reduces the window by 30 %, and the queue to about 70 % of the buffer. Then the "
                 "queue grows again; it never empties.",
             ),
