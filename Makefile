@@ -23,9 +23,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement
 
 # Directories are prerequisites, too, so that a removed file is detected.
-RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find core plugin sim host python/bindings -name target -prune -o \
+RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core plugin sim host python/bindings -name target -prune -o \
                     \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
-PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin \) -prune -o -type f -print)
+PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
 
@@ -55,11 +55,6 @@ $(VENV)/.ray: $(VENV)/.tools python/locked/requirements-ray.txt
 	$(INSTALL) python/locked/requirements-ray.txt
 	touch $@
 
-# Optional, because it has 200 MB for one study; `make test` installs it.
-$(VENV)/.learn: $(VENV)/.tools python/locked/requirements-learn.txt
-	$(INSTALL) python/locked/requirements-learn.txt
-	touch $@
-
 # Optional, because it has 270 MB for two functions; `make test` installs it.
 $(VENV)/.frames: $(VENV)/.tools python/locked/requirements-frames.txt
 	$(INSTALL) python/locked/requirements-frames.txt
@@ -71,6 +66,11 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	touch $@
 
 KERNEL ?= 6.12
+adapters: setup ## Build the transports of other projects (quinn, noq, smoltcp) into the package, for --plugin NAME
+	cd adapters && cargo build --locked --release --target-dir $(TARGET)/adapters
+	for place in python/narrows "$$($(BIN)/python -c 'import narrows, os; print(os.path.dirname(narrows.__file__))')"; do \
+	  install -D -m 644 --target-directory "$$place/adapters" $(TARGET)/adapters/release/libnarrows_*.so; done
+
 kernel: setup ## Build Linux KERNEL [default: 6.12] for the engine linux, unless the cache has it
 	$(BIN)/narrows kernel build $(KERNEL) --quiet
 
@@ -78,8 +78,6 @@ docs: $(VENV)/.docs ## Build the documentation site in target/site; fails if a l
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --config-file tools/mkdocs.yml --site-dir $(TARGET)/site
 
 frames: $(VENV)/.frames ## Install pandas and Polars, for tests of data frames
-
-learn: $(VENV)/.learn ## Install scikit-learn, for the decision tree
 
 ray: $(VENV)/.ray ## Install Ray, for sweeps on a cluster and their tests
 
@@ -161,7 +159,7 @@ test-lab: lab setup $(VENV)/.browser ## Build the lab and run its tests in Chrom
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.frames $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
+test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; six minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
@@ -227,7 +225,7 @@ tsan: ## Test narrows-host under ThreadSanitizer; needs nightly Rust with rust-s
 ADDED := $(TARGET)/additions
 additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a copy, build it and run its tests
 	rm -rf $(ADDED) && mkdir -p $(ADDED)
-	git ls-files -z Cargo.toml Cargo.lock core plugin sim host bench lab python scenarios tools | xargs -0 cp --parents -t $(ADDED)
+	git ls-files -z Cargo.toml Cargo.lock endpoint core plugin sim host bench lab python scenarios tools | xargs -0 cp --parents -t $(ADDED)
 	for patch in python/tests/patches/*.patch; do \
 	  (cd $(ADDED) && GIT_CEILING_DIRECTORIES=$(TARGET) git apply $(CURDIR)/$$patch) || exit 1; done
 	cd $(ADDED) && export CARGO_TARGET_DIR=$(TARGET)/additions-build \
@@ -273,9 +271,12 @@ lock: $(VENV)/.tools ## Record the hashes of the Python packages that python/req
 	    uv pip compile $$file --generate-hashes --no-deps --no-annotate --no-header --python-version 3.11 --quiet; \
 	  } > python/locked/$$(basename $$file); done
 
-reproduce: setup $(VENV)/.learn ## Reproduce published experiments, five minutes; writes docs/reference/reproduced.md with explanations
+reproduce: setup ## Reproduce published experiments, five minutes; writes docs/reference/reproduced.md with explanations
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
+
+sources: setup ## Measure on this machine, 20 minutes, and write docs/reference/sources.md from stored results
+	$(BIN)/python -m validation.sources --measure
 
 mutations: setup ## Remove every listed rule and run the tests; writes docs/reference/mutations.md
 	$(BIN)/python -m validation.mutations
@@ -313,4 +314,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames learn web test renew test-physical lint lint-web validate coverage reproduce additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

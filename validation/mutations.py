@@ -11,9 +11,10 @@ the replacement:
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A removed rule is
 detected if a test of its own model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
-`net::NAME…`). Tests in `core/tests` count if the list names them: `tests = ["replay"]` at its
-beginning. Models do not share rules, so one build has one mutation of every model. The results are
-in docs/reference/mutations.md; the exit code is 1 if a removed rule is not detected.
+`net::NAME…`, or the `prefix` that the list has at its beginning). Tests in `core/tests` count if
+the list names them: `tests = ["replay"]` at its beginning. Models do not share rules, so one build
+has one mutation of every model. The results are in docs/reference/mutations.md; the exit code is 1
+if a removed rule is not detected.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Mutation:
     file: str
     find: str
     replace: str
-    room: str
+    prefix: str
     tests: tuple[str, ...] = ()
     noticed: tuple[str, ...] = ()
     problem: str = ""
@@ -96,15 +97,16 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         model = file.stem
         if not any(fnmatchcase(model, pattern) for pattern in which.split(",")):
             continue
-        own = usual(model)
         read = tomllib.loads(file.read_text(encoding="utf-8"))
+        own = "" if "prefix" in read else usual(model)
         tests = tuple(read.get("tests", ()))
         for entry in read["rule"]:
             where = entry.get("file", own)
             # Some models have a part in either room.
-            room = next(part for part in (where.split("/")[2], own.split("/")[2]) if part in ROOMS)
+            rooms = [path.split("/")[2] for path in (where, own) if path]
+            prefix = read.get("prefix") or f"{next(p for p in rooms if p in ROOMS)}::{model}::"
             mutation = Mutation(
-                model, entry["rule"], where, entry["find"], entry["replace"], room, tests
+                model, entry["rule"], where, entry["find"], entry["replace"], prefix, tests
             )
             times = len(pattern(entry["find"]).findall((ROOT / where).read_text(encoding="utf-8")))
             if times != 1:
@@ -119,7 +121,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     if also:
         command += ["--test", "all", "--", *(f"{name}::" for name in also)]
     else:
-        command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::"]
+        command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::", "tcp::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     # Built first: on a busy machine that takes longer than any test may.
     words = command[: command.index("--")] if "--" in command else command
@@ -180,9 +182,8 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         failed = FAILED.findall(done.stdout)
         if "test result:" in done.stdout:
             for m in batch:
-                prefix = f"{m.room}::{m.model}::"
                 m.noticed = tuple(
-                    name.removeprefix(prefix) for name in failed if name.startswith(prefix)
+                    name.removeprefix(m.prefix) for name in failed if name.startswith(m.prefix)
                 )
             return
         broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]

@@ -1,6 +1,7 @@
 """Effects of the rules of Linux releases on typical paths, for `narrows tune audit`.
 
-    python -m validation.rule_effects           a few minutes; writes known_effects.json
+    python -m validation.rule_effects           measures the rules that known_effects.json lacks
+    python -m validation.rule_effects --again   measures all rules
     python -m validation.rule_effects --print   prints the effects without writing them
 
 Each rule is added to the release before the one that introduced it, as published. An effect is the
@@ -8,6 +9,12 @@ mean relative change of goodput, or of the mean RTT, on a typical path. It is a 
 seeds with its 95 % confidence interval. The runs with and without the rule use the same seeds. The
 file keeps effects of at least `LEAST` whose interval excludes zero. `needs` are the rules of the
 earlier release for the same part of TCP: the effect was measured on top of them.
+
+The first `FIRST_SEEDS` seeds decide whether a rule has an effect on a path. If no metric of them
+changes by more than `SMALL`, the other seeds are not simulated.
+
+All rules take about half an hour on two cores. The file is written after each rule, so that an
+interrupted measurement continues. A rule is measured again if its release or its `needs` changed.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -28,6 +36,9 @@ from narrows.runs.scenario import Flow, Path, Scenario, from_tree
 from narrows.storage import output
 
 SEEDS = 10
+FIRST_SEEDS = 3
+SMALL = 0.002
+"""A change that is no effect, as a share; a tenth of `LEAST`."""
 LEAST = 0.02
 """Smallest effect in the file, as a share."""
 
@@ -45,8 +56,16 @@ PATHS = {
 }
 """Typical paths by their description."""
 
+COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
+"""The metrics of an effect, by their names in the file."""
+
+COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
+"""The metrics of an effect, by their names in the file."""
+
 CCS = ("cubic", "bbr")
 SERIES = (("4", 4, 20), ("5", 0, 19), ("6", 0, 19), ("7", 0, 3))
+NAMES = [f"{major}.{minor}" for major, least, most in SERIES for minor in range(least, most + 1)]
+"""The releases of the simulator, the oldest first."""
 
 
 def before(since: str) -> str | None:
@@ -55,30 +74,38 @@ def before(since: str) -> str | None:
     >>> before("5.1"), before("5.0"), before("4.4")
     ('5.0.0', '4.20.0', None)
     """
-    names = [
-        f"{major}.{minor}" for major, least, most in SERIES for minor in range(least, most + 1)
-    ]
-    if since not in names[1:]:
+    if since not in NAMES[1:]:
         return None
-    return f"{names[names.index(since) - 1]}.0"
+    return f"{NAMES[NAMES.index(since) - 1]}.0"
 
 
 def main(words: list[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m validation.rule_effects")
+    parser.add_argument("--again", action="store_true", help="measure all rules")
     parser.add_argument("--print", action="store_true", help="print, write nothing")
     asked = parser.parse_args(words)
-    found = {"seeds": SEEDS, "rules": measure()}
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    known = {} if asked.again else json.loads(FILE.read_text(encoding="utf-8"))["rules"]
+    for found in measure(known):
+        if not asked.print:
+            output.write(FILE, text(found))
     if asked.print:
-        sys.stdout.write(text)
-    else:
-        output.write(FILE, text)
+        sys.stdout.write(text(found))
     return 0
 
 
-def measure() -> dict[str, Any]:
-    """The effects of all rules."""
+def text(found: dict[str, Any]) -> str:
+    """The contents of the file."""
+    return json.dumps({"seeds": SEEDS, "rules": found}, indent=1, ensure_ascii=False) + "\n"
+
+
+def measure(known: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The effects of all rules, after each measured rule and at the end.
+
+    Args:
+        known: The effects that were measured before.
+    """
+    todo: dict[str, tuple[Rule, str, list[Rule]]] = {}
     found = {}
     for rule in rules_of("7.3"):
         base = before(rule.since)
@@ -88,10 +115,21 @@ def measure() -> dict[str, Any]:
         if any(one.name == rule.name and one.active for one in has):
             continue
         needs = [one.name for one in has if one.active and one.of == rule.of]
+        old = known.get(rule.name)
+        if old is None or (old["base"], old["needs"]) != (base, needs):
+            todo[rule.name] = rule, base, has
+            old = {"base": base, "needs": needs}
+        found[rule.name] = old
+
+    def measured() -> dict[str, Any]:
+        return {name: one for name, one in found.items() if "effects" in one}
+
+    yield measured()
+    for name, (rule, base, has) in todo.items():
         effects = [one for cc in _ccs(rule, has) for one in _effects(rule, base, cc)]
-        found[rule.name] = {"base": base, "needs": needs, "effects": effects}
-        sys.stderr.write(f"{rule.name} on {base}: {len(effects)} effects\n")
-    return found
+        found[name]["effects"] = effects
+        sys.stderr.write(f"{name} on {base}: {len(effects)} effects\n")
+        yield measured()
 
 
 def _ccs(rule: Rule, has: list[Rule]) -> tuple[str, ...]:
@@ -103,8 +141,6 @@ def _ccs(rule: Rule, has: list[Rule]) -> tuple[str, ...]:
 
 def _effects(rule: Rule, base: str, cc: str) -> list[dict[str, Any]]:
     change = Difference(rule, added=True)
-    todo = [(about, added, seed) for about in PATHS for added in (False, True)
-        for seed in range(1, SEEDS + 1)]  # fmt: skip
 
     def one(item: tuple[str, bool, int], keep_on: Progress) -> dict[str, Any]:
         about, added, seed = item
@@ -113,20 +149,41 @@ def _effects(rule: Rule, base: str, cc: str) -> list[dict[str, Any]]:
         result = run(from_tree(host), seed=seed, sample_interval="off", progress=keep_on)
         return whole_metrics(result.rows())
 
-    results = dict(zip(todo, everywhere(todo, one, cost=lambda _: 0.0), strict=True))
+    results: dict[tuple[str, bool, int], dict[str, Any]] = {}
+
+    def simulate(paths: Iterable[str], seeds: range) -> None:
+        todo = [(about, added, seed)
+            for about in paths for added in (False, True) for seed in seeds]  # fmt: skip
+        results.update(zip(todo, everywhere(todo, one, cost=_cost), strict=True))
+
+    simulate(PATHS, range(1, FIRST_SEEDS + 1))
+    changing = [
+        about
+        for about in PATHS
+        if any(
+            abs(_share(results, about, seed, column)) > SMALL
+            for seed in range(1, FIRST_SEEDS + 1)
+            for column in COLUMNS.values()
+        )
+    ]
+    simulate(changing, range(FIRST_SEEDS + 1, SEEDS + 1))
     found = []
-    for about in PATHS:
+    for about in changing:
         shares = {
             name: of_mean(
                 [_share(results, about, seed, column) for seed in range(1, SEEDS + 1)],
                 least=-float("inf"),
             )
-            for name, column in (("goodput_share", "goodput_mbit"), ("rtt_share", "rtt_mean_ms"))
+            for name, column in COLUMNS.items()
         }
         if any(_counts(interval) for interval in shares.values()):
             ends = {name: _rounded(interval) for name, interval in shares.items()}
             found.append({"path": f"{about}, one {cc} flow", **ends})
     return found
+
+
+def _cost(item: tuple[str, bool, int]) -> float:
+    return float(item[0].startswith("500 Mbit/s"))
 
 
 def _share(

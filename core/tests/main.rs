@@ -46,6 +46,7 @@ mod scenario_wifi;
 mod scoreboard_properties;
 mod sender_properties;
 mod tcp;
+mod topology;
 #[path = "common/trace.rs"]
 mod trace;
 mod units_text;

@@ -380,6 +380,7 @@ fn several(rates_mbit: &[u64]) -> Path<Frame> {
         reverse: None,
         offload: false,
         nat: false,
+        links: None,
         keys: Default::default(),
     };
     Path::new(&spec, fifos, 1)

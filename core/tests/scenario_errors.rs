@@ -278,9 +278,30 @@ fn what_the_interface_has_needs_its_rate() {
 }
 
 #[test]
-fn what_is_to_come_is_refused_by_name() {
-    let later = |text: String| assert!(text.contains("not supported by this version"), "{text}");
-    later(path("queue = \"bfifo\""));
+fn a_queue_that_is_fifo_with_a_certain_buffer_is_explained() {
+    for (name, buffer) in [
+        ("pfifo", "packets, such as 1000p"),
+        ("bfifo", "bytes, such as 150kB"),
+    ] {
+        let text = path(&format!("queue = \"{name}\""));
+        let problem = format!("is fifo with a buffer in {buffer}");
+        assert!(text.contains(&problem), "{text}");
+        assert!(text.contains("write: queue = \"fifo\""), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_unit_of_a_buffer_is_not_called_a_spelling_of_another() {
+    let text = path("buffer = \"1bdpp\"");
+    assert!(
+        text.contains("has the unknown unit bdpp; did you mean bdp?"),
+        "{text}"
+    );
+    for (unit, right) in [("BDP", "bdp"), ("pkts", "p")] {
+        let text = path(&format!("buffer = \"10{unit}\""));
+        let problem = format!("has the unit {unit}, which is written {right}");
+        assert!(text.contains(&problem), "{text}");
+    }
 }
 
 #[test]

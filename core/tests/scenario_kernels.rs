@@ -3,6 +3,7 @@
 use crate::common;
 use narrows_core::kernel::{Kernel, Rule};
 use narrows_core::scenario::Scenario;
+use narrows_core::units::Span;
 
 /// A scenario with these lines in `[host]` and these flows, for congestion controls of narrows.
 fn read(host: &str, flows: &str) -> Result<Scenario, String> {
@@ -51,4 +52,34 @@ fn bbr_needs_linux_4_9_and_pacing_before_4_13_the_discipline_fq() {
     assert!(problem.contains("pacing = \"fq\""), "{problem}");
     assert!(read("like = \"linux-4.12\"\npacing = \"fq\"", &copa).is_ok());
     assert!(read("like = \"linux-4.13\"", &copa).is_ok());
+}
+
+/// `rmem = "release"` is tcp_rmem of the release.
+#[test]
+fn buffers_of_the_release_grew_with_4_20_and_6_16() {
+    let buffers = |like: &str| {
+        let host = format!("like = \"{like}\"\nrmem = \"release\"\nwmem = \"release\"");
+        let s = read(&host, "[[flow]]\ncc = \"reno\"").unwrap();
+        assert_eq!(common::read(&s.to_toml()).unwrap(), s);
+        let config = s.host.config();
+        assert_eq!(
+            (config.wmem_default.get(), config.wmem_max.get()),
+            (16 << 10, 4 << 20)
+        );
+        (config.rmem_default.get(), config.rmem_max.get())
+    };
+    assert_eq!(buffers("linux-4.19"), (87_380, 6 << 20));
+    assert_eq!(buffers("linux-6.15"), (128 << 10, 6 << 20));
+    assert_eq!(buffers("linux-6.16"), (128 << 10, 32 << 20));
+}
+
+#[test]
+fn settings_of_a_host_are_written_if_they_are_given() {
+    let s = read("rto_max = \"2s\"\nrack = false", "[[flow]]\ncc = \"reno\"").unwrap();
+    let config = s.host.config();
+    assert_eq!((config.rto_max, config.rack), (Span::s(2), false));
+    assert_eq!(common::read(&s.to_toml()).unwrap(), s);
+    let plain = read("iw = 10", "[[flow]]\ncc = \"reno\"").unwrap();
+    assert!(!plain.to_toml().contains("rto_max"));
+    assert!(read("rto_max = \"500ms\"", "[[flow]]\ncc = \"reno\"").is_err());
 }

@@ -89,6 +89,7 @@ fn a_full_file_means_what_it_says() {
             dscp: 0,
             host: 0,
             station: None,
+            route: None,
             keys: Default::default(),
         }]
     );

@@ -92,8 +92,9 @@ fn near_misses_are_corrected() {
         ("10Mbits", "10Mbit"),
         ("1.5gbps", "1.5Gbit"),
         ("5MB/s", "40Mbit"),
+        ("20MB", "160Mbit"),
         ("5MBps", "40Mbit"),
-        ("10KB", "10kbit"),
+        ("10KB", "80kbit"),
         ("10kib", "10Kibit"),
     ] {
         assert_eq!(parse_rate(text).unwrap_err().fix, fix, "{text}");

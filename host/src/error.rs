@@ -17,6 +17,9 @@ pub enum HostError {
     Failed(&'static str, io::Error),
     /// A flow failed.
     Broken(String),
+    /// The other host does not answer or cannot be reached: the fact, and what to do if it never
+    /// answered.
+    Silent(String, String),
     /// Stopped by a signal or by the progress callback.
     Stopped,
 }
@@ -26,6 +29,33 @@ impl HostError {
     pub fn failed(doing: &'static str) -> impl Fn(io::Error) -> HostError {
         move |error| HostError::Failed(doing, error)
     }
+    /// Whether the other host was lost, so that observations until then remain valid: the reason.
+    pub fn loss(&self) -> Option<String> {
+        match self {
+            HostError::Broken(text) | HostError::Silent(text, _) => Some(text.clone()),
+            HostError::Failed(doing, error) if is_outage(error) => {
+                Some(format!("{doing}: {error}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an error of a socket shows that the other host cannot be reached or no longer answers.
+pub fn is_outage(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::HostUnreachable
+            | Kind::TimedOut
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::BrokenPipe
+            | Kind::UnexpectedEof
+    )
 }
 
 impl From<TooShort> for HostError {
@@ -46,6 +76,7 @@ impl fmt::Display for HostError {
             HostError::Missing(text) | HostError::Unlike(text) | HostError::Broken(text) => {
                 write!(f, "{text}")
             }
+            HostError::Silent(text, advice) => write!(f, "{text}; {advice}"),
             HostError::Failed(doing, error) => write!(f, "{doing}: {error}"),
             HostError::Stopped => write!(f, "stopped"),
         }

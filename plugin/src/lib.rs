@@ -13,6 +13,8 @@
 //! | [`interface`] | the types and the tag that both sides share |
 //! | [`load`] | loading of a shared library; the only unsafe code |
 //!
+//! A library may contain transports instead, with the interface of `narrows-endpoint`.
+//!
 //! **Compatibility.** Rust has no stable ABI. A plugin contains the tag [`TAG`], which `load`
 //! compares before it calls any other function of the plugin. The tag has the version of narrows, a
 //! hash of the declarations that both sides share, and the compiler.

@@ -5,6 +5,7 @@
 
 use crate::interface::{Host, Models, tag};
 use crate::monitor;
+use narrows_core::registry::endpoint::{Kind, raw};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,21 +13,23 @@ use std::path::Path;
 type Tag = extern "C" fn() -> *const c_char;
 type Export = fn(Host) -> Models;
 
+/// The transports of the shared library `file`; `None` if it exports none, but may contain models.
+/// Errors are those of [`load`].
+pub fn transports(file: &Path) -> Result<Option<Vec<Kind>>, String> {
+    let library = open(file)?;
+    let Some(export) = symbol(library, raw::SYMBOL) else {
+        return Ok(None);
+    };
+    // SAFETY: the macro `export!` of narrows-endpoint declares this symbol with this type, and the
+    // library is never unloaded.
+    let kinds = unsafe { raw::kinds(std::mem::transmute::<*mut c_void, raw::Export>(export)) };
+    kinds.map(Some)
+}
+
 /// The models of the shared library `file`. The error names the problem and the remedy, without the
 /// name of the file.
 pub fn load(file: &Path) -> Result<Models, String> {
-    let place = std::fs::canonicalize(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
-        _ => format!("cannot be read ({error})"),
-    })?;
-    let name = CString::new(place.as_os_str().as_bytes())
-        .map_err(|_| "the name contains a zero byte".to_owned())?;
-    // SAFETY: the name ends with a zero byte. The library is never closed, so its functions and
-    // statics stay valid.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(format!("cannot be loaded: {}", last_error()));
-    }
+    let library = open(file)?;
     let other = symbol(library, c"narrows_plugin_tag").ok_or(
         "is not a plugin: it has no function narrows_plugin_tag; export the models with \
          narrows_plugin::export!",
@@ -51,6 +54,22 @@ pub fn load(file: &Path) -> Result<Models, String> {
     Ok(export(Host {
         fail: monitor::fail,
     }))
+}
+
+fn open(file: &Path) -> Result<*mut c_void, String> {
+    let place = std::fs::canonicalize(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+        _ => format!("cannot be read ({error})"),
+    })?;
+    let name = CString::new(place.as_os_str().as_bytes())
+        .map_err(|_| "the name contains a zero byte".to_owned())?;
+    // SAFETY: the name ends with a zero byte. The library is never closed, so its functions and
+    // statics stay valid.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        return Err(format!("cannot be loaded: {}", last_error()));
+    }
+    Ok(library)
 }
 
 fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {

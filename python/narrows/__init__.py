@@ -23,7 +23,19 @@ if TYPE_CHECKING:  # The import of `typing` takes longer than the whole package.
     from narrows.render.style import Style
     from narrows.runs.replications import Replications, replicate
     from narrows.runs.run import Run, run
-    from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
+    from narrows.runs.scenario import (
+        Flow,
+        Hop,
+        Host,
+        Link,
+        Path,
+        Ping,
+        Scenario,
+        Station,
+        Switch,
+        Wifi,
+        load,
+    )
     from narrows.runs.stepping import Observation, SteppedRun, start
     from narrows.sweeps.sweeping import Sweep, sweep
 
@@ -32,6 +44,7 @@ __all__ = [
     "Flow",
     "Hop",
     "Host",
+    "Link",
     "NarrowsError",
     "Observation",
     "OutputError",
@@ -45,6 +58,7 @@ __all__ = [
     "SteppedRun",
     "Style",
     "Sweep",
+    "Switch",
     "Wifi",
     "__version__",
     "cc",
@@ -75,10 +89,12 @@ _HOMES = {
         "Flow",
         "Hop",
         "Host",
+        "Link",
         "Path",
         "Ping",
         "Scenario",
         "Station",
+        "Switch",
         "Wifi",
         "load",
     ),

@@ -120,9 +120,8 @@ class Bbr(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr2(Choice):
-    """Version 2: limits the data in flight after losses, as version 3; a probe for bandwidth lasts
-    until 1.25 bandwidth-delay products are in flight, and the reduction after a probe is
-    larger.
+    """Version 2: limits the data in flight after losses; probes for bandwidth until 1.25
+    bandwidth-delay products are in flight, and then sends at 3/4 of the rate.
 
     Source: draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019).
 
@@ -328,8 +327,8 @@ class Bic(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Cdg(Choice):
-    """Delay gradient of CAIA (Swinburne University): when RTTs grow, reduces the window with a
-    probability that depends on the growth.
+    """CAIA delay gradient (Swinburne University): while the RTT rises, reduces the window with a
+    probability that depends on how fast it rises.
 
     Source: Hayes, Armitage, Networking 2011; Linux 6.12.
 
@@ -361,7 +360,7 @@ class Cdg(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Compound(Choice):
-    """Reno's window plus a delay window that grows fast while there is no queue.
+    """Reno's window plus a second window, which grows fast while the RTT is low.
 
     Source: draft-sridharan-tcpm-ctcp-02; Tan et al., INFOCOM 2006.
 
@@ -470,8 +469,8 @@ class Hybla(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Illinois(Choice):
-    """Losses trigger reductions, queueing delay sets their size and the growth: fast while there
-    is no queue.
+    """A loss triggers a reduction; the queueing delay sets how large it is and how fast the window
+    grows (fast while there is no queue).
 
     Source: Liu, Başar, Srikant 2006; Linux 6.12.
 
@@ -512,8 +511,8 @@ class Ledbat(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Lp(Choice):
-    """Low priority: halves its window when one-way delays grow; with Linux's default timestamps,
-    most flows do not detect the growth and behave as Reno.
+    """Low priority: halves its window when one-way delays grow; with the random offset that Linux
+    adds to TCP timestamps by default, most flows do not detect the growth and behave as Reno.
 
     Source: Kuzmanovic, Knightly, ToN 2006; Linux 6.12.
 
@@ -534,7 +533,7 @@ class NewReno(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Nv(Choice):
-    """New Vegas: keeps ten packets in the queue; grows its window only after 20 RTT samples,
+    """New Vegas: aims at ten packets in the queue; grows its window only after 20 RTT samples,
     shrinks it only after 60.
 
     Source: Brakmo, Linux Plumbers Conference 2010; Linux 6.12.
@@ -593,8 +592,8 @@ class Nv(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Prague(Choice):
-    """DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, at any
-    rate.
+    """DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT,
+    whatever its rate is.
 
     Source: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331.
 
@@ -615,8 +614,8 @@ class Prague(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Remy(Choice):
-    """A tree of rules, found by a computer search, that maps packet gaps and RTTs to changes of
-    the window.
+    """A tree of rules, found by a computer search, that maps RTTs and the gaps between packets to
+    changes of the window.
 
     Source: Winstein, Balakrishnan 2013.
 
@@ -637,7 +636,7 @@ class Scalable(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Timely(Choice):
-    """For data centres: the rate follows the gradient of the RTT.
+    """For data centres: the rate depends on how fast the RTT rises or falls.
 
     Source: Mittal et al., SIGCOMM 2015.
 

@@ -622,7 +622,7 @@ class Sfb(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Sfq(Choice):
-    """A short queue for each flow, served in turn; with redflowlimit each under RED.
+    """A short queue for each flow, served in turn; with `redflowlimit`, RED acts on each queue.
 
     Source: McKenney 1990; Linux 6.12 sfq.
 

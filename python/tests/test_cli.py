@@ -159,6 +159,17 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         assert 'write: duration = "30s"' in done.stderr
 
 
+def test_other_names_of_a_kind_list_it(cli: Cli) -> None:
+    assert cli("list", "qdiscs").stdout == cli("list", "queues").stdout
+
+
+def test_a_similar_name_of_a_file_is_proposed(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "cubic.toml").touch()
+    error = cli("run", "cubik.toml").stderr
+    assert error == "cubik.toml: no such file or directory; did you mean cubic.toml?\n"
+    assert "mean" not in cli("run", "other.toml").stderr
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
@@ -166,7 +177,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (("run", "."), ".: is a directory; write the name of a file"),
         (
             ("run", "absent.toml", "--engine", "simm"),
-            "--engine simm: must be one of sim, live, linux; write --engine sim",
+            "--engine simm: must be one of sim, live, linux; did you mean --engine sim?",
         ),
         (("run",), "FILE: this argument is missing; the usage is narrows run [OPTIONS] FILE"),
         (
@@ -178,7 +189,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
             "--seed x: must be a whole number from 0 to 2^64-1; write --seed 1",
         ),
         (("run", "a", "b"), "b: unexpected argument; the usage is narrows run [OPTIONS] FILE"),
-        (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; write --seed"),
+        (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; did you mean --seed?"),
         (
             ("run", "a", "--xyz"),
             "--xyz: narrows run has no such option; narrows run --help lists the options",
@@ -191,7 +202,23 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         ),
         (("remy", "a"), "-o: this option is required; write -o FILE.remy"),
         (("--jsom",), "--jsom: narrows has no such option"),
-        (("tune", "aply"), "aply: narrows tune has no such command; write narrows tune apply"),
+        (
+            ("tune", "aply"),
+            "aply: narrows tune has no such command; did you mean narrows tune apply?",
+        ),
+        (
+            ("measure", "h", "--plott"),
+            "--plott: narrows measure has no such option; did you mean --plot?",
+        ),
+        (
+            ("measure", "h", "--yse"),
+            "--yse: narrows measure has no such option; narrows measure --help lists the options",
+        ),
+        (
+            ("tune", "apply", "--ssh", "root@x", "--cc", "bbr"),
+            "--ssh: narrows tune apply acts only on this host; for another one, write narrows tune "
+            "plan --ssh root@x --sh FILE and run FILE there",
+        ),
         (
             ("tune", "prove", "h"),
             "PLAN: there is neither a plan nor a change; write narrows tune prove h --cc bbr",
@@ -238,7 +265,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
             "FILE: this argument is missing; the usage is narrows check",
         ),
         (("nonsense",), "nonsense: narrows has no such command; narrows --help lists the commands"),
-        (("mesure", "h"), "mesure: narrows has no such command; write narrows measure"),
+        (("mesure", "h"), "mesure: narrows has no such command; did you mean narrows measure?"),
     ],
 )
 def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str) -> None:
@@ -251,9 +278,9 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("run", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
-        (("advise", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
-        (("model", "seen"), "seen: no such file or directory; seen.json is there"),
+        (("run", "tiny"), "tiny: no such file or directory; did you mean tiny.toml?"),
+        (("advise", "tiny"), "tiny: no such file or directory; did you mean tiny.toml?"),
+        (("model", "seen"), "seen: no such file or directory; did you mean seen.json?"),
         (("run", "many.toml"), "many.toml: a sweep, not a scenario: narrows sweep many.toml"),
         (
             ("check", "seen.json"),

@@ -22,7 +22,7 @@ from narrows.cli import main
 
 PAGES = pages()
 PINNED = tuple(
-    f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-frames", "-ray", "-learn")
+    f"python/requirements{of}.txt" for of in ("", "-browser", "-docs", "-frames", "-ray")
 )
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -131,6 +131,14 @@ def test_the_table_of_contents_names_every_page_once() -> None:
     assert named == sorted(["README.md", *(name(page) for page in written if page not in kinds)])
 
 
+def test_the_tables_of_the_glossary_are_in_alphabetical_order() -> None:
+    text = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    for table in text.split("| term | definition | source |")[1:]:
+        rows = [line for line in table.splitlines() if line.startswith("| ")]
+        terms = [row.split("|")[1].replace("`", "").strip().casefold() for row in rows]
+        assert terms == sorted(terms)
+
+
 def test_every_key_of_a_scenario_is_on_its_page() -> None:
     text = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
     sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}
@@ -156,7 +164,11 @@ def test_the_validation_page_and_the_page_of_the_published_experiment_agree() ->
 def rust_dependencies() -> set[str]:
     """Direct dependencies of the workspace's crates, one another left out."""
     found: set[str] = set()
-    for manifest in ROOT.glob("*/Cargo.toml"), ROOT.glob("python/*/Cargo.toml"):
+    for manifest in (
+        ROOT.glob("*/Cargo.toml"),
+        ROOT.glob("python/*/Cargo.toml"),
+        ROOT.glob("adapters/*/Cargo.toml"),
+    ):
         for file in manifest:
             crate = tomllib.loads(file.read_text(encoding="utf-8"))
             for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
@@ -197,7 +209,7 @@ def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
     locks = [
         tomllib.loads((ROOT / at).read_text(encoding="utf-8"))
-        for at in ("Cargo.lock", "fuzz/Cargo.lock")
+        for at in ("Cargo.lock", "fuzz/Cargo.lock", "adapters/Cargo.lock")
     ]
     locked = {
         (p["name"], p["version"].partition("+")[0]) for lock in locks for p in lock["package"]

@@ -5,6 +5,7 @@ and its path model is the path.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -112,6 +113,50 @@ def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
     line = next((line for line in done.stdout.splitlines() if words in line), "")
     assert " idle and " in line or " without load and " in line, done.stdout
     assert " under load" in line, done.stdout
+
+
+@pytest.mark.parametrize("end", ["near", "far"])
+def test_an_outage_before_the_first_load_keeps_the_idle_results(end: str, tmp_path: Path) -> None:
+    ready("cubic")
+    begun, made, history = tmp_path / "begun", tmp_path / "m.json", tmp_path / "history.duckdb"
+    script = tmp_path / "measure.py"
+    script.write_text(BEGUN, encoding="utf-8")
+    cut = f"until test -e {begun}; do sleep 0.05; done; ip link set dev e0 down"
+    measure = (
+        f"{sys.executable} {script} {begun} measure far --test tcp_down --idle 5s "
+        f"--duration 2s --no-model "
+        f"--out {made}"
+    )
+    far = f"{HOST} serve" if end == "near" else f"({cut}) & exec {HOST} serve"
+    near = f"({cut}) & {measure}" if end == "near" else measure
+    environment = {**os.environ, "NARROWS_HISTORY": str(history)}
+    words = [NARROWS, "shell", "--rate", "20Mbit", "--rtt", "20ms", "--quiet", "--far", far]
+    done = subprocess.run(
+        [*words, "--", "sh", "-c", near],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "The idle RTT was " in done.stdout
+    assert "The measurement lost contact with the far host after " in done.stdout
+    assert "Connectivity was lost from " in done.stdout
+    assert "The load did not start: " in done.stdout
+    measured = files.read(made)
+    assert (measured.stopped_by, measured.flows) == ("lost", [])
+    assert measured.latency("idle").n >= 50
+    told = subprocess.run(
+        [NARROWS, "history", "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if told.returncode == 0:
+        assert json.loads(told.stdout)["host"] == "far"
 
 
 def stopped(far: str, folder: Path, *words: str) -> tuple[int, str]:

@@ -118,6 +118,7 @@ def test_every_option_that_names_a_file_to_write_is_checked_first() -> None:
         "-o",
         "--plot",
         "--report",
+        "--junit",
         "--hlog",
         "--path",
         "--table",

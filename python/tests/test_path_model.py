@@ -124,7 +124,8 @@ def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, 
         assert model.rate.holds(true)
         assert model.sure in ("likely", "cannot tell")
         assert model.depth.value is None
-        assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.1)
+        # The interval of a value that is farther away is as wide.
+        assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.2)
     assert any(model.rate.value for model in found.directions.values())
     assert "# up: " in found.toml()
 
@@ -246,13 +247,13 @@ def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
 @pytest.mark.parametrize("off", ["900ms", "4s"])
 def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
     # On for a tenth of the time: at most one idle ping in twenty waits; or silent while the path is
-    # idle.
+    # idle, and on and off during the load.
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")
-    on = "100ms" if off == "900ms" else "4s"
+    on, start = ("100ms", "0s") if off == "900ms" else ("4s", "3s")
     workload = {"kind": "on_off", "rate": "8Mbit", "packet": "1400B", "on": on, "off": off}
     for seed in range(1, 4):
         seen = measure(
-            path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start="3s")]
+            path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start=start)]
         )
         down = infer(seen, seed=8).directions["down"]
         assert down.others.seen is not False
@@ -268,7 +269,7 @@ def test_what_would_show_is_said_where_nobody_was_seen() -> None:
     assert "20 % of the link" in others.why
     assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
     # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
-    noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), lambda _t, wait: wait)
+    noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="300kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]
     noisy.json["pings"][0]["samples"] = [
         [t, rtt + 0.3 if t < PLAN.idle_s and n % 5 == 0 else rtt] for n, (t, rtt) in enumerate(rows)
@@ -288,22 +289,30 @@ def test_fewer_idle_pings_notice_less() -> None:
 
 
 def test_a_link_that_waited_for_acks_has_no_upper_end() -> None:
-    # A pair of hops that fills it looks alike at first sight: 4.9 to 10.5 Mbit/s were said of these
-    # 17.6.
-    row = path_models_shared.calibrated(6061)
-    assert row["truth"]["down"]["rate_mbit"] > 17
-    assert path_models_shared.holds(
-        row["model"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"]
-    )
+    # Both directions were loaded at once.
+    row = path_models_shared.one(9117)
+    known, true = row["model"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"]
+    assert path_models_shared.holds(known, true)
+    assert known["high"] is None
     assert not row["model"]["down"]["filled"]
 
 
-def test_traffic_in_step_with_the_pings_is_a_stated_exception() -> None:
-    # 13.44 Mbit/s in packets of 1400 B are exactly 24 packets per ping interval: over 23 Mbit/s,
-    # every ping may meet a gap between two of them.
-    excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0)
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_traffic_in_step_with_the_pings_is_found(seed: int) -> None:
+    # Exactly four packets per ping interval, which use 23 % of the link. Pings of equal intervals
+    # met a gap between two packets each time: no cross traffic and a rate of 8.0 Mbit/s.
+    path = nw.Path(rate="10Mbit", rtt="40ms", queue="fq_codel")
+    seen = measure(path, PLAN, seed=seed, beside=stream(2.24))
+    assert infer(seen, seed=8).directions["down"].others.seen is not False
+
+
+def test_traffic_in_step_with_pings_of_equal_intervals_is_a_stated_exception() -> None:
+    excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0, synchronized=True)
     assert excluded.seen is False
     assert excluded.why.endswith(", and was not synchronized with the pings")
+    excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0, synchronized=False)
+    assert "synchronized" not in excluded.why
+    assert excluded.why.endswith("with pauses of at most 1.0 s on average")
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:
@@ -317,7 +326,7 @@ def test_a_queue_that_drains_slowly_shows_others() -> None:
 
 def test_pings_of_one_moment_are_no_slope() -> None:
     tree = measure(
-        nw.Path(rate="10Mbit", rtt="20ms", buffer="100kB"),
+        nw.Path(rate="10Mbit", rtt="20ms", buffer="200kB"),
         Plan(streams=2, load_s=3.0, directions=("down",)),
     ).json
     rows = tree["pings"][0]["samples"]
@@ -325,7 +334,7 @@ def test_pings_of_one_moment_are_no_slope() -> None:
     seen = Measurement.of(tree)
     shown = features_of(seen, "down")
     assert shown is not None
-    assert drained(seen, "down", shown) is None
+    assert drained(seen, "down", shown) == pytest.approx(0.0, abs=0.08)
 
 
 def test_losses_of_a_queue_are_not_random_ones() -> None:
@@ -344,11 +353,11 @@ def test_random_loss_has_no_value_if_another_queue_would_show_the_same() -> None
     pie = path_models_shared.one(7534)
     assert pie["truth"]["up"]["loss"] == 0
     told = pie["model"]["up"]["loss"]
-    assert (told["value"], told["low"]) == (None, 0.0)
-    assert told["why"] == "another queue discipline would show nearly the same"
+    assert told["low"] == 0.0
+    assert not told["value"]
     fair = path_models_shared.one(7500)
     assert fair["truth"]["up"]["loss"] > 0
-    assert fair["model"]["up"]["loss"]["value"] > 0
+    assert path_models_shared.holds(fair["model"]["up"]["loss"], fair["truth"]["up"]["loss"])
 
 
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])

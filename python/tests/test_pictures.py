@@ -305,7 +305,7 @@ def case(**more: object) -> dict[str, object]:
         (None, "these results have not been compared with Linux"),
         ([], "these results have not been compared with Linux"),
         ([], "with cubic over a path with the queue discipline fifo and a stated buffer"),
-        ([case()], "run of Linux 6.12, X, has the same rate, RTT, buffer and queue discipline."),
+        ([case()], "has the same queue discipline, and the same rate, RTT and buffer within 5 %."),
         ([case(distance=0.69, rate_mbit=20.0)], ", X, has a rate of 20 instead of 10 Mbit/s."),
         ([case(distance=0.69, agreement=0.75)], "75 % of the compared metrics"),
         ([case(distance=2.3)], "rely on the direction of the results"),

@@ -5,10 +5,10 @@ out.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +16,16 @@ from click.testing import CliRunner
 from conftest import ROOT
 
 from narrows.cli import main
+from narrows.errors import EngineError
 from narrows.reproduce import losses, maps, render
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
-from narrows.reproduce.lab import Lab
+from narrows.reproduce.lab import Lab, goodput
 from narrows.reproduce.maps import published_gains
 from narrows.reproduce.running import ANSWERS, SETUPS
 from narrows.reproduce.shares import crossover
+from narrows.runs.engines import EngineChoice
+from narrows.runs.scenario import Flow, Scenario
+from narrows.runs.scenario import Path as ScenarioPath
 
 
 def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
@@ -159,6 +163,77 @@ def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -
     )
 
 
+class Counted(EngineChoice):
+    """An engine that runs nothing and counts its runs."""
+
+    done = 0
+    broken = False
+
+    def about(self) -> str:
+        """Nothing of this machine."""
+        return "counted"
+
+    def run(self, scenario: Any, **_: Any) -> Any:  # noqa: ANN401
+        """A run with a made-up figure; while it is broken, long paths fail."""
+        if self.broken and scenario.path.rtt == "20ms":
+            raise EngineError("late packets")
+        Counted.done += 1
+        return SimpleNamespace(json={"flows": [{"goodput_mbit": float(Counted.done)}]})
+
+
+def test_runs_of_another_engine_are_stored_and_an_interrupted_experiment_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Counted, "done", 0)
+    monkeypatch.setattr(Counted, "broken", True)
+    cases = {
+        rtt: Scenario(ScenarioPath(rate="1Mbit", rtt=rtt), flows=[Flow("cubic")], duration="1s")
+        for rtt in ("10ms", "20ms")
+    }
+    lab = Lab(engine=Counted("live"), store=tmp_path)
+    with pytest.raises(EngineError, match="late packets"):
+        lab.play(cases, seeds=2)
+    # A run that fails is omitted on request.
+    partial = lab.play(cases, seeds=2, partial=True)
+    assert {key: len(runs) for key, runs in partial.items()} == {"10ms": 2, "20ms": 0}
+    assert Counted.done == 2
+    monkeypatch.setattr(Counted, "broken", False)
+    found = lab.play(cases, seeds=2)
+    assert {key: [goodput()(run) for run in runs] for key, runs in found.items()} == {
+        "10ms": [1.0, 2.0],
+        "20ms": [3.0, 4.0],
+    }
+    assert lab.play(cases, seeds=2) == found
+    assert Counted.done == 4
+
+
+def test_the_search_for_a_response_time_needs_this_machine(tmp_path: Path) -> None:
+    args = ["reproduce", "response-time", "--into", str(tmp_path), "--json"]
+    (one,) = json.loads(CliRunner().invoke(main, args).output)["experiments"]
+    assert {check["verdict"] for check in one["checks"]} == {"left out"}
+    assert all("--engine live" in check["reason"] for check in one["checks"])
+
+
+def test_engines_are_checked() -> None:
+    wrong = CliRunner().invoke(main, ["reproduce", "mixes", "--engine", "sim,ns3"])
+    assert wrong.exit_code == 2
+    assert "ns3: no engine; write sim, live, linux" in wrong.output
+
+
+def test_tables_are_part_of_every_output(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    args = ["reproduce", "map-cells", "--quick", "--into", str(tmp_path / "kept")]
+    (one,) = json.loads(CliRunner().invoke(main, [*args, "--json"]).output)["experiments"]
+    titles = [table["title"] for table in one["tables"]]
+    assert "100 KB: retransmits of BBR / CUBIC; narrows|published" in titles
+    assert len(titles) == 4 * 3
+    text = CliRunner().invoke(main, [*args, "--markdown", str(page)]).output
+    assert all(title in text for title in titles)
+    rows = page.read_text(encoding="utf-8").splitlines()
+    # The separator of the two values is not one of columns.
+    assert {row.replace("\\|", "").count("|") for row in rows if "Mbit/s |" in row} >= {4}
+
+
 def test_a_quick_run_does_not_ask_for_explanations() -> None:
     bad = replace(outcome(bbr_5=8.0), quick=True)
     text = render.markdown([bad], "x")
@@ -169,18 +244,10 @@ def test_a_quick_run_does_not_ask_for_explanations() -> None:
     )
 
 
-def test_a_missing_scikit_learn_is_said_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
+def test_the_tree_of_the_cells_needs_no_other_package() -> None:
     lab = Played()
-    maps.tree(lab)
-    assert lab.lacks["own-tree"].endswith("pip install 'narrows[learn]'")
-    experiment = experiments()["decision-tree"]
-    found = Outcome(
-        experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks
-    )
-    assert "scikit-learn is not installed: pip install" in render.page([found], "x")
+    assert maps.tree(lab)["own-tree"] == pytest.approx(100)
+    assert not lab.lacks
 
 
 class Played(Lab):
@@ -248,7 +315,7 @@ def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
         str(tmp_path / "a.html"),
     ]
     first = json.loads(CliRunner().invoke(main, args).output)
-    (file,) = into.iterdir()
+    (file,) = into.glob("*.json")
     again = json.loads(CliRunner().invoke(main, args).output)
     assert again == first
     assert json.loads(file.read_text())["runs"] == first["experiments"][0]["runs"] > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from importlib import resources
 from pathlib import Path
@@ -75,8 +74,6 @@ def test_its_scenarios_are_right(study: Study, quick: bool) -> None:
 def test_it_answers_and_can_be_drawn(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if study is tree.DECISION_TREE:
-        pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
     answer = study.answer(made_up(study))
     assert answer.verdict.endswith(".")
     assert all(len(line) == len(grid.columns) for grid in answer.grids for line in grid.cells)
@@ -146,7 +143,6 @@ def test_fq_codel_keeps_a_ping_short_and_codel_alone_leaves_bbr_more(tmp_path: P
 
 def test_rules_name_what_decided(tmp_path: Path) -> None:
     """BBR gains where packets are lost at random or the buffer is shallow, and nowhere else."""
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
     rows = []
     for path in tree.paths(300):
         rate, rtt = (
@@ -210,18 +206,3 @@ def test_only_a_study_that_finds_rules_writes_them(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2
     assert "narrows study decision-tree" in done.output
-
-
-def test_a_study_that_needs_scikit_learn_says_so_before_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    done = CliRunner().invoke(
-        main, ["study", "decision-tree", "--quick", "--into", str(tmp_path / "out")]
-    )
-    assert done.exit_code == 2
-    assert done.output == (
-        "the decision tree requires scikit-learn, which is not installed\n    write: pip install "
-        "'narrows[learn]'\n"
-    )
-    assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,7 +57,8 @@ class Host:
     def __init__(self) -> None:
         """Makes it."""
         user = [] if os.geteuid() == 0 else ["-Ur"]
-        words = ["unshare", *user, "-nmpf", "--kill-child", "--mount-proc", "sh", "-c", PREPARE]
+        words = ["unshare", *user, "-nmpf", "--kill-child", "--mount-proc"]
+        words += ["setsid", "sh", "-c", PREPARE]
         self.holder = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert self.holder.stdout is not None
         assert self.holder.stderr is not None
@@ -373,3 +375,108 @@ def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(
         assert host.run("sh", "-s", "verify", netns=netns, given=made.stdout).returncode == 0
         assert host.run("sh", "-s", "revert", netns=netns, given=made.stdout).returncode == 0
         assert (host.seen(netns), host.files()) == (before, [])
+
+
+def test_namespaces_inside_a_container_with_a_process_1_of_their_own_own_no_files(
+    host: Host,
+) -> None:
+    wanted = whole(host)
+    before = host.seen()
+    # `unshare` shares the files of the container, and its mark.
+    prepare = (
+        f"ip link set lo up; ip link add {DEVICE} type veth peer name at1; "
+        f"ip link set {DEVICE} up; {HOST} tune apply; echo; exec sleep 60"
+    )
+    child = subprocess.Popen(
+        [*host.enter, "unshare", "-nmpf", "--kill-child", "--mount-proc", "sh", "-c", prepare],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(json.dumps(wanted))
+        child.stdin.close()
+        assert [row["id"] for row in json.loads(child.stdout.readline())["left"]] == [
+            f"file:{CONF}"
+        ]
+        assert (host.seen(), host.files()) == (before, [])
+        refused = host.tune("revert")
+        assert refused["code"] == 2
+        command = re.search(
+            r"write: (nsenter --net=/proc/\d+/ns/net) narrows (tune revert)\n", refused["said"]
+        )
+        assert command is not None, refused
+        assert host.run(*command[1].split(), HOST, *command[2].split()).returncode == 0
+        assert (host.records(), host.files(), host.seen()) == ([], [], before)
+        child.kill()
+
+
+def test_a_container_with_read_only_settings_stays_as_it_is(host: Host) -> None:
+    wanted = whole(host)
+    # As Docker mounts them: settings read-only, and single files of /etc from outside.
+    mount = (
+        "for file in hosts hostname resolv.conf; do "
+        "test -e /etc/$file && cp /etc/$file /run/$file && mount --bind /run/$file /etc/$file; "
+        "done; mount -o bind,ro /proc/sys /proc/sys; mount -t sysfs -o ro none /sys; true"
+    )
+    assert host.run("sh", "-c", mount).returncode == 0
+    before, files = host.seen(), host.files()
+    outside = {name: Path("/etc", name).read_bytes() for name in ("hosts", "resolv.conf")}
+    refused = host.tune("apply", plan=wanted)
+    assert refused["code"] not in {0, 101}, refused
+    assert "Read-only file system" in refused["said"]
+    assert (host.seen(), host.files()) == (before, files)
+    assert host.tune("revert")["nothing_to_do"]
+    # Queue disciplines need no settings.
+    done = host.tune("apply", plan={**wanted, "changes": wanted["changes"][:1]})
+    assert done["code"] == 0, done
+    assert host.seen() != before
+    assert host.tune("revert")["code"] == 0
+    assert (host.seen(), host.files()) == (before, files)
+    assert outside == {name: Path("/etc", name).read_bytes() for name in outside}
+
+
+def test_a_host_of_the_shell_inside_a_container_is_undone_only_there(
+    host: Host, tmp_path: Path
+) -> None:
+    wanted = whole(host)
+    wanted["changes"][0]["target"]["dev"] = "e0"
+    plan_file, applied, done = (tmp_path / name for name in ("plan.json", "applied", "done"))
+    plan_file.write_text(json.dumps(wanted), encoding="utf-8")
+    # The host of the container has an interface of the same name.
+    host.run("ip", "link", "add", "e0", "type", "veth", "peer", "name", "e1")
+    host.run("ip", "link", "set", "e0", "up")
+    before = host.run("tc", "qdisc", "show", "dev", "e0").stdout
+    inside = (
+        f"{HOST} tune apply < {plan_file} > {applied}.tmp; mv {applied}.tmp {applied}; "
+        f"until test -e {done}; do sleep 0.1; done; {HOST} tune revert"
+    )
+    shell = [NARROWS, "shell", "--rate", "20Mbit", "--quiet", "--", "sh", "-c", inside]
+    child = subprocess.Popen(
+        [*host.enter, *map(str, shell)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with child:
+        for _ in range(300):
+            if applied.exists() or child.poll() is not None:
+                break
+            time.sleep(0.1)
+        if child.poll() is not None:
+            assert child.stderr is not None
+            pytest.skip(f"no shell in a container here: {child.stderr.read().strip()[-200:]}")
+        told = json.loads(applied.read_text(encoding="utf-8"))
+        assert [row["id"] for row in told["left"]] == [f"file:{CONF}"]
+        assert (host.files(), host.run("tc", "qdisc", "show", "dev", "e0").stdout) == ([], before)
+        refused = host.tune("revert")
+        command = re.search(
+            r"write: (nsenter --net=/proc/\d+/ns/net) narrows (tune revert)\n", refused["said"]
+        )
+        assert refused["code"] == 2
+        assert command is not None, refused
+        done.touch()
+        out, said = child.communicate(timeout=60)
+        assert child.returncode == 0, said
+    assert json.loads(out)
+    assert (host.files(), host.records()) == ([], [])
+    assert host.run("tc", "qdisc", "show", "dev", "e0").stdout == before

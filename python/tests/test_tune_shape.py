@@ -284,7 +284,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
     ("ask", "told"),
     [
         (Ask(shape="ens18"), "a rate is missing"),
-        (Ask(shape="nonesuch", up_kbit=1), "not an interface of this host"),
+        (Ask(shape="nonesuch", up_kbit=1), "nonesuch: this host has no interface nonesuch"),
         (Ask(shape="lo", up_kbit=1), "the loopback interface has no link to shape"),
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
         (

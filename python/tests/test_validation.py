@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 from conftest import ROOT, interrupted, until
 from pages import RENEW
 
@@ -22,7 +23,7 @@ from narrows.reproduce.published import Cell, Result, cells
 
 sys.path.insert(0, str(ROOT))
 
-from validation import cliff, digest, explained, linux, mutations, papers, stored
+from validation import cliff, digest, explained, linux, mutations, papers, sources, stored
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}
@@ -415,3 +416,23 @@ def test_the_command_refuses_what_there_is_not() -> None:
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--write"] if RENEW else []
     assert digest.main(arguments) == 0, capsys.readouterr().out
+
+
+def test_the_page_of_the_sources_is_that_of_the_stored_results() -> None:
+    if RENEW:
+        sources.PAGE.write_text(sources.written(), encoding="utf-8")
+    assert sources.PAGE.read_text(encoding="utf-8") == sources.written()
+
+
+def test_no_value_of_narrows_is_written_by_hand() -> None:
+    claims = tomllib.loads(sources.CLAIMS.read_text(encoding="utf-8"))
+    for source in claims["source"]:
+        for claim in source["claim"]:
+            kind = claim["figure"].partition(":")[0]
+            assert kind in {"reproduced", "live", "ratio", "none"}
+            allowed = {"of", "figure", "why"}
+            if kind == "ratio":
+                allowed |= {"published", "accept", "unit", "command"}
+            if kind == "none":
+                allowed |= {"agrees", "command"}
+            assert set(claim) <= allowed, claim["of"]

@@ -78,14 +78,6 @@ def test_the_command_lists_kinds_and_refuses_what_is_none(cli: Cli, tmp_path: Pa
     assert 'write: workload = "web"' in done.stderr
 
 
-def test_the_live_engine_does_not_offer_them_and_says_so(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "one.toml"
-    file.write_text(LONG.replace('cc    = "cubic"', 'workload = "web"'), encoding="utf-8")
-    done = cli("run", file, "--engine", "live")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "the engine live does not support workloads" in done.stderr
-
-
 def test_the_upload_of_a_torrent_is_part_of_what_was_used_up() -> None:
     path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="5Mbit"))
     flows = [nw.Flow(workload={"kind": "torrent", "down": 3, "up": 3, "ramp": "100ms"})]

@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::flow::{Flow, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::network::SimNetwork;
 use crate::observer::Observer;
-use crate::owners::is_application;
+use crate::owners::{is_application, is_transport};
 use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
 use narrows_core::engine::{Departures, Network};
@@ -320,6 +320,7 @@ impl SimNetwork {
     fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
         match &mut self.network {
             Network::Wired(path) => path.push(now, port, packet, observer),
+            Network::Links(links) => links.push(now, port, packet, observer),
             Network::Wifi(stations) => {
                 let owner = observer.packets.flow_of(&packet) as usize;
                 let station = self.stations.get(owner).copied().unwrap_or(0);
@@ -381,10 +382,18 @@ impl Datapath {
     // Step 6: the access link.
 
     /// The next packet leaves its access link: data at its receiver, an ACK at the path.
-    pub fn leave_access_link(&mut self, now: Time) {
+    /// `of_transport` handles those of transports.
+    pub fn leave_access_link(
+        &mut self,
+        now: Time,
+        of_transport: impl FnOnce(&mut Datapath, &Packet),
+    ) {
         let Some(packet) = self.access.pop(now) else {
             return;
         };
+        if is_transport(packet.flow()) {
+            return of_transport(self, &packet);
+        }
         match packet.kind() {
             Kind::Data => self.receive(now, &packet),
             _ => {

@@ -39,7 +39,16 @@ pub enum SimError {
         /// Sum of the durations of all flows, in seconds.
         flow_seconds: u64,
     },
-    /// There is no flow of this index, or it has an application.
+    /// The registry has no such transport.
+    UnknownTransport(String),
+    /// An endpoint of a transport reports a problem.
+    Transport {
+        /// The flow.
+        flow: String,
+        /// The problem.
+        problem: String,
+    },
+    /// There is no flow of this index, or it has an application or a transport.
     Uncontrolled(usize),
     /// The progress callback returned `false`.
     Stopped,
@@ -75,6 +84,14 @@ impl fmt::Display for SimError {
                  into memory: fewer flows, \
                  or a shorter duration"
             ),
+            SimError::UnknownTransport(name) => write!(
+                f,
+                "transport \"{name}\" is not loaded; build the adapter with `make adapters`, and \
+                 load it with --plugin {name}"
+            ),
+            SimError::Transport { flow, problem } => {
+                write!(f, "flow {flow}: the transport stopped: {problem}")
+            }
             SimError::Uncontrolled(flow) => write!(
                 f,
                 "flow {flow} cannot be controlled: only a flow without a workload can"

@@ -29,8 +29,8 @@ pub(crate) struct Flow {
     pub transfer: bool,
     /// After its stop, it starts again.
     pub restarts: bool,
-    /// The application of the flow, if it has one; sender and receiver are unused then.
-    pub application: Option<u32>,
+    /// The endpoints of the flow; its own sender and receiver are unused with others.
+    pub driver: Driver,
     pub receiver: Receiver,
     /// Bytes received before the measured interval; `None` until a segment arrives in this
     /// interval.
@@ -39,11 +39,18 @@ pub(crate) struct Flow {
     pub meter: Box<FlowMeter>,
 }
 
+/// The endpoints of a flow.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Driver {
+    /// Its own sender and receiver.
+    Tcp,
+    /// The application of this number, with connections of its own.
+    Application(u32),
+    /// The connection of this number, of a transport outside of narrows.
+    Transport(u32),
+}
+
 impl Flow {
-    /// Number of its application.
-    pub fn application(&self) -> Option<usize> {
-        self.application.map(|number| number as usize)
-    }
     /// Port and label of its data.
     pub fn forward(&self) -> (Port, Label) {
         (self.port, self.label)

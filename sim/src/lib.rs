@@ -6,6 +6,7 @@
 //! | `datapath` | the way of a packet from sender to receiver and back, in the order of the file |
 //! | `lookahead` | the two ends of the path, run window by window; this is faster |
 //! | `application` | flows with an application: connections that open and close |
+//! | `transport` | flows whose endpoints are those of a transport outside of narrows |
 //! | `network` | the network between the simulated hosts |
 //! | `device` | the network interface of the sending host |
 //! | `flow` | one flow with both of its endpoints |
@@ -34,6 +35,7 @@ pub mod packet;
 mod prefetch;
 mod steering;
 pub mod timers;
+mod transport;
 mod world;
 
 pub use error::{LEAST_INTERVAL, MOST_FLOW_SECONDS, SimError};

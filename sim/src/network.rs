@@ -47,6 +47,7 @@ impl SimNetwork {
         match (&mut self.network, &self.outbox) {
             (Network::Wired(path), None) => path.poll(now, out),
             (Network::Wired(_), Some(_)) => {}
+            (Network::Links(links), _) => links.poll(now, out),
             (Network::Wifi(stations), _) => stations.poll(now, out),
         }
     }
@@ -55,7 +56,7 @@ impl SimNetwork {
     pub fn upcoming(&self, port: Port, n: usize) -> Option<&Packet> {
         match &self.network {
             Network::Wired(path) => path.upcoming(port, n),
-            Network::Wifi(_) => None,
+            Network::Links(_) | Network::Wifi(_) => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The observer of the simulated network: packets that arrive, and contents of packets under way.
 
-use crate::owners::{Owners, is_application};
-use crate::packet::{Acks, Headers, Kind, Packet};
+use crate::owners::{Owners, is_application, is_transport};
+use crate::packet::{Acks, Headers, Kind, Packet, Payloads};
 use narrows_core::capture::{self, Endpoints};
 use narrows_core::engine::{self, sender_port};
 use narrows_core::net::{NEAR, Port};
@@ -19,6 +19,8 @@ pub(crate) struct Packets {
     pub acks: Acks,
     /// Fields that the congestion headers of data under way replace.
     pub headers: Headers,
+    /// Bytes of the datagrams of transports.
+    pub payloads: Payloads,
     /// Flows of the packets of applications.
     pub owners: Owners,
     /// Number of pings and datagrams that have neither arrived nor been dropped.
@@ -34,6 +36,7 @@ impl Packets {
             arrivals: Vec::new(),
             acks: Acks::default(),
             headers: Headers::default(),
+            payloads: Payloads::default(),
             owners,
             pings: 0,
             senders: scenario.flows.iter().map(sender_port).collect(),
@@ -51,6 +54,7 @@ impl Packets {
         match packet.kind() {
             Kind::Data => drop(self.headers.take(packet)),
             Kind::Ack => drop(self.acks.take(packet)),
+            _ if is_transport(packet.flow()) => self.payloads.free(packet.number()),
             Kind::Ping | Kind::Pong => self.pings -= 1,
         }
     }
@@ -78,6 +82,9 @@ impl engine::Packets<Packet> for Packets {
             Kind::Data if packet.has_header() => Some(self.headers.copy(packet)),
             Kind::Data => Some(*packet),
             Kind::Ack => Some(self.acks.copy(packet)),
+            _ if is_transport(packet.flow()) => {
+                Some(packet.numbered(self.payloads.copy(packet.number())))
+            }
             Kind::Ping | Kind::Pong => {
                 self.pings += 1;
                 Some(*packet)

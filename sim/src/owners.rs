@@ -11,6 +11,8 @@ pub const MOST_OPEN: usize = 1 << 16;
 pub(crate) const CONNECTION: u32 = 1 << 31;
 /// Mark of the number of an application's datagrams.
 pub(crate) const DATAGRAM: u32 = 1 << 30;
+/// Marks of the number of a transport's connection.
+pub(crate) const TRANSPORT: u32 = DATAGRAM | 1 << 29;
 const SLOT_BITS: u32 = 16;
 const USE_MASK: u32 = (1 << (30 - SLOT_BITS - 1)) - 1;
 
@@ -24,6 +26,11 @@ pub(crate) fn is_application(number: u32) -> bool {
     number >= DATAGRAM
 }
 
+/// Is this the number of a transport's connection?
+pub(crate) fn is_transport(number: u32) -> bool {
+    number & (CONNECTION | TRANSPORT) == TRANSPORT
+}
+
 /// The slot in the number of a half.
 pub(crate) fn slot_of(number: u32) -> usize {
     (number & !CONNECTION) as usize >> 1 & (MOST_OPEN - 1)
@@ -34,6 +41,8 @@ pub(crate) fn slot_of(number: u32) -> usize {
 pub(crate) struct Owners {
     /// The flow of each application, by its index in the scenario.
     pub applications: Vec<u32>,
+    /// The flow of each transport's connection.
+    pub transports: Vec<u32>,
     /// For each slot, the flow of its present or last connection, and where the packets of the
     /// opening side enter the path.
     pub slots: Vec<(u32, Port)>,
@@ -44,6 +53,8 @@ impl Owners {
     pub fn flow(&self, number: u32) -> u32 {
         let found = if number & CONNECTION != 0 {
             self.slots.get(slot_of(number)).map(|(flow, _)| *flow)
+        } else if is_transport(number) {
+            self.transports.get((number & !TRANSPORT) as usize).copied()
         } else {
             self.applications
                 .get((number & !DATAGRAM) as usize)

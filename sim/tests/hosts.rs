@@ -252,6 +252,7 @@ fn pings_wait_in_the_host_too() {
         dscp: 0,
         host: 0,
         station: None,
+        route: None,
         keys: Default::default(),
     }];
     let run = play(&s);

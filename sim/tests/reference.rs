@@ -72,7 +72,7 @@ const AGREED: [(&str, usize); 11] = [
     ("N", 24),
     ("O", 3),
 ];
-/// The same for [`STORED_7_3`].
+/// The same for [`STORED_7_3`]. `validation/evidence/ping-phase.md` explains the case K-n11-3.
 const AGREED_7_3: [(&str, usize); 7] = [
     ("A", 15),
     ("B", 6),

@@ -44,9 +44,8 @@ pub const PARAMS: &[Param] = &params(&V2);
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr2",
-    help: "version 2: limits the data in flight after losses, as version 3; a probe for bandwidth \
-     lasts until 1.25 bandwidth-delay products are in flight, and the reduction after a probe is \
-     larger",
+    help: "version 2: limits the data in flight after losses; probes for bandwidth until 1.25 \
+     bandwidth-delay products are in flight, and then sends at 3/4 of the rate",
     source: "draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019)",
     family: Family::Model,
     year: 2019,

@@ -428,8 +428,8 @@ impl Memory {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cdg",
-    help: "delay gradient of CAIA (Swinburne University): when RTTs grow, reduces the window with \
-        a probability that depends on the growth",
+    help: "CAIA delay gradient (Swinburne University): while the RTT rises, reduces the window \
+        with a probability that depends on how fast it rises",
     source: "Hayes, Armitage, Networking 2011; Linux 6.12",
     family: Family::Delay,
     year: 2011,

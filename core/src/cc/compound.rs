@@ -269,7 +269,7 @@ impl CongestionControl for Compound {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "compound",
-    help: "Reno's window plus a delay window that grows fast while there is no queue",
+    help: "Reno's window plus a second window, which grows fast while the RTT is low",
     source: "draft-sridharan-tcpm-ctcp-02; Tan et al., INFOCOM 2006",
     family: Family::Delay,
     year: 2005,

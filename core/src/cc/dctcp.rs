@@ -16,8 +16,9 @@
 //!   decreases to 0;
 //! - `F` counts packets, not bytes, including SACKed ones; an ACK with ECE marks all packets that
 //!   it delivers;
-//! - at the end of a window, SACKed packets are counted before the window is evaluated. Packets
-//!   that the same ACK acknowledges in order are counted afterwards;
+//! - at the end of a window, the packets of the ACK count. Before 6.15
+//!   ([`Rule::DeliveredBeforeEvent`](crate::kernel::Rule::DeliveredBeforeEvent)), those that it
+//!   acknowledged in order were counted afterwards;
 //! - a loss during a reduction for a mark reduces the window again, from its present value.
 
 use super::reno::Reno;

@@ -231,8 +231,8 @@ impl CongestionControl for Illinois {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "illinois",
-    help: "losses trigger reductions, queueing delay sets their size and the growth: fast while \
-        there is no queue",
+    help: "a loss triggers a reduction; the queueing delay sets how large it is and how fast the \
+        window grows (fast while there is no queue)",
     source: "Liu, Başar, Srikant 2006; Linux 6.12",
     family: Family::Loss,
     year: 2006,

@@ -1,7 +1,7 @@
 //! LEDBAT++: background transfers that use spare capacity and yield to other flows, by delay.
 //!
-//! Algorithm, with `delay` the round trip less its minimum of ten minutes and
-//! `GAIN = 1/min(16, ⌈2 · 60 ms/least⌉)`:
+//! Algorithm, with `W` the congestion window in packets, `base` the minimum RTT of the last ten
+//! minutes, `delay` the current RTT minus `base`, and `GAIN = 1/min(16, ⌈2 · 60 ms/base⌉)`:
 //! - slow start `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ · 60 ms`;
 //! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
 //!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`. This lowers `ssthresh` to `W`, so that slow
@@ -465,7 +465,7 @@ mod tests {
         assert!(l.owed < 0.02, "{}", l.owed);
     }
 
-    /// A tenth above the target the window decreases by a tenth, less the gain: 100 + 1/3 − 10. At
+    /// A tenth above the target the window decreases by a tenth, minus the gain: 100 + 1/3 − 10. At
     /// twice the target the formula gives all of it, and the limit is half.
     #[test]
     fn above_the_target_it_gives_back_in_proportion_at_most_half() {

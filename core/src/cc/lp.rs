@@ -1,12 +1,12 @@
 //! TCP-LP, low priority, as in Linux: yields as soon as one-way delays grow.
 //!
-//! Algorithm, per sample of the one-way delay (the peer's timestamp less the echo of the sender's):
-//! `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, the flow behaves as Reno. If
-//! `owd` exceeds this threshold, `cwnd` is halved, and an *inference* of three round trips begins,
-//! in which the window does not grow. If `owd` exceeds the threshold again before the inference
-//! ends, `cwnd = 1`. With each such reduction, `min` is set to `owd` and `max` to `2 owd`. A loss
-//! has the effect that it has in Reno. A reduction for delay does not change `ssthresh`, so the
-//! window grows back to `ssthresh` by slow start.
+//! Algorithm, per sample of the one-way delay (the peer's timestamp minus the echo of the
+//! sender's): `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, the flow behaves
+//! as Reno. If `owd` exceeds this threshold, `cwnd` is halved, and an *inference* of three round
+//! trips begins, in which the window does not grow. If `owd` exceeds the threshold again before the
+//! inference ends, `cwnd = 1`. With each such reduction, `min` is set to `owd` and `max` to
+//! `2 owd`. A loss has the effect that it has in Reno. A reduction for delay does not change
+//! `ssthresh`, so the window grows back to `ssthresh` by slow start.
 //!
 //! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control"
 //! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003). Linux 6.12 for the following details, which
@@ -223,8 +223,9 @@ impl CongestionControl for Lp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "lp",
-    help: "low priority: halves its window when one-way delays grow; with Linux's default \
-     timestamps, most flows do not detect the growth and behave as Reno",
+    help: "low priority: halves its window when one-way delays grow; with the random offset that \
+     Linux adds to TCP timestamps by default, most flows do not detect the growth and behave as \
+     Reno",
     source: "Kuzmanovic, Knightly, ToN 2006; Linux 6.12",
     family: Family::Delay,
     year: 2003,

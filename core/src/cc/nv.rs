@@ -450,7 +450,7 @@ impl CongestionControl for Nv {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "nv",
-    help: "New Vegas: keeps ten packets in the queue; grows its window only after \
+    help: "New Vegas: aims at ten packets in the queue; grows its window only after \
      20 RTT samples, shrinks it only after 60",
     source: "Brakmo, Linux Plumbers Conference 2010; Linux 6.12",
     family: Family::Delay,

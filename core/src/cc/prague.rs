@@ -287,7 +287,7 @@ impl CongestionControl for Prague {
 pub const KIND: CcKind = CcKind {
     name: "prague",
     help: "DCTCP for the Internet (L4S): in steady state, each flow receives two marks per RTT, \
-     at any rate",
+     whatever its rate is",
     source: "draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331",
     family: Family::Switch,
     year: 2019,

@@ -237,7 +237,7 @@ impl CongestionControl for Timely {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "timely",
-    help: "for data centres: the rate follows the gradient of the RTT",
+    help: "for data centres: the rate depends on how fast the RTT rises or falls",
     source: "Mittal et al., SIGCOMM 2015",
     family: Family::Delay,
     year: 2015,

@@ -13,7 +13,8 @@
 //!   it;
 //! - bandwidth is a whole number of bytes per tick, and time is in ticks. At 100 Hz, or at some
 //!   hundred kbit/s, the truncation is large;
-//! - the end of a sample is checked with the round trip of the previous ACK;
+//! - the end of a sample is checked with the round trip of this ACK, and before 6.15
+//!   ([`Rule::DeliveredBeforeEvent`]) with that of the previous ACK;
 //! - a duplicate ACK counts as a segment that has arrived, and is subtracted from the ACK that
 //!   later acknowledges it. The kernel's fast path does not subtract it;
 //! - both filters begin with the first sample, not with zero.
@@ -22,6 +23,7 @@ use super::reno::Reno;
 use super::{
     Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window,
 };
+use crate::kernel::Rule;
 use crate::transport::{Jiffies, MSS};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -37,6 +39,8 @@ const LEAST_WINDOW: u64 = 2;
 #[derive(Clone, Debug)]
 pub struct Westwood {
     hz: u32,
+    /// The round trip of an ACK is known when the ACK is evaluated.
+    rtt_first: bool,
     ticks: Jiffies,
     /// The bandwidth smoothed once and twice, in bytes per tick; `None` before the first sample.
     bandwidth: Option<(u64, u64)>,
@@ -61,6 +65,7 @@ impl Westwood {
         let unknown = ticks.from_us(UNKNOWN_RTT.as_us());
         Westwood {
             hz: host.hz,
+            rtt_first: host.kernel.follows(Rule::DeliveredBeforeEvent),
             ticks,
             bandwidth: None,
             bytes: 0,
@@ -77,6 +82,11 @@ impl Westwood {
         let (_, bandwidth) = self.bandwidth.unwrap_or_default();
         let packets = bandwidth.saturating_mul(self.least) / u64::from(MSS);
         packets.max(LEAST_WINDOW).min(u64::from(u32::MAX)) as u32
+    }
+    fn take_rtt(&mut self, ev: &Sample) {
+        if let Some(rtt) = ev.rtt.filter(|rtt| rtt.as_us() > 0) {
+            self.rtt = self.ticks.from_us(rtt.as_us());
+        }
     }
     /// Ends the sample if it has lasted long enough.
     fn take_sample(&mut self, now: Time) {
@@ -128,6 +138,9 @@ impl CongestionControl for Westwood {
         // Data of the first ACK does not count.
         let jump = ev.una.saturating_sub(self.una.unwrap_or(ev.una));
         self.una = Some(ev.una);
+        if self.rtt_first {
+            self.take_rtt(ev);
+        }
         self.take_sample(ev.now);
         self.bytes += if ev.plain { jump } else { self.counted(jump) };
         self.least = if self.forget {
@@ -136,8 +149,8 @@ impl CongestionControl for Westwood {
             self.least.min(self.rtt)
         };
         self.forget = false;
-        if let Some(rtt) = ev.rtt.filter(|rtt| rtt.as_us() > 0) {
-            self.rtt = self.ticks.from_us(rtt.as_us());
+        if !self.rtt_first {
+            self.take_rtt(ev);
         }
     }
 
@@ -188,6 +201,7 @@ pub const KIND: CcKind = CcKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
 
     const SEGMENT: u64 = MSS as u64;
 
@@ -237,8 +251,29 @@ mod tests {
         let mut ev = Sample::at(Time::ZERO);
         ev.rtt = Some(Span::ms(120));
         c.on_sample(&mut w, &ev);
-        ack(&mut c, 120, 1000, true);
+        (ev.now, ev.una) = (Time::ZERO + Span::ms(120), 1000);
+        c.on_sample(&mut w, &ev);
         assert_eq!(c.bandwidth, None);
+    }
+
+    /// An ACK with a round trip of 40 ms after 120 ms ends a sample, although the ACK before had
+    /// 130 ms.
+    #[test]
+    fn a_sample_ended_by_the_round_trip_of_the_ack_before_until_6_14() {
+        let ends = |kernel| {
+            let host = Host {
+                kernel,
+                ..Host::default()
+            };
+            let (mut c, mut w) = (Westwood::new(&host), Window::new(10));
+            let mut ev = Sample::at(Time::ZERO);
+            ev.rtt = Some(Span::ms(130));
+            c.on_sample(&mut w, &ev);
+            ack(&mut c, 120, 1000, true);
+            c.bandwidth.is_some()
+        };
+        assert!(!ends(Kernel::published(6, 14)));
+        assert!(ends(Kernel::published(6, 15)));
     }
 
     /// The kernel's clock truncates: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499
@@ -308,22 +343,30 @@ mod tests {
             (ev.una, ev.rtt) = (100_000, Some(Span::ms(80)));
             c.on_sample(&mut w, &ev);
         }
-        assert_eq!(c.least, 40);
+        assert_eq!(c.least, 80);
         c.on_loss(&mut w, &loss);
         ack(&mut c, 112, 100_000, true);
-        assert_eq!(c.least, 80);
+        assert_eq!(c.least, 40);
     }
 
     #[test]
-    fn a_round_trip_counts_from_the_next_ack_on() {
-        let (mut c, mut w) = begun(1000);
-        ack(&mut c, 1, 0, true);
-        assert_eq!((c.rtt, c.least), (40, 20_000));
-        let mut ev = Sample::at(Time::ZERO + Span::ms(2));
-        ev.rtt = Some(Span::us(30_001));
-        c.on_sample(&mut w, &ev);
-        // In whole ticks, rounded up.
-        assert_eq!((c.rtt, c.least), (31, 40));
+    fn a_round_trip_counted_from_the_next_ack_on_until_6_14() {
+        let known = |kernel| {
+            let host = Host {
+                kernel,
+                ..Host::default()
+            };
+            let (mut c, mut w) = (Westwood::new(&host), Window::new(10));
+            ack(&mut c, 1, 0, true);
+            let first = (c.rtt, c.least);
+            let mut ev = Sample::at(Time::ZERO + Span::ms(2));
+            ev.rtt = Some(Span::us(30_001));
+            c.on_sample(&mut w, &ev);
+            // In whole ticks, rounded up.
+            [first, (c.rtt, c.least)]
+        };
+        assert_eq!(known(Kernel::published(6, 14)), [(40, 20_000), (31, 40)]);
+        assert_eq!(known(Kernel::published(6, 15)), [(40, 40), (31, 31)]);
     }
 
     #[test]

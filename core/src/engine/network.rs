@@ -1,7 +1,9 @@
-//! The network of a scenario: a path between two hosts, or an access point and its stations.
+//! The network of a scenario: a path between two hosts, links with routes, or an access point and
+//! its stations.
 
-use crate::metrics::{QueueMeter, UsageMeter, level_meters};
+use crate::metrics::{QueueMeter, UsageMeter, level_meters, passes};
 use crate::net::path::{self, Path};
+use crate::net::topology::Topology;
 use crate::net::wifi::{Route, Setup, Usage, Wifi};
 use crate::net::{Network as _, NetworkObserver, Port};
 use crate::packet::Packet;
@@ -19,6 +21,8 @@ use core::fmt;
 pub enum Network<P> {
     /// A path between two hosts.
     Wired(Box<Path<P>>),
+    /// Links, and a route for each flow.
+    Links(Box<Topology<P>>),
     /// A Wi-Fi network between a host and stations.
     Wifi(Box<Stations<P>>),
 }
@@ -88,13 +92,22 @@ impl<P: Packet + Send + 'static> Network<P> {
         let hops = path::queue_contexts(spec, seed, hz);
         for ((hop, context), name) in hops.iter().zip(path::hop_names(spec)) {
             let discipline = make(&hop.queue, context)?;
-            meters.push(QueueMeter::new(
-                name,
-                hop.queue.kind.clone(),
-                discipline.classes(),
-                warmup,
-            ));
+            let meter = QueueMeter::new(name, hop.queue.kind.clone(), discipline.classes(), warmup);
+            meters.push(match spec.links {
+                Some(_) => {
+                    let end = Time::ZERO + scenario.duration;
+                    meter.with_link(passes(hop, warmup, end), end.since(warmup))
+                }
+                None => meter,
+            });
             disciplines.push(discipline);
+        }
+        if spec.links.is_some() {
+            let flows = scenario.flows.iter().map(|flow| &flow.route);
+            let routes = flows.chain(scenario.probes.iter().map(|probe| &probe.route));
+            let routes = routes.map(|route| route.clone().unwrap_or_default());
+            let links = Topology::new(spec, disciplines, routes, seed, warmup);
+            return Ok((Network::Links(Box::new(links)), meters));
         }
         let path = Path::new(spec, disciplines, seed);
         Ok((Network::Wired(Box::new(path)), meters))
@@ -106,7 +119,7 @@ impl<P: Packet> Network<P> {
     /// number of stations.
     pub fn far_hosts(&self) -> usize {
         match self {
-            Network::Wired(_) => 1,
+            Network::Wired(_) | Network::Links(_) => 1,
             Network::Wifi(stations) => stations.count,
         }
     }
@@ -115,6 +128,7 @@ impl<P: Packet> Network<P> {
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         match self {
             Network::Wired(path) => path.push(now, port, packet, out),
+            Network::Links(links) => links.push(now, port, packet, out),
             Network::Wifi(stations) => stations.push(now, port, packet, out),
         }
     }
@@ -123,6 +137,7 @@ impl<P: Packet> Network<P> {
     pub fn next_wakeup(&self) -> Option<Time> {
         match self {
             Network::Wired(path) => path.next_wakeup(),
+            Network::Links(links) => links.next_wakeup(),
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
@@ -144,15 +159,16 @@ impl<P: Packet> Network<P> {
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         match self {
             Network::Wired(path) => path.poll(now, out),
+            Network::Links(links) => links.poll(now, out),
             Network::Wifi(stations) => stations.poll(now, out),
         }
     }
-    /// Returns whether a queue of a path holds packets. Returns false on Wi-Fi, where every
-    /// transmission has its own wake-up.
+    /// Returns whether a queue of a path holds packets. Returns false for links and on Wi-Fi, where
+    /// every transmission has its own wake-up.
     pub fn waits(&self) -> bool {
         match self {
             Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
-            Network::Wifi(_) => false,
+            Network::Links(_) | Network::Wifi(_) => false,
         }
     }
     /// Returns the backlog of a queue.
@@ -160,6 +176,10 @@ impl<P: Packet> Network<P> {
         match self {
             Network::Wired(path) => {
                 let hop = path.hops().nth(queue);
+                hop.map(|hop| hop.backlog()).unwrap_or_default()
+            }
+            Network::Links(links) => {
+                let hop = links.hops().nth(queue);
                 hop.map(|hop| hop.backlog()).unwrap_or_default()
             }
             Network::Wifi(stations) => stations.wifi.backlog(queue),
@@ -173,16 +193,29 @@ impl<P: Packet> Network<P> {
                 hop.map(|hop| hop.queue().backlog_of(class))
                     .unwrap_or_default()
             }
+            Network::Links(links) => {
+                let hop = links.hops().nth(queue);
+                hop.map(|hop| hop.queue().backlog_of(class))
+                    .unwrap_or_default()
+            }
             Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
         }
     }
-    /// Ends the run: copies the counters that a queue discipline keeps to the meter of its queue.
+    /// Ends the run: copies the counters that a queue discipline or a link keeps to the meter of
+    /// its queue.
     /// Returns the airtime of each station; empty for a path.
     pub fn close(&self, meters: &mut [QueueMeter]) -> Vec<Usage> {
         match self {
             Network::Wired(path) => {
                 for (hop, meter) in path.hops().zip(meters) {
                     meter.counted(hop.queue());
+                }
+                Vec::new()
+            }
+            Network::Links(links) => {
+                for ((hop, meter), bytes) in links.hops().zip(meters).zip(links.carried()) {
+                    meter.counted(hop.queue());
+                    meter.carried(bytes);
                 }
                 Vec::new()
             }

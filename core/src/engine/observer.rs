@@ -191,6 +191,9 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
         self.trace(now, TraceEvent::Dropped, hop, &packet);
         self.packets.dropped(packet);
     }
+    fn owner(&self, packet: &P) -> u32 {
+        self.packets.owner(packet).unwrap_or(0)
+    }
     fn duplicate(&mut self, packet: &P) -> Option<P> {
         self.packets.duplicate(packet)
     }

@@ -6,7 +6,7 @@ use crate::metrics::{
 };
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
-use crate::units::Time;
+use crate::units::{Rate, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
@@ -138,7 +138,7 @@ pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
     let interval = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
     let rtts = scenario.flows.iter().map(|flow| {
         let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
-        station.map_or(path.rtt(), |station| station.rtt) + flow.rtt
+        station.map_or_else(|| scenario.rtt_of(flow), |station| station.rtt + flow.rtt)
     });
     PathMetrics::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
@@ -151,11 +151,17 @@ fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
     for ((number, flow), spec) in (0..).zip(flows).zip(&scenario.flows) {
         let empty = |round_trips| Empty {
             round_trips,
-            rtt_s: (scenario.path.rtt() + spec.rtt).as_s(),
-            rate_mbit: match spec.direction {
+            rtt_s: scenario.rtt_of(spec).as_s(),
+            rate_mbit: match (spec.direction, &spec.route) {
                 _ if scenario.wifi.is_some() => f64::NAN,
-                Direction::Down => path.rate_mbit,
-                Direction::Up => path.reverse_mbit.unwrap_or(f64::INFINITY),
+                (direction, Some(route)) => {
+                    let down = direction == Direction::Down;
+                    let links = if down { &route.forward } else { &route.back };
+                    let rate = scenario.path.rate_over(links);
+                    rate.map_or(f64::INFINITY, Rate::as_mbit)
+                }
+                (Direction::Down, None) => path.rate_mbit,
+                (Direction::Up, None) => path.reverse_mbit.unwrap_or(f64::INFINITY),
             },
         };
         if let Some(size) = spec.size {

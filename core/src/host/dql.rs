@@ -32,7 +32,7 @@ use crate::units::{Bytes, Span, Time};
 
 /// Time for which a limit must have been too large before it is reduced (`slack_hold_time`).
 const HOLD: Span = Span::s(1);
-/// Maximum limit (`DQL_MAX_LIMIT`: half of 32 bits, less the largest object).
+/// Maximum limit (`DQL_MAX_LIMIT`: half of 32 bits, minus the largest object).
 const MOST: u64 = u32::MAX as u64 / 2 - u32::MAX as u64 / 16;
 
 /// The limit of one device.

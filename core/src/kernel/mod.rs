@@ -13,7 +13,6 @@
 //!
 //! Older releases also differ in the following points. They hardly affect bulk transfers and are
 //! not modelled:
-//! - until 4.19, the receiver began with a buffer of 87 380 B, a value of `rmem`;
 //! - until 4.10, a flow with fewer than four segments in flight retransmitted after fewer
 //!   duplicates (early retransmit);
 //! - with the ACK that undid a recovery (a DSACK or a partial ACK), no further data was sent (until
@@ -180,6 +179,18 @@ impl Kernel {
     /// The rules of the release called `name` in a scenario.
     pub fn named(name: &str) -> Option<Kernel> {
         Release::named(name).map(Kernel::of)
+    }
+    /// The receive buffer of a host with 4 GB of memory or more, in bytes: initial size and maximum
+    /// (`tcp_rmem`).
+    pub const fn receive_buffer(self) -> (u64, u64) {
+        let (initial, most) = (
+            self.follows(Rule::InitialReceiveWindow),
+            self.follows(Rule::ReceiveBufferLarge),
+        );
+        (
+            if initial { 128 << 10 } else { 87_380 },
+            if most { 32 << 20 } else { 6 << 20 },
+        )
     }
     /// Returns whether the host follows the rule.
     #[inline]

@@ -5,9 +5,10 @@
 //! earlier releases, no recording checks this table, apart from published maps of BBR on Linux 4.15
 //! and 5.15.
 //!
-//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.35, 6.12.55, 6.0.3, 5.15.6 and
-//! 5.7.7. The other patch levels are inferred from review lists of stable releases, which name the
-//! series, and from dates of releases. They have not been compared with the sources.
+//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
+//! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred
+//! from review lists of stable releases, which name the series, and from dates of releases. They
+//! have not been compared with the sources.
 
 use super::Release;
 
@@ -95,7 +96,7 @@ rules! {
         of: "sender", name: "earliest_departure_time", since: (4, 20), ports: [],
         help: "pacing keeps departure times and compensates delays; before, each gap counted \
             from the last departure",
-        source: "tcp: switch tcp and sch_fq to new earliest departure time model",
+        source: "ab408b6dc744: tcp: switch tcp and sch_fq to new earliest departure time model",
     },
     TsqLimitUnpaced {
         of: "sender", name: "tsq_limit_unpaced", since: (4, 20), ports: [],
@@ -113,26 +114,39 @@ rules! {
         of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
         help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
             neither selected nor retransmitted; before, always",
-        source: "tcp: tcp_fragment() should apply sane memory limits; as refined in 5.3: tcp: be \
-            more careful in tcp_fragment()",
+        source: "f070ef2ac667: tcp: tcp_fragment() should apply sane memory limits; as refined in \
+            5.3: tcp: be more careful in tcp_fragment()",
     },
     CwndLimitedByDeferral {
         of: "sender", name: "cwnd_limited_by_deferral", since: (5, 10), ports: [],
         help: "deferred data counts as limited by the window, although nothing was sent",
-        source: "tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
+        source: "299bcb55ecd1: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
     },
     TsoSizeByRtt {
         of: "sender", name: "tso_size_by_rtt", since: (5, 18), ports: [],
         help: "if the minimum RTT is a few milliseconds or less, bursts contain more than a \
             millisecond of the rate",
-        source: "tcp: adjust TSO packet sizes based on min_rtt",
+        source: "65466904b015: tcp: adjust TSO packet sizes based on min_rtt",
     },
     CwndLimitedForAWindow {
         of: "sender", name: "cwnd_limited_for_a_window", since: (6, 1),
         ports: [(6, 0, 3), (5, 19, 17), (5, 15, 75), (5, 10, 150), (5, 4, 220)],
         help: "once a flow is limited by the window, this state lasts for a window of data; \
             before, until more data was in flight",
-        source: "tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
+        source: "f4ce91ce12a7: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
+    },
+    RtoMax {
+        of: "sender", name: "rto_max", since: (6, 15), ports: [],
+        help: "rto_max of the host limits timeouts; before, 120 s was the limit",
+        source: "1280c26228bd: tcp: add tcp_rto_max_ms sysctl; 54a378f43425: tcp: add the \
+            ability to control max RTO",
+    },
+    DeliveredBeforeEvent {
+        of: "sender", name: "delivered_before_event", since: (6, 15),
+        ports: [(6, 14, 9), (6, 12, 31), (6, 6, 93), (6, 1, 141)],
+        help: "dctcp and westwood evaluate an ACK with the data that it acknowledges and with \
+            its RTT; before, with the data and the RTT of earlier ACKs",
+        source: "149dfb31615e: tcp: reorganize tcp_in_ack_event() and tcp_count_delivered()",
     },
     TsqLimitOfAll {
         of: "sender", name: "tsq_limit_of_all", since: (6, 16), ports: [],
@@ -166,7 +180,14 @@ rules! {
         of: "loss detection", name: "rack_subsumes_dupacks", since: (4, 18), ports: [],
         help: "three SACKed segments end the wait of RACK; before, a segment below three SACKed \
             ones was lost independently of RACK, which waited at least 1 ms",
-        source: "tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss detection",
+        source: "tcp: support DUPACK threshold in RACK; b38a51fec1c1: tcp: disable RFC6675 \
+            loss detection",
+    },
+    RackOnly {
+        of: "loss detection", name: "rack_only", since: (6, 17), ports: [],
+        help: "rack = false has no effect: RACK detects all losses; before, three SACKed \
+            segments did instead",
+        source: "1c120191dcec: tcp: remove obsolete and unused RFC3517/RFC6675 loss recovery code",
     },
     PrrSafeAck {
         of: "window in recovery", name: "prr_safe_ack", since: (5, 11), ports: [],
@@ -190,7 +211,7 @@ rules! {
         of: "receiver", name: "sack_compression", since: (4, 18), ports: [],
         help: "while data is missing, one ACK acknowledges the segments of a millisecond; \
             before, each segment had its own ACK",
-        source: "tcp: add SACK compression",
+        source: "5d9f4262b7ea: tcp: add SACK compression",
     },
     AckOnHoleRepair {
         of: "receiver", name: "ack_on_hole_repair", since: (4, 19), ports: [],
@@ -200,7 +221,8 @@ rules! {
     },
     InitialReceiveWindow {
         of: "receiver", name: "initial_receive_window", since: (4, 20), ports: [],
-        help: "the first window is up to 64 KiB; before, up to 20 segments",
+        help: "the first window is up to 64 KiB, and rmem = \"release\" begins with 128 KiB; \
+            before, up to 20 segments, and 87380 B",
         source: "a337531b942b: tcp: up initial rmem to 128KB and SYN rwin to around 64KB",
     },
     ShortSegmentsOpen {
@@ -209,16 +231,22 @@ rules! {
             short segments opened a small window only",
         source: "tcp: tweak len/truesize ratio for coalesce candidates",
     },
+    CompressedAckStamp {
+        of: "receiver", name: "compressed_ack_stamp", since: (6, 13), ports: [],
+        help: "a compressed ACK has the timestamp of its departure; before, that of the last \
+            segment, up to 1 ms older",
+        source: "269084f74852: net: tcp: refresh tcp_mstamp for compressed ack in timer",
+    },
     ReceiveQueueAwareness {
         of: "receiver", name: "receive_queue_awareness", since: (6, 16),
         ports: [(6, 15, 4), (6, 12, 35)],
         help: "unread segments do not increase the receive buffer, for example those of a filled \
             hole; before, only the data read counted",
-        source: "tcp: add receive queue awareness in tcp_rcv_space_adjust()",
+        source: "ea33537d8292: tcp: add receive queue awareness in tcp_rcv_space_adjust()",
     },
     ReceiverRttMinimum {
         of: "receiver", name: "receiver_rtt_minimum", since: (6, 16),
-        ports: [(6, 15, 4), (6, 12, 35)],
+        ports: [(6, 15, 4), (6, 12, 35), (6, 6, 94), (6, 1, 142)],
         help: "a lower RTT measured by the receiver replaces the average at once; before, it \
             entered the average",
         source: "b879dcb1aeec: tcp: always seek for minimal rtt in tcp_rcv_rtt_update()",
@@ -243,6 +271,12 @@ rules! {
         source: "65c5287892e9: tcp: fix sk_rcvbuf overshoot; 63ad7dfedfae: tcp: adjust rcvbuf in \
             presence of reorders",
     },
+    ReceiveBufferLarge {
+        of: "receiver", name: "receive_buffer_large", since: (6, 16), ports: [],
+        help: "the largest receive buffer of the release (rmem = \"release\") is 32 MiB; before, \
+            6 MiB",
+        source: "572be9bf9d0d: tcp: increase tcp_rmem[2] to 32 MB",
+    },
     ReceiveBufferSlowStart {
         of: "receiver", name: "receive_buffer_slow_start", since: (6, 18), ports: [],
         help: "the growth of the data per RTT enlarges the receive buffer, as before 6.16",
@@ -253,6 +287,11 @@ rules! {
         help: "with an RTT below 1 ms, the receive buffer grows by at most the share of the RTT \
             in 1 ms",
         source: "ecfea98b7d0d: tcp: add net.ipv4.tcp_rcvbuf_low_rtt",
+    },
+    SynAckRtoMax {
+        of: "receiver", name: "syn_ack_rto_max", since: (6, 19), ports: [],
+        help: "rto_max of the host also limits the timeouts of SYN-ACKs; before, 120 s did",
+        source: "1e9d3005e02c: tcp: Apply max RTO to non-TFO SYN+ACK",
     },
     SackCompressionThird {
         of: "receiver", name: "sack_compression_third", since: (6, 19), ports: [],
@@ -286,11 +325,12 @@ rules! {
         ],
         help: "a round begins with the first sample after the end of the last round; before, \
             with the first ACK that increased the window",
-        source: "tcp_cubic: fix spurious Hystart ACK train detections for not-cwnd-limited flows",
+        source: "4e1fddc98d25: tcp_cubic: fix spurious Hystart ACK train detections for \
+            not-cwnd-limited flows",
     },
     HystartRoundsBelowLowWindow {
         of: "HyStart", name: "hystart_rounds_below_low_window", since: (6, 14),
-        ports: [(6, 13, 2), (6, 12, 13), (6, 6, 76)],
+        ports: [(6, 13, 2), (6, 12, 13), (6, 6, 76), (6, 1, 129)],
         help: "a window below 16 packets begins rounds, too; before, the first round was that of \
             the first larger window",
         source: "25c1a9ca53db: tcp_cubic: fix incorrect HyStart round start detection",
@@ -304,13 +344,13 @@ rules! {
         of: "bbr", name: "bbr_policed_unity_gain", since: (4, 16), ports: [],
         help: "the gain is 1 while the policed rate is used; before, only the cycle of gains \
             stopped",
-        source: "tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
+        source: "3aff3b4b986e: tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
     },
     BbrDelayedAckFilter {
         of: "bbr", name: "bbr_delayed_ack_filter", since: (4, 16), ports: [],
         help: "an expired minimum RTT is not replaced by a sample that the receiver may have \
             delayed",
-        source: "tcp: avoid min-RTT overestimation from delayed ACKs",
+        source: "e42866031ff0: tcp: avoid min-RTT overestimation from delayed ACKs",
     },
     BbrStartupThreshold {
         of: "bbr", name: "bbr_startup_threshold", since: (4, 17), ports: [],
@@ -351,23 +391,25 @@ rules! {
         of: "bbr", name: "bbr_in_flight_at_departure", since: (4, 20), ports: [],
         help: "phases depend on the data in flight at the departure of the next packet; before, \
             on the data in flight now",
-        source: "tcp_bbr: adjust TCP BBR for departure time pacing",
+        source: "a87c83d5ee25: tcp_bbr: adjust TCP BBR for departure time pacing",
     },
     BbrAckAggregation {
         of: "bbr", name: "bbr_ack_aggregation", since: (5, 1), ports: [],
         help: "the extra data of aggregated ACKs is added to the window",
-        source: "tcp_bbr: adapt cwnd based on ack aggregation estimation",
+        source: "78dc70ebaa38: tcp_bbr: adapt cwnd based on ack aggregation estimation",
     },
     BbrOnlyProbingAddsTwo {
         of: "bbr", name: "bbr_only_probing_adds_two", since: (5, 4), ports: [],
         help: "only the probing phase requests two more packets; before, every phase of ProbeBW \
             did, because the gain of the window is above 1, too",
-        source: "tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
+        source: "6b3656a60f20: tcp_bbr: fix quantization code to not raise cwnd if not probing \
+            bandwidth",
     },
     OnlyLowerRtt {
-        of: "bbr", name: "bbr_only_lower_rtt", since: (5, 10), ports: [],
+        of: "bbr", name: "bbr_only_lower_rtt", since: (5, 10),
+        ports: [(5, 9, 11), (5, 4, 80), (4, 19, 160), (4, 14, 209), (4, 9, 246)],
         help: "only a lower RTT renews the minimum RTT; before, an equal one did, too",
-        source: "tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
+        source: "1b9e2a8c99a5: tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
     },
 }
 

@@ -2,13 +2,13 @@
 
 use super::samples::PingSample;
 use super::{
-    ClassMetrics, CountMetrics, DelaySamples, FlowMetrics, Histogram, LimitMetrics, PingSamples,
-    ProbeMetrics, Quantiles, QueueMetrics, Spread,
+    ClassMetrics, CountMetrics, DelaySamples, FlowMetrics, Histogram, LimitMetrics, LinkMetrics,
+    PingSamples, ProbeMetrics, Quantiles, QueueMetrics, Spread,
 };
 use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, DropReason, QueueDiscipline};
 use crate::tcp::{Info, Limited};
-use crate::units::{Span, Time};
+use crate::units::{Bytes, Rate, Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -278,6 +278,10 @@ pub struct QueueMeter {
     /// Packets, at each [`metric_interval`](super::metric_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
+    /// In a network of links: the metrics of the link behind the queue.
+    link: Option<LinkMetrics>,
+    /// The summary interval of the link.
+    measured: Span,
 }
 
 /// A backlog as stored for metrics.
@@ -305,6 +309,8 @@ impl QueueMeter {
             delay: Histogram::new(),
             backlog: Vec::new(),
             classes: classes.into_iter().map(class).collect(),
+            link: None,
+            measured: Span::ZERO,
         }
     }
     /// Counts a drop; random losses count separately.
@@ -343,6 +349,19 @@ impl QueueMeter {
     pub fn counted<P>(&mut self, queue: &dyn QueueDiscipline<P>) {
         for (i, class) in self.classes.iter_mut().enumerate() {
             class.counted = queue.counts_of(i).map(CountMetrics::from);
+        }
+    }
+    /// Meters the link behind the queue as well. `rate` is its mean rate over the summary interval,
+    /// whose length is `measured`.
+    pub fn with_link(mut self, rate: Rate, measured: Span) -> QueueMeter {
+        self.measured = measured;
+        self.link = Some(LinkMetrics::new(rate));
+        self
+    }
+    /// Stores the bytes that the link has carried in the summary interval.
+    pub fn carried(&mut self, bytes: Bytes) {
+        if let Some(link) = &mut self.link {
+            link.carried(bytes, self.measured);
         }
     }
     /// Number of its classes.
@@ -385,6 +404,7 @@ impl QueueMeter {
             delay_ms: self.delay.quantiles(),
             backlog_packets: packets(&self.backlog),
             classes: self.classes.iter().map(class).collect(),
+            link: self.link,
         }
     }
 }

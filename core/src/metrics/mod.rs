@@ -19,6 +19,7 @@
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
 //! | `queue.backlog_packets` | sampled each [`metric_interval`] after the warm-up |
 //! | `queues` | the same of every hop; delay and backlog of every class or band |
+//! | `queues[].carried_mbit` | frames that a link of a network has carried in the summary interval |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
 //! | `flows[].workload` | metrics of its application, by kind |
 //! | `fairness` | Jain's index of goodputs |
@@ -69,7 +70,7 @@ pub use engine_comparison::{EngineComparison, NEAR, Standing, WIDE, compare_engi
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathMetrics;
-pub(crate) use path::{FRAME_MBIT, SUPER_MBIT};
+pub(crate) use path::{FRAME_MBIT, SUPER_MBIT, passes};
 pub use samples::{
     ClassSample, ClassSamples, FlowSample, FlowSamples, PHASES, PingSample, PingSamples,
     QueueSample, QueueSamples, Samples,
@@ -80,8 +81,8 @@ pub use transfers::{Empty, TransferSamples};
 pub use workload::{Metric, Named, WorkloadMetrics};
 
 pub use summary::{
-    CcFairness, ClassMetrics, CountMetrics, Fairness, FlowMetrics, LimitMetrics, NO_CC,
-    ProbeMetrics, QueueMetrics,
+    CcFairness, ClassMetrics, CountMetrics, Fairness, FlowMetrics, LimitMetrics, LinkMetrics,
+    NO_CC, ProbeMetrics, QueueMetrics,
 };
 
 pub use packet_events::{DROP_REASONS, PacketEvent, PacketEvents, VERDICTS};

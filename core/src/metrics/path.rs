@@ -49,7 +49,7 @@ pub struct PathMetrics {
 }
 
 /// Mean rate between two times; the long-term rate if it does not vary.
-fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
+pub(crate) fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
     match hop
         .varying
         .as_ref()

@@ -2,6 +2,7 @@
 
 use super::{LevelDelays, Quantiles, Shown, Spread, WorkloadMetrics, jain, six_digits};
 use crate::queue::ClassCounts;
+use crate::units::{Bytes, Rate, Span};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -108,6 +109,39 @@ pub struct QueueMetrics {
     /// Metrics of each class or band of the discipline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassMetrics>,
+    /// Metrics of the link behind it, in a network of links.
+    #[serde(flatten)]
+    pub link: Option<LinkMetrics>,
+}
+
+/// The metrics of one link of a network.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize)]
+pub struct LinkMetrics {
+    /// Mean rate over the summary interval, Mbit/s.
+    #[serde(serialize_with = "six_digits")]
+    pub rate_mbit: f64,
+    /// Frames that have arrived behind it in the summary interval, Mbit/s.
+    #[serde(serialize_with = "six_digits")]
+    pub carried_mbit: f64,
+    /// `carried_mbit` over `rate_mbit`.
+    #[serde(serialize_with = "six_digits")]
+    pub utilisation: f64,
+}
+
+impl LinkMetrics {
+    /// For a link with this mean rate, before its counter is known.
+    pub fn new(rate: Rate) -> LinkMetrics {
+        LinkMetrics {
+            rate_mbit: rate.as_mbit(),
+            carried_mbit: f64::NAN,
+            utilisation: f64::NAN,
+        }
+    }
+    /// Stores the bytes that it carried in `time`.
+    pub fn carried(&mut self, bytes: Bytes, time: Span) {
+        self.carried_mbit = bytes.get() as f64 * 8e-6 / time.as_s();
+        self.utilisation = self.carried_mbit / self.rate_mbit;
+    }
 }
 
 /// The metrics of one class or band of a queue.

@@ -75,12 +75,16 @@ const fn kind(name: &'static str, help: &'static str) -> ElementKind {
 pub const KINDS: &[ElementKind] = &[
     kind(
         "uniform",
-        "uniformly distributed delay, up to the spread less or more",
+        "uniformly distributed: propagation delay ± spread",
     ),
-    kind("normal", "normally distributed delay, within 4 spreads"),
+    kind(
+        "normal",
+        "normally distributed with the standard deviation `spread`: propagation delay ± at most \
+         4 spreads",
+    ),
     kind(
         "pareto",
-        "delay with a long tail: at most 2/3 of the spread less, at most 4 spreads more",
+        "with a long tail: from propagation delay − 2/3 spread to propagation delay + 4 spreads",
     ),
     kind(
         "paretonormal",

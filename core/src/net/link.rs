@@ -46,8 +46,8 @@ pub const KINDS: &[ElementKind] = &[
     },
     ElementKind {
         name: "htb",
-        help: "one class of tc's htb: a packet leaves when the token bucket has no debt, and may \
-         create a debt",
+        help: "one class of tc's htb: a packet may leave while the number of tokens is not \
+         negative, even if it makes this number negative",
         source: "Linux 6.12 sch_htb",
         params: &[BURST],
         check: check_burst,

@@ -18,6 +18,7 @@
 //! | [`reorder`] | reordering |
 //! | [`shape`] | traffic shaping of routers |
 //! | [`spec`] | the description of a path |
+//! | [`topology`] | a network of links, in which each flow has a route |
 //! | [`trace`] | files with rates over time |
 //! | [`wifi`] | an access point and its stations |
 
@@ -37,6 +38,7 @@ pub mod rate_schedule;
 pub mod reorder;
 pub mod shape;
 pub mod spec;
+pub mod topology;
 pub mod trace;
 pub mod wifi;
 
@@ -85,6 +87,11 @@ pub trait NetworkObserver<P> {
     fn has_departed(&mut self, _now: Time, _hop: u8, _entered: Time) {}
     /// Called when `packet` was dropped.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason);
+    /// Returns the number of the flow of `packet`; probes follow the last flow. In a network of
+    /// links, it determines the route.
+    fn owner(&self, _packet: &P) -> u32 {
+        0
+    }
     /// Returns a duplicate of `packet`; `None` where the engine cannot make one.
     fn duplicate(&mut self, _packet: &P) -> Option<P> {
         None

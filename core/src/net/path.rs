@@ -169,8 +169,11 @@ pub struct Path<P> {
 }
 
 /// Returns the names of a path's hops, by number: `path`, or `hop0`, `hop1` … if there are several,
-/// and `reverse`.
+/// and `reverse`. Links have names of their own.
 pub fn hop_names(spec: &PathSpec) -> Vec<String> {
+    if let Some(links) = &spec.links {
+        return links.links.iter().map(|link| link.name.clone()).collect();
+    }
     let mut names: Vec<String> = match spec.hops.len() {
         1 => alloc::vec!["path".into()],
         n => (0..n).map(|i| format!("hop{i}")).collect(),
@@ -198,7 +201,7 @@ pub fn queue_contexts(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Que
 }
 
 /// The propagation behind a hop called `name`.
-fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> {
+pub(super) fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> {
     if hop.jitter.is_none() && hop.reorder.is_none() {
         return DelayLine::Constant(ConstantDelay::new(delay));
     }

@@ -26,8 +26,68 @@ pub struct PathSpec {
     /// Whether the far hosts share one address on the path, as behind a home router
     /// (NAT).
     pub nat: bool,
+    /// The names of the hops, if they are the links of a [network](super::topology) instead of a
+    /// sequence.
+    pub links: Option<Box<Links>>,
     /// Values of the keys of the whole path that have no field of their own here, by name.
     pub keys: Params,
+}
+
+/// The properties that links have beyond those of hops. The [`hops`](PathSpec::hops) of the path
+/// are the links. Their `delay_forward` is the propagation delay, and their `rtt` is the longest
+/// two-way propagation delay of the routes over the link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Links {
+    /// For each hop of the path.
+    pub links: Vec<LinkPlace>,
+    /// Switches, whose ports share memory.
+    pub switches: Vec<SwitchSpec>,
+}
+
+/// The name and the place of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkPlace {
+    /// The name of the link.
+    pub name: String,
+    /// The node at its begin.
+    pub from: Option<String>,
+    /// The node at its end.
+    pub to: Option<String>,
+    /// The number of the switch whose memory its queue shares.
+    pub switch: Option<u8>,
+}
+
+/// A switch whose ports share memory, with dynamic thresholds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SwitchSpec {
+    /// The name of the switch.
+    pub name: String,
+    /// Its memory.
+    pub buffer: Bytes,
+    /// Maximum of a queue in multiples of the free memory.
+    pub alpha: f64,
+}
+
+/// The route of a flow or a probe: numbers of links.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Route {
+    /// From the sender of a download to the receiver; at least one.
+    pub forward: Vec<u8>,
+    /// In the reverse direction; empty for propagation only.
+    pub back: Vec<u8>,
+    /// Later routes in the order of time.
+    pub changes: Vec<RouteChange>,
+}
+
+/// A change of a route.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RouteChange {
+    /// Time of the change.
+    pub at: Span,
+    /// As [`Route::forward`].
+    pub forward: Vec<u8>,
+    /// As [`Route::back`]; empty as this is.
+    pub back: Vec<u8>,
 }
 
 /// A hop in one direction, and the propagation behind it.
@@ -179,18 +239,27 @@ impl From<HopSpec> for PathSpec {
             reverse: None,
             offload: false,
             nat: false,
+            links: None,
             keys: Params::default(),
         }
     }
 }
 
 impl PathSpec {
-    /// Returns the two-way propagation delay over all hops.
+    /// Returns the two-way propagation delay over all hops; in a network of links, the longest of a
+    /// route.
     pub fn rtt(&self) -> Span {
+        if self.links.is_some() {
+            let rtts = self.hops.iter().map(|hop| hop.rtt);
+            return rtts.max().unwrap_or_default();
+        }
         self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.rtt)
     }
     /// Returns the part of the two-way propagation delay in the forward direction.
     pub fn delay_forward(&self) -> Span {
+        if self.links.is_some() {
+            return Span::ns(self.rtt().as_ns() / 2);
+        }
         let forward = self.hops.iter().map(|hop| hop.delay_forward.min(hop.rtt));
         forward.fold(Span::ZERO, |sum, delay| sum + delay)
     }
@@ -218,18 +287,51 @@ impl PathSpec {
         self.bottleneck().target() * self.rtt()
     }
     /// Returns the limit of the buffer of `hop`, in bytes or packets. One BDP is the rate of the
-    /// hop × the rtt of the path, and at least one full frame.
+    /// hop × the rtt of the path, and at least one full frame. In a network of links, the rtt is
+    /// the longest of a route over the link.
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
-        hop.buffer.map(|buffer| self.resolve(buffer, hop.rate))
+        let rtt = if self.links.is_some() {
+            hop.rtt
+        } else {
+            self.rtt()
+        };
+        hop.buffer.map(|buffer| limit(buffer, hop.rate * rtt))
     }
     /// Returns the limit of `buffer`, with BDP converted to bytes of a link of this `rate`.
     pub fn resolve(&self, buffer: Buffer, rate: Rate) -> Limit {
-        let bdp = rate * self.rtt();
-        match buffer {
-            Buffer::Bytes(n) => Limit::Bytes(n),
-            Buffer::Packets(n) => Limit::Packets(n),
-            Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((bdp.get() as f64 * x) as u64).max(1514))),
-        }
+        limit(buffer, rate * self.rtt())
+    }
+    /// Returns the sum of the propagation delays of these links.
+    pub fn delay_over(&self, links: &[u8]) -> Span {
+        let delays = links
+            .iter()
+            .map(|i| self.hops[usize::from(*i)].delay_forward);
+        delays.fold(Span::ZERO, |sum, delay| sum + delay)
+    }
+    /// Returns the two-way propagation delay of a route.
+    pub fn rtt_of(&self, route: &Route) -> Span {
+        let back = if route.back.is_empty() {
+            &route.forward
+        } else {
+            &route.back
+        };
+        self.delay_over(&route.forward) + self.delay_over(back)
+    }
+    /// Returns the lowest long-term rate of these links.
+    pub fn rate_over(&self, links: &[u8]) -> Option<Rate> {
+        links
+            .iter()
+            .map(|i| self.hops[usize::from(*i)].target())
+            .min()
+    }
+}
+
+/// The limit of `buffer` on a link with this bandwidth-delay product.
+fn limit(buffer: Buffer, bdp: Bytes) -> Limit {
+    match buffer {
+        Buffer::Bytes(n) => Limit::Bytes(n),
+        Buffer::Packets(n) => Limit::Packets(n),
+        Buffer::Bdp(x) => Limit::Bytes(Bytes::new(((bdp.get() as f64 * x) as u64).max(1514))),
     }
 }
 

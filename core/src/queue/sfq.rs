@@ -502,7 +502,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "sfq",
-        help: "a short queue for each flow, served in turn; with redflowlimit each under RED",
+        help: "a short queue for each flow, served in turn; with `redflowlimit`, RED acts on each \
+            queue",
         source: "McKenney 1990; Linux 6.12 sfq",
         params: PARAMS,
         check,

@@ -2,7 +2,7 @@
 //!
 //! Algorithm, once per control interval `d` (the mean round-trip time of the traffic, in which each
 //! flow weighs `rtt · s/cwnd`):
-//! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity less the
+//! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity minus the
 //!   arrivals, bytes/s; `Q` is the minimum of the queue in a recent period;
 //! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;
 //!   `φ < 0` is distributed in proportion (multiplicative decrease), `n = ξn rtt s`;

@@ -1,5 +1,5 @@
-//! Congestion controls and queue disciplines by name. To add one, in this crate or in another,
-//! register it.
+//! Congestion controls, queue disciplines and transports by name. To add one, in this crate or in
+//! another, register it.
 //!
 //! The registry is the only source of such names: Python and `narrows-host` read it.
 //!
@@ -17,11 +17,13 @@ use crate::param::Choice;
 use crate::queue::{self, QueueContext, QueueDiscipline, QueueKind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+pub use narrows_endpoint as endpoint;
 
 /// The names that a scenario may use. `P` is the driver's packet.
 pub struct Registry<P: 'static> {
     ccs: Vec<CcKind>,
     queues: Vec<QueueKind<P>>,
+    transports: Vec<endpoint::Kind>,
 }
 
 impl<P: Packet + Send + 'static> Registry<P> {
@@ -30,6 +32,7 @@ impl<P: Packet + Send + 'static> Registry<P> {
         Registry {
             ccs: cc::KINDS.to_vec(),
             queues: queue::kinds(),
+            transports: Vec::new(),
         }
     }
     /// Adds a congestion control; one of the same name is replaced.
@@ -41,6 +44,11 @@ impl<P: Packet + Send + 'static> Registry<P> {
     pub fn register_queue(&mut self, kind: QueueKind<P>) {
         self.queues.retain(|k| k.name != kind.name);
         self.queues.push(kind);
+    }
+    /// Adds a transport beside the simulator's TCP; one of the same name is replaced.
+    pub fn register_transport(&mut self, kind: endpoint::Kind) {
+        self.transports.retain(|k| k.name != kind.name);
+        self.transports.push(kind);
     }
     /// Congestion controls in order of registration.
     pub fn ccs(&self) -> &[CcKind] {
@@ -57,6 +65,14 @@ impl<P: Packet + Send + 'static> Registry<P> {
     /// The queue discipline called `name`.
     pub fn queue(&self, name: &str) -> Option<&QueueKind<P>> {
         self.queues.iter().find(|k| k.name == name)
+    }
+    /// Transports in order of registration; narrows itself has none.
+    pub fn transports(&self) -> &[endpoint::Kind] {
+        &self.transports
+    }
+    /// The transport called `name`.
+    pub fn transport(&self, name: &str) -> Option<&endpoint::Kind> {
+        self.transports.iter().find(|k| k.name == name)
     }
     /// Creates a discipline as a scenario specifies it, with nested ones; `None` if there is none
     /// of that name.

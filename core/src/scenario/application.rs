@@ -8,11 +8,13 @@ use super::read::Section;
 use crate::param::Params;
 use crate::workload::{KINDS, WorkloadKind, find};
 
-/// The workload of a flow, if it has one. `None` after an error.
+/// The workload of a flow, if it has one. `None` after an error. Without a `reverse` direction, a
+/// workload that needs one is an error with this problem and this line.
 pub(super) fn workload(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     reverse: bool,
+    (problem, line): (&str, alloc::string::String),
 ) -> Option<Option<Choice>> {
     let Some(f) = s.field("workload") else {
         return Some(None);
@@ -50,12 +52,8 @@ pub(super) fn workload(
         good = false;
     }
     if traffic.both_ways && !reverse {
-        let fix = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
-        out.refuse(
-            &f,
-            "sends data in both directions and needs a [path.reverse]",
-            fix,
-        );
+        let problem = alloc::format!("sends data in both directions and {problem}");
+        out.refuse(&f, problem, Fix::Line(line));
         good = false;
     }
     good.then_some(Some(choice))

@@ -1,7 +1,8 @@
-//! A hop of a path, read and written: `[path]` itself, each `[[path.hop]]`, `[path.reverse]`.
+//! Parses a hop of a path from the tables of a scenario, and writes it back: `[path]` itself, each
+//! `[[path.hop]]`, `[path.reverse]`, and each `[link.NAME]`.
 
 use super::error::{Collector, Fix};
-use super::keys::{self, LATER_QUEUES};
+use super::keys::{self, OTHER_QUEUES};
 use super::model::offers;
 use super::nested::default_of;
 use super::parse::{DAY, FRAME, HOUR, Known, missing, optional, section, sections};
@@ -47,7 +48,7 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         );
     };
     let hops = match s.field("hop") {
-        None => hop(out, &s, known, true).map(|hop| alloc::vec![hop]),
+        None => hop(out, &s, known, Place::Forward).map(|hop| alloc::vec![hop]),
         Some(f) => {
             let twice: Vec<&str> = keys::of("path.hop")
                 .map(|k| k.name)
@@ -71,15 +72,17 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 out.refuse(&f, format!("has more than {MOST_HOPS} hops"), Fix::None);
                 return None;
             }
-            let hops: Vec<Option<HopSpec>> =
-                list.iter().map(|s| hop(out, s, known, true)).collect();
+            let hops: Vec<Option<HopSpec>> = list
+                .iter()
+                .map(|s| hop(out, s, known, Place::Forward))
+                .collect();
             hops.into_iter()
                 .collect::<Option<Vec<HopSpec>>>()
                 .filter(|_| twice.is_empty())
         }
     };
     let reverse = match section(out, &s, "path.reverse") {
-        Ok(Some(s)) => hop(out, &s, known, false).map(Some),
+        Ok(Some(s)) => hop(out, &s, known, Place::Reverse).map(Some),
         Ok(None) => Some(None),
         Err(()) => None,
     };
@@ -99,15 +102,36 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         reverse: reverse?,
         offload,
         nat: values.take("nat"),
+        links: None,
         keys: values.rest()?,
     })
 }
 
-/// The keys of a hop; `distant`: it has propagation behind it.
-fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -> Option<HopSpec> {
+/// The place of a hop.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the forward path, with propagation behind it.
+    Forward,
+    /// On the reverse path.
+    Reverse,
+    /// A link, with propagation behind it.
+    Link,
+}
+
+/// The keys of a hop.
+pub(super) fn hop(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    known: &Known,
+    place: Place,
+) -> Option<HopSpec> {
     let varying = varying::read(out, s);
     let trace = varying.as_ref().and_then(|v| v.as_ref()?.trace.as_ref());
-    let rows = keys::of(if distant { "path.hop" } else { "path.reverse" });
+    let rows = keys::of(match place {
+        Place::Forward => "path.hop",
+        Place::Reverse => "path.reverse",
+        Place::Link => "link",
+    });
     let mut values = out.values_of(s, rows);
     let rate = match (s.field("rate"), trace) {
         (Some(f), Some(trace)) => {
@@ -123,14 +147,17 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
     // The reverse hop has none.
     let rtt: Option<Span> = values.optional("rtt");
     let whole = rtt.unwrap_or(HOUR);
-    let delay_forward = optional(
-        s.field("delay_forward").filter(|_| distant),
-        Span::ns(whole.as_ns() / 2),
-        |f| out.quantity(&f, "ms", Span::ZERO, whole),
-    );
+    let delay_forward = match place {
+        Place::Link => Some(values.take("delay")),
+        _ => optional(
+            s.field("delay_forward").filter(|_| place == Place::Forward),
+            Span::ns(whole.as_ns() / 2),
+            |f| out.quantity(&f, "ms", Span::ZERO, whole),
+        ),
+    };
     let buffer = optional(s.field("buffer"), None, |f| buffer(out, &f).map(Some));
     let queue = match s.field("queue") {
-        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        Some(f) => out.choice(&f, "queue", &known.queues, OTHER_QUEUES),
         None => Some(usual_queue(QUEUE, known)),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
@@ -227,8 +254,10 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
             if good && unit == "bdp" {
                 return Some(Buffer::Bdp(x));
             }
-            let problem = if good {
-                "has a unit that must be written bdp".into()
+            let problem = if good && unit_text == "bdp" {
+                format!("has the unit {unit}, which is written bdp")
+            } else if good {
+                format!("has the unknown unit {unit}; did you mean bdp?")
             } else {
                 format!("must be above 0bdp and at most {MOST_BDP}bdp")
             };
@@ -249,7 +278,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 Some(n @ 1..=MOST_PACKETS) => {
                     out.refuse(
                         f,
-                        "has a unit that must be written p",
+                        format!("has the unit {unit}, which is written p"),
                         Fix::Value(quote(&format!("{n}p"))),
                     );
                 }
@@ -317,8 +346,8 @@ fn tbf_burst(rate: Rate) -> Bytes {
         .min(Bytes::new(1_000_000_000))
 }
 
-/// The hop as the entries of its section; `distant`: it has propagation behind it.
-pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
+/// The hop as the entries of its section.
+pub(super) fn entries(hop: &HopSpec, place: Place) -> Entries {
     let mut e = Entries::new();
     if hop.varying.as_ref().is_none_or(|v| v.trace.is_none()) {
         write(&mut e, "rate", &hop.rate);
@@ -326,9 +355,13 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     for (name, node) in hop.varying.iter().flat_map(|v| varying::nodes(v)) {
         put(&mut e, name, node);
     }
-    if distant {
-        write(&mut e, "rtt", &hop.rtt);
-        write(&mut e, "delay_forward", &hop.delay_forward);
+    match place {
+        Place::Forward => {
+            write(&mut e, "rtt", &hop.rtt);
+            write(&mut e, "delay_forward", &hop.delay_forward);
+        }
+        Place::Reverse => {}
+        Place::Link => write(&mut e, "delay", &hop.delay_forward),
     }
     if let Some(buffer) = hop.buffer {
         put(&mut e, "buffer", Node::string(buffer_text(buffer)));
@@ -384,17 +417,17 @@ pub(super) fn link_node(link: Link) -> Node {
 /// `[path]`.
 pub(super) fn path_node(path: &PathSpec) -> Node {
     let mut e = match path.hops.as_slice() {
-        [hop] => entries(hop, true),
+        [hop] => entries(hop, Place::Forward),
         hops => {
             let hops = hops
                 .iter()
-                .map(|hop| Node::table(entries(hop, true)))
+                .map(|hop| Node::table(entries(hop, Place::Forward)))
                 .collect();
             alloc::vec![("hop".into(), Node::array(hops))]
         }
     };
     if let Some(hop) = &path.reverse {
-        put(&mut e, "reverse", Node::table(entries(hop, false)));
+        put(&mut e, "reverse", Node::table(entries(hop, Place::Reverse)));
     }
     write(&mut e, "offload", &path.offload);
     if path.nat {

@@ -1,7 +1,7 @@
-//! The section `[host]`: the properties of both ends of every flow, read and written.
+//! Parses the section `[host]`, the properties of both ends of every flow, and writes it back.
 
 use super::error::{Collector, Fix, printable, show};
-use super::keys::{self, LATER_QUEUES};
+use super::keys::{self, OTHER_QUEUES};
 use super::parse::{Known, optional};
 use super::quantity::within;
 use super::read::{Field, Section, listed};
@@ -10,8 +10,9 @@ use super::value::{Node, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, FlowSpec, Link, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
-use crate::param::Params;
+use crate::param::{self, Params};
 use crate::queue::pfifo_fast;
+use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 use crate::units::{Bytes, Rate, Span, UnitError, format_bytes};
 use alloc::format;
@@ -59,6 +60,10 @@ pub struct HostSpec {
     pub notsent_lowat: Bytes,
     /// Maximum time from the wake-up of a receiving application until it runs.
     pub read_latency: Span,
+    /// The longest retransmission timeout; `None` for Linux's.
+    pub rto_max: Option<Span>,
+    /// Whether RACK detects losses; `None` for Linux's default, true.
+    pub rack: Option<bool>,
     /// Keys that have no field, by name.
     pub keys: Params,
 }
@@ -118,6 +123,10 @@ impl Default for HostSpec {
 /// Minimum and maximum buffer of a host.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
+/// The send buffer of Linux with 4 GB of memory or more (`tcp_wmem`).
+const WMEM: (Bytes, Bytes) = (Bytes::new(16 << 10), Bytes::new(4 << 20));
+/// The value of `rmem` and `wmem` for the buffers of the release.
+const RELEASE: &str = "release";
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
@@ -136,11 +145,7 @@ pub(super) fn gso_range() -> String {
 impl HostSpec {
     /// The rules that it follows.
     pub fn kernel(&self) -> Kernel {
-        let kernel = Kernel::named(&self.like).unwrap_or_default();
-        let with = self.with_rules.iter();
-        let kernel = with.fold(kernel, |kernel, rule| kernel.with(*rule));
-        let without = self.without_rules.iter();
-        without.fold(kernel, |kernel, rule| kernel.without(*rule))
+        kernel(&self.like, &self.with_rules, &self.without_rules)
     }
 
     /// The rules that the sender of a flow follows: those of the flow's own release, if it has one.
@@ -156,6 +161,7 @@ impl HostSpec {
 
     /// The configuration of senders and receivers.
     pub fn config(&self) -> Config {
+        let d = Config::default();
         Config {
             iw: self.iw,
             hz: self.hz,
@@ -187,6 +193,12 @@ impl HostSpec {
             wmem_default: self.wmem_default,
             wmem_max: self.wmem_max,
             notsent_lowat: self.notsent_lowat,
+            rto_max: self.rto_max.unwrap_or(d.rto_max),
+            rack: self.rack.unwrap_or(d.rack),
+            rto_min_us: match self.keys.get("rto_min") {
+                Some(param::Value::Span(least)) => least.as_us() as u32,
+                _ => RTO_MIN_US as u32,
+            },
         }
     }
 
@@ -222,6 +234,8 @@ impl HostSpec {
             wmem_max: config.wmem_max,
             notsent_lowat: values.take("notsent_lowat"),
             read_latency: values.take("read_latency"),
+            rto_max: values.optional("rto_max"),
+            rack: values.optional("rack"),
             keys: Params::default(),
         }
     }
@@ -248,13 +262,16 @@ impl HostSpec {
         let mut values = out.values(s);
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
         let nic = nic(out, s, known, &mut values);
-        let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
-        let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
+        let (with_rules, without_rules, like) = (with_rules?, without_rules?, like?);
+        let (start, most) = kernel(&like, &with_rules, &without_rules).receive_buffer();
+        let own = (Bytes::new(start), Bytes::new(most));
+        let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max), own);
+        let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max), WMEM);
         let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
         let host = HostSpec {
-            like: like?,
-            with_rules: with_rules?,
-            without_rules: without_rules?,
+            like,
+            with_rules,
+            without_rules,
             gso: gso?,
             nic: nic?,
             rmem_default,
@@ -322,9 +339,24 @@ impl HostSpec {
         );
         write(&mut e, "notsent_lowat", &self.notsent_lowat);
         write(&mut e, "read_latency", &self.read_latency);
+        if let Some(rto_max) = &self.rto_max {
+            write(&mut e, "rto_max", rto_max);
+        }
+        if let Some(rack) = &self.rack {
+            write(&mut e, "rack", rack);
+        }
         put_all(&mut e, &self.keys);
         Node::table(e)
     }
+}
+
+/// The rules of a release, with and without some.
+fn kernel(like: &str, with: &[Rule], without: &[Rule]) -> Kernel {
+    let kernel = Kernel::named(like).unwrap_or_default();
+    let kernel = with.iter().fold(kernel, |kernel, rule| kernel.with(*rule));
+    without
+        .iter()
+        .fold(kernel, |kernel, rule| kernel.without(*rule))
 }
 
 /// The interface: `nic` is its rate, and the other keys require it.
@@ -358,7 +390,7 @@ fn nic(
     let d = Nic::new(rate);
     let tsq = optional(s.field("tsq"), d.tsq, |f| small_queues(out, &f));
     let qdisc = match s.field("qdisc") {
-        Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
+        Some(f) => out.choice(&f, "queue", &known.queues, OTHER_QUEUES),
         None => Some(d.qdisc.clone()),
     };
     let buffer = optional(s.field("buffer"), None, |f| hop::buffer(out, &f).map(Some));
@@ -535,12 +567,14 @@ pub(super) fn range_text(default: Bytes, max: Bytes) -> String {
     format!("{}…{}", format_bytes(default), format_bytes(max))
 }
 
-/// `"128kB…512MB"`, also with two or three dots; the default if it is absent.
+/// `"128kB…512MB"`, also with two or three dots; the default if it is absent, and `own` for
+/// `"release"`.
 fn buffer(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     name: &str,
     (start, end): (Bytes, Bytes),
+    own: (Bytes, Bytes),
 ) -> Option<(Bytes, Bytes)> {
     let Some(f) = s.field(name) else {
         return Some((start, end));
@@ -557,6 +591,9 @@ fn buffer(
             return None;
         }
     };
+    if text.trim() == RELEASE {
+        return Some(own);
+    }
     let parts = text
         .split_once('…')
         .or_else(|| text.split_once("..."))

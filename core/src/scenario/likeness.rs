@@ -70,7 +70,7 @@ impl Likeness {
         let table = registry
             .queue(&hop.queue.kind)
             .map_or(&[][..], |kind| kind.params);
-        let mut rtts: Vec<Span> = scenario.flows.iter().map(|f| path.rtt() + f.rtt).collect();
+        let mut rtts: Vec<Span> = scenario.flows.iter().map(|f| scenario.rtt_of(f)).collect();
         if rtts.is_empty() {
             rtts.push(path.rtt());
         }
@@ -130,8 +130,9 @@ fn elements(path: &PathSpec, hop: &HopSpec) -> Vec<String> {
         Link::ShapeAverage { .. } => Some("shape average"),
         Link::ShapePeak { .. } => Some("shape peak"),
     };
-    let several = path.hops.len() > 1;
+    let several = path.hops.len() > 1 && path.links.is_none();
     [
+        path.links.is_some().then(|| "a network of links".into()),
         shaper.map(String::from),
         several.then(|| format!("{} hops", path.hops.len())),
         path.reverse.is_some().then(|| "a reverse hop".into()),
@@ -168,6 +169,11 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         let table = registry
             .cc(&flow.cc.kind)
             .map_or(&[][..], |kind| kind.params);
+        found.extend(
+            flow.transport
+                .as_ref()
+                .map(|name| format!("transport {name}")),
+        );
         let cc = told(&flow.cc, table, &[]);
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "upload flows".into()));

@@ -8,8 +8,10 @@
 //! | `parse` | from a tree to a scenario: sections, defaults, conditions between keys |
 //! | `dscp` | names of code points |
 //! | [`version`] | the version of the format, and the conversion of older texts |
-//! | `hop` | a hop of `[path]`, read and written |
-//! | `host` | the section `[host]`, read and written |
+//! | `hop` | parser and writer of a hop of `[path]` |
+//! | `links` | the sections `[link.NAME]` and `[switch.NAME]`, and the routes of flows |
+//! | `probes` | the section `[[probe]]` |
+//! | `host` | parser and writer of the section `[host]` |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
 //! | `quantity` | quantities, counts and numbers: unit and range |
@@ -19,8 +21,9 @@
 //! | [`error`] | errors: place, key, value, the corrected line |
 //! | `notices` | warnings about a scenario that is valid |
 //! | `application` | the application of a flow |
+//! | `transport` | the transport of a flow |
 //! | `varying` | steps, outages, traces |
-//! | `wifi` | the section `[wifi]`, read and written |
+//! | `wifi` | parser and writer of the section `[wifi]` |
 //! | [`likeness`] | the properties by which scenarios are compared |
 //! | `write` | writing: canonical TOML and JSON, every default explicit |
 //! | [`list`] | the vocabulary of scenarios, for `narrows list` and the documentation |
@@ -40,14 +43,17 @@ mod hop;
 mod host;
 pub mod keys;
 pub mod likeness;
+mod links;
 pub mod list;
 mod model;
 mod nested;
 mod notices;
 mod parse;
+mod probes;
 mod quantity;
 mod read;
 mod schema;
+mod transport;
 pub mod value;
 mod varying;
 pub mod version;
@@ -62,7 +68,10 @@ pub use value::Tree;
 pub use varying::{Files, no_files};
 pub use version::FORMAT;
 
-pub use crate::net::spec::{Buffer, HopSpec, Link, PathSpec, TraceFile, Varying};
+pub use crate::net::spec::{
+    Buffer, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec, TraceFile,
+    Varying,
+};
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
@@ -71,6 +80,7 @@ use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Span};
 use crate::workload;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A scenario with every default filled in.
@@ -119,6 +129,9 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
+    /// The transport that carries it, from an adapter; `None` for the TCP of Linux. Its congestion
+    /// control is one of the transport's.
+    pub transport: Option<String>,
     /// Use of explicit congestion notification by its ends, of the kind that its congestion control
     /// needs. Without that, such a congestion control is Reno.
     pub ecn: EcnNegotiation,
@@ -130,6 +143,8 @@ pub struct FlowSpec {
     pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
+    /// The route of the flow, in a network of links.
+    pub route: Option<Arc<Route>>,
     /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one
     /// it has unlimited data.
     pub workload: Option<Choice>,
@@ -137,13 +152,28 @@ pub struct FlowSpec {
     pub keys: Params,
 }
 
+impl Scenario {
+    /// Returns the two-way propagation delay of a flow.
+    pub fn rtt_of(&self, flow: &FlowSpec) -> Span {
+        let route = flow.route.as_ref();
+        route.map_or(self.path.rtt(), |route| self.path.rtt_of(route)) + flow.rtt
+    }
+}
+
 impl FlowSpec {
-    /// Returns whether it is TCP, so that its congestion control has an effect.
+    /// Returns whether it has a congestion control: that of TCP or of another transport.
     pub fn has_cc(&self) -> bool {
         let udp = |choice: &Choice| {
             workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params))
         };
         !self.workload.as_ref().is_some_and(udp)
+    }
+    /// The name of its congestion control in metrics, with its transport: `cubic`, `quinn:cubic`.
+    pub fn cc_name(&self) -> String {
+        match &self.transport {
+            Some(transport) => alloc::format!("{transport}:{}", self.cc.kind),
+            None => self.cc.kind.clone(),
+        }
     }
 }
 
@@ -172,6 +202,8 @@ pub struct ProbeSpec {
     pub host: u8,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,
+    /// The route of its packets, in a network of links.
+    pub route: Option<Arc<Route>>,
     /// Keys that have no field, by name.
     pub keys: Params,
 }

@@ -8,7 +8,7 @@ use super::read::{Field, listed};
 use super::value::{Entry, Node, Value};
 use super::write::quote;
 use crate::net::ElementKind;
-use crate::param::{self, Kind, Param, Params, Refusal};
+use crate::param::{self, Kind, OF_KERNEL, Param, Params, Refusal};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -41,6 +41,20 @@ fn bare(node: &Node, offer: &Offer) -> String {
         (value, Some(param)) => format!("{} = {}", param.name, super::write::inline(value)),
         (_, None) => format!("kind = {}", quote(offer.name)),
     }
+}
+
+/// A congestion control that only a kernel has: `"kernel:NAME"`. Linux permits 15 characters.
+pub(super) fn of_kernel(f: &Field<'_>) -> Option<Choice> {
+    let Value::String(kind) = &f.entry.node.value else {
+        return None;
+    };
+    let name = kind.strip_prefix(OF_KERNEL)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let right = (1..=15).contains(&name.len()) && name.chars().all(fits);
+    right.then(|| Choice {
+        kind: kind.clone(),
+        params: Params::default(),
+    })
 }
 
 impl Collector<'_> {
@@ -119,7 +133,7 @@ impl Collector<'_> {
         f: &Field<'_>,
         what: &str,
         known: &[Offer],
-        later: &'static [&'static str],
+        other: &[(&'static str, &str)],
     ) -> Option<Choice> {
         if let Value::Table(table) = &f.entry.node.value {
             if table.get("kind").is_none() {
@@ -154,14 +168,11 @@ impl Collector<'_> {
                     ),
                 }
             };
-            let near = keys::nearest(name, names.iter().copied().chain(later.iter().copied()));
-            if later.contains(&name) {
+            let others = other.iter().map(|(other, _)| *other);
+            let near = keys::nearest(name, names.iter().copied().chain(others));
+            if let Some((_, problem)) = other.iter().find(|(other, _)| *other == name) {
                 let (field, fix) = with(names.first().copied().unwrap_or(""));
-                let problem = format!(
-                    "is not supported by this version; supported: {}",
-                    listed(&names)
-                );
-                self.refuse(&field, problem, fix);
+                self.refuse(&field, *problem, fix);
             } else {
                 let near = near
                     .filter(|n| names.contains(n))

@@ -147,7 +147,7 @@ impl Collector<'_> {
 
     /// A model of the same registry.
     pub fn inner(&mut self, f: &Field<'_>, known: &[Offer]) -> Option<param::Value> {
-        let choice = self.choice(f, "queue", known, keys::LATER_QUEUES)?;
+        let choice = self.choice(f, "queue", known, keys::OTHER_QUEUES)?;
         Some(param::Value::Choice(Box::new(choice)))
     }
 

@@ -31,7 +31,7 @@ impl Scenario {
         for flow in self
             .flows
             .iter()
-            .filter(|flow| flow.ecn == EcnNegotiation::Requested)
+            .filter(|flow| flow.transport.is_none() && flow.ecn == EcnNegotiation::Requested)
         {
             *asking.entry(&flow.cc.kind).or_default() += 1;
         }

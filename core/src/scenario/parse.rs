@@ -7,20 +7,24 @@ use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
 use super::keys;
-use super::model::Offer;
+use super::links::{self, Routes};
+use super::model::{Offer, of_kernel};
+use super::probes::{far_host, probes};
 use super::read::{Field, Section};
 use super::schema::Values;
+use super::transport;
 use super::value::{Tree, Value};
 use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario, Spacing};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
-use crate::param::{Choice, OF_KERNEL, Param, Params, Refusal, no_check};
+use crate::param::{Choice, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
+use crate::registry::endpoint::Kind as Transport;
 use crate::tcp::{Clock, EcnMode, EcnNegotiation, Pacing};
 use crate::units::{Bytes, Span, format_span};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -77,6 +81,7 @@ impl Scenario {
                 .iter()
                 .map(|k| offer(k.name, k.params, k.check))
                 .collect(),
+            transports: registry.transports().to_vec(),
         };
         let mut out = Collector::new(file_name, source_text, files);
         let mut tree = tree.clone();
@@ -97,6 +102,7 @@ pub(super) struct Known {
     pub needs: Vec<(&'static str, &'static [Need])>,
     /// Queues that write into congestion headers.
     pub feedback: Vec<&'static str>,
+    pub transports: Vec<Transport>,
 }
 
 impl Known {
@@ -109,7 +115,7 @@ impl Known {
     ) -> Option<&'f str> {
         let kinds = flows
             .iter()
-            .filter(|flow| counts(flow))
+            .filter(|flow| flow.transport.is_none() && counts(flow))
             .map(|flow| flow.cc.kind.as_str());
         kinds
             .into_iter()
@@ -163,11 +169,14 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         || quote(&format_span(fifth)),
     );
     let wifi = wifi::read(out, &top, known);
-    let mut path = match &wifi {
-        Some(Some(wifi)) => Some(wifi.spec.as_path()),
-        Some(None) => path(out, &top, known),
-        None => None,
+    let links = links::read(out, &top, known);
+    let mut path = match (&wifi, links) {
+        (_, Some(Some(links))) => Some(links),
+        (Some(Some(wifi)), Some(None)) => Some(wifi.spec.as_path()),
+        (Some(None), Some(None)) => path(out, &top, known),
+        _ => None,
     };
+    let seed: u64 = values.take("seed");
     let host = match section(out, &top, "host") {
         Ok(Some(s)) => HostSpec::read(out, &s, known),
         Ok(None) => Some(HostSpec::default()),
@@ -179,8 +188,11 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
     // The stations of a wrong Wi-Fi are unknown.
     let wifi = wifi?;
+    links::refuse_interface(out, &top, path.as_ref(), host.as_ref());
+    let routes = Routes::new(path.as_ref(), top.field("link").is_some(), seed, end);
     let context = FlowContext {
         end,
+        routes: &routes,
         ecn,
         host: host.as_ref(),
         reverse,
@@ -193,13 +205,16 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     if let (Some(flows), Some(path)) = (&flows, &path) {
         feedback(out, &top, known, flows, path);
     }
+    if let (Some(path), Some(flows)) = (&mut path, &flows) {
+        links::measure(path, flows.iter().filter_map(|flow| flow.route.as_deref()));
+    }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
     // A start moved past the end would be no start.
     let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
-    let probes = probes(out, &top, wifi.as_ref());
+    let probes = probes(out, &top, wifi.as_ref(), &routes);
     if let (Some(path), Some(flows), Some(probes)) = (&mut path, &flows, &probes) {
         out.number_flows(path, flows, probes);
     }
@@ -220,7 +235,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         title: title?,
         duration: duration?,
         warmup,
-        seed: values.take("seed"),
+        seed,
         start_jitter: start_jitter?,
         path: path?,
         wifi: wifi.map(|wifi| wifi.spec),
@@ -357,6 +372,8 @@ pub(super) fn sections<'t>(
 
 /// The values of the rest of the scenario that a flow depends on.
 struct FlowContext<'a> {
+    /// The links, and the routes over them.
+    routes: &'a Routes,
     /// End of the scenario.
     end: Span,
     /// ECN mode of the hosts.
@@ -384,8 +401,11 @@ fn flows(
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, context.wifi);
-        let (Some((template, count, named)), Some(stations)) =
-            (flow(out, s, known, context), stations)
+        let routes = context.routes.read(out, s);
+        let reverse = routes.as_ref().map_or(true, |r| r.reverse(context.reverse));
+        let template = flow(out, s, known, context, reverse);
+        let (Some((template, count, named)), Some(stations), Some(routes)) =
+            (template, stations, routes)
         else {
             good = false;
             continue;
@@ -408,6 +428,7 @@ fn flows(
                 Some(id) => format!("{id}{i}"),
                 None => {
                     let kind = &template.workload.as_ref().unwrap_or(&template.cc).kind;
+                    let kind = template.transport.as_ref().unwrap_or(kind);
                     let n = unnamed.entry(kind.clone()).or_default();
                     *n += 1;
                     format!("{kind}{}", *n - 1)
@@ -437,6 +458,7 @@ fn flows(
                 break;
             }
             flows.push(FlowSpec {
+                route: routes.for_one(&id, context.routes.seed),
                 id,
                 station: stations[(i / each) as usize],
                 ..template.clone()
@@ -561,7 +583,7 @@ fn feedback(
 }
 
 /// The section in a field, after a check of its keys.
-fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
+pub(super) fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
     let Value::Table(table) = &f.entry.node.value else {
         return None;
     };
@@ -581,36 +603,26 @@ fn cc_line(known: &Known) -> String {
     )
 }
 
-/// A congestion control that only a kernel has: `"kernel:NAME"`. Linux permits 15 characters.
-fn of_kernel(f: &Field<'_>) -> Option<Choice> {
-    let Value::String(kind) = &f.entry.node.value else {
-        return None;
-    };
-    let name = kind.strip_prefix(OF_KERNEL)?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let right = (1..=15).contains(&name.len()) && name.chars().all(fits);
-    right.then(|| Choice {
-        kind: kind.clone(),
-        params: Params::default(),
-    })
-}
-
 /// One `[[flow]]`: the flow, its count, and the id it was given.
 fn flow(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     known: &Known,
     context: &FlowContext<'_>,
+    reverse: bool,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
     let &FlowContext {
         end,
         ecn: host_ecn,
         host: spec,
-        reverse,
         wifi,
+        ..
     } = context;
-    let workload = application::workload(out, s, reverse);
+    let no_way_back = links::no_way_back(context.routes);
+    let workload = application::workload(out, s, reverse, no_way_back);
+    let transport = transport::transport(out, s, known)?;
     let cc = match s.field("cc") {
+        of if transport.is_some() => transport::cc(out, of.as_ref(), transport),
         None if workload.as_ref().is_none_or(Option::is_some) => {
             let workload = workload.iter().flatten().next();
             workload.and_then(|workload| application::usual(known, workload))
@@ -619,7 +631,7 @@ fn flow(
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let like = optional(s.field("like"), None, |f| host::like(out, &f).map(Some));
-    if let (Some(cc), Some(like), Some(host)) = (&cc, &like, spec) {
+    if let (Some(cc), Some(like), Some(host), None) = (&cc, &like, spec, transport) {
         available(out, s, known, (cc, like.as_deref()), host)?;
     }
     let mut values = out.values(s);
@@ -627,18 +639,21 @@ fn flow(
     let direction = values.word("direction", &DIRECTIONS);
     let upwards = match s.field("direction") {
         Some(f) if direction == Direction::Up && !reverse => {
-            let line = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
-            out.refuse(&f, "needs a [path.reverse] for its data", line);
+            let (problem, line) = links::no_way_back(context.routes);
+            out.refuse(&f, format!("{problem} for its data"), Fix::Line(line));
             None
         }
         _ => Some(()),
     };
     let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
     let host = far_host(out, s, &mut values, wifi.is_some());
-    let wants = cc.as_ref().is_some_and(|cc| {
-        let needs = known.needs_of(&cc.kind);
-        needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
-    });
+    let wants = cc
+        .as_ref()
+        .filter(|_| transport.is_none())
+        .is_some_and(|cc| {
+            let needs = known.needs_of(&cc.kind);
+            needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
+        });
     let unless_said = match host_ecn {
         EcnMode::Off => EcnNegotiation::Off,
         EcnMode::Passive | EcnMode::On if wants => EcnNegotiation::Both,
@@ -673,7 +688,9 @@ fn flow(
         size: values.optional("size"),
         like: like?,
         station: None,
+        route: None,
         workload: workload?,
+        transport: transport.map(|kind| kind.name.into()),
         keys: values.rest()?,
     };
     Some((flow, count, named?))
@@ -740,56 +757,4 @@ fn times(
     )?;
     started.and(stopped)?;
     Some((start, stop, restart))
-}
-
-/// Returns the number of the far host; stations are hosts of their own.
-fn far_host(
-    out: &mut Collector<'_>,
-    s: &Section<'_>,
-    values: &mut Values,
-    wifi: bool,
-) -> Option<u8> {
-    if let Some(f) = s.field("host").filter(|_| wifi) {
-        let problem = "needs a [path]: each station of a [wifi] is a separate host";
-        out.refuse(&f, problem, Fix::None);
-        return None;
-    }
-    Some(values.take("host"))
-}
-
-const SPACINGS: [(&str, Spacing); 2] =
-    [("constant", Spacing::Constant), ("random", Spacing::Random)];
-
-fn probes(
-    out: &mut Collector<'_>,
-    top: &Section<'_>,
-    wifi: Option<&Written>,
-) -> Option<Vec<ProbeSpec>> {
-    let list = sections(out, top, "probe")?;
-    let read: Vec<Option<Vec<ProbeSpec>>> = list
-        .iter()
-        .map(|s| {
-            let mut values = out.values(s);
-            let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
-            let host = far_host(out, s, &mut values, wifi.is_some());
-            let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (dscp, host) = (dscp?, host?);
-            let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
-            let interval = values.take("interval");
-            let spacing = values.word("spacing", &SPACINGS);
-            let keys = values.rest()?;
-            let probe = |station| ProbeSpec {
-                kind,
-                interval,
-                spacing,
-                dscp,
-                host,
-                station,
-                keys: keys.clone(),
-            };
-            Some(stations.map(probe).collect())
-        })
-        .collect();
-    let read: Option<Vec<Vec<ProbeSpec>>> = read.into_iter().collect();
-    read.map(|probes| probes.into_iter().flatten().collect())
 }

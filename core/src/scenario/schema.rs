@@ -280,15 +280,15 @@ impl Key {
     /// Of the whole path: no hop has it.
     pub(super) const fn of_the_whole_path(self) -> Key {
         Key {
-            without: &["path.hop", "path.reverse"],
+            without: &["path.hop", "path.reverse", "link"],
             ..self
         }
     }
-    /// A key of a hop with propagation: the reverse hop has none, because the forward hops include
-    /// it.
+    /// A key of a hop with two-way propagation. The reverse hop has none, because the forward hops
+    /// include it. The propagation of a link has one direction.
     pub(super) const fn of_a_distance(self) -> Key {
         Key {
-            without: &["path.reverse"],
+            without: &["path.reverse", "link"],
             ..self
         }
     }
@@ -376,8 +376,9 @@ impl Key {
     }
     /// Returns whether it is a key of `section`.
     pub(super) fn is_of(&self, section: &str) -> bool {
-        let hop = matches!(section, "path.hop" | "path.reverse");
-        self.section == if hop { "path" } else { section } && !self.without.contains(&section)
+        let hop = matches!(section, "path.hop" | "path.reverse" | "link");
+        let of_a_hop = hop && self.section == "path" && !self.without.contains(&section);
+        self.section == section && !hop || of_a_hop || self.section == "link" && section == "link"
     }
 }
 

@@ -1,5 +1,5 @@
-//! The section `[wifi]`, which replaces `[path]`: an access point and its stations, read and
-//! written.
+//! Parses the section `[wifi]`, which replaces `[path]` and describes an access point and its
+//! stations, and writes it back.
 
 use super::error::{Collector, Fix};
 use super::hop::usual_queue;

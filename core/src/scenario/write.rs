@@ -4,6 +4,7 @@
 use super::dscp;
 use super::ecn;
 use super::hop::path_node;
+use super::links;
 use super::nested;
 use super::schema::OfKey;
 use super::value::{Node, Table, Tree, Value};
@@ -54,9 +55,10 @@ impl Scenario {
         write(&mut top, "seed", &self.seed);
         write(&mut top, "start_jitter", &self.start_jitter);
         put_all(&mut top, &self.keys);
-        match &self.wifi {
-            Some(wifi) => put(&mut top, "wifi", wifi::node(wifi)),
-            None => put(&mut top, "path", path_node(&self.path)),
+        match (&self.wifi, &self.path.links) {
+            (Some(wifi), _) => put(&mut top, "wifi", wifi::node(wifi)),
+            (None, Some(network)) => links::put_links(&mut top, &self.path, network),
+            (None, None) => put(&mut top, "path", path_node(&self.path)),
         }
         put(&mut top, "host", self.host.node());
         if !self.flows.is_empty() {
@@ -79,6 +81,7 @@ impl Scenario {
                 }
                 write_some(&mut e, "host", &Some(p.host).filter(|host| *host > 0));
                 self.put_station(&mut e, p.station);
+                links::put_route(&mut e, &self.path, p.route.as_deref());
                 put_all(&mut e, &p.keys);
                 Node::table(e)
             });
@@ -98,6 +101,7 @@ impl Scenario {
     fn flow_node(&self, flow: &FlowSpec) -> Node {
         let mut e = flow_entries(flow);
         self.put_station(&mut e, flow.station);
+        links::put_route(&mut e, &self.path, flow.route.as_deref());
         put_all(&mut e, &flow.keys);
         Node::table(e)
     }
@@ -118,6 +122,9 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     put(&mut e, "id", Node::string(flow.id.clone()));
     if flow.has_cc() {
         put(&mut e, "cc", choice_node(&flow.cc));
+    }
+    if let Some(transport) = &flow.transport {
+        put(&mut e, "transport", Node::string(transport.clone()));
     }
     if let Some(workload) = &flow.workload {
         put(&mut e, "workload", choice_node(workload));

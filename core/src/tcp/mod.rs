@@ -29,7 +29,7 @@ pub use options::{Clock, Device, EcnMode, EcnNegotiation, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Rule};
 use crate::transport::Signals;
 use crate::units::{Bytes, Rate, Span};
 
@@ -76,6 +76,12 @@ pub struct Config {
     pub ecn: EcnUse,
     /// Whether the receiver sends selective acknowledgements (SACK).
     pub sack: bool,
+    /// The longest retransmission timeout (`tcp_rto_max_ms`), with [`Rule::RtoMax`].
+    pub rto_max: Span,
+    /// Whether RACK detects losses (bit 0 of `tcp_recovery`); without [`Rule::RackOnly`].
+    pub rack: bool,
+    /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
+    pub rto_min_us: u32,
 }
 
 /// Linux 6.12 with buffers that may grow to 512 MiB.
@@ -99,11 +105,26 @@ impl Default for Config {
             notsent_lowat: Bytes::new(128 << 10),
             ecn: EcnUse::Off,
             sack: true,
+            rto_max: rtt::RTO_MAX,
+            rack: true,
+            rto_min_us: rtt::RTO_MIN_US as u32,
         }
     }
 }
 
 impl Config {
+    /// The longest retransmission timeout.
+    pub fn longest_timeout(&self) -> Span {
+        if self.kernel.follows(Rule::RtoMax) {
+            self.rto_max
+        } else {
+            rtt::RTO_MAX
+        }
+    }
+    /// Returns whether RACK detects losses; otherwise, the number of SACKed segments does.
+    pub fn has_rack(&self) -> bool {
+        self.rack || self.kernel.follows(Rule::RackOnly)
+    }
     /// The configuration of a sender whose congestion control requires `signals`.
     pub fn under(&self, signals: Signals, ecn: EcnNegotiation) -> Config {
         Config {

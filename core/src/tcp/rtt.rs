@@ -7,15 +7,18 @@
 //! - The deviation moves by 1/4 of its error, but only by 1/32 if the sample is far below `srtt`.
 //! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. It increases at
 //!   once, and decreases by a quarter of the difference.
-//! - `RTO = srtt + rttvar`. The variance includes the minimum of 200 ms, so `RTO ≥ srtt + 200 ms`.
+//! - `RTO = srtt + rttvar`. The variance includes the minimum, so `RTO ≥ srtt + rto_min`. The
+//!   minimum is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the
+//!   attribute `rto_min` of a route).
 
 use crate::transport::Jiffies;
+use crate::units::Span;
 use crate::windowed::WindowedMin;
 
 /// Minimum of the variance part of a timeout: 200 ms.
 pub const RTO_MIN_US: u64 = 200_000;
-/// Maximum timeout: 120 s.
-pub const RTO_MAX_US: u64 = 120_000_000;
+/// Maximum timeout (`TCP_RTO_MAX`).
+pub const RTO_MAX: Span = Span::s(120);
 /// Before any sample: 1 s (RFC 6298).
 pub const RTO_INITIAL_US: u64 = 1_000_000;
 /// Time for which a minimum is valid: 300 s (`tcp_min_rtt_wlen`).
@@ -32,6 +35,7 @@ pub struct Rtt {
     round_end: u64,
     min: WindowedMin,
     window_ticks: u64,
+    min_rto_us: u64,
     /// The latest sample, µs.
     pub latest_us: u64,
 }
@@ -47,7 +51,15 @@ impl Rtt {
             round_end: 0,
             min: WindowedMin::default(),
             window_ticks: MIN_RTT_WINDOW_TICKS_S * u64::from(hz),
+            min_rto_us: RTO_MIN_US,
             latest_us: 0,
+        }
+    }
+    /// With this minimum of the variance part of a timeout.
+    pub fn with_min_rto(self, us: u64) -> Rtt {
+        Rtt {
+            min_rto_us: us,
+            ..self
         }
     }
     /// Adds a sample of `m` µs; `una` and `nxt` are the bounds of the data in flight.
@@ -57,7 +69,7 @@ impl Rtt {
         if self.srtt8 == 0 {
             self.srtt8 = (m as u64) << 3;
             self.mdev4 = (m as u64) << 1;
-            self.rttvar4 = self.mdev4.max(RTO_MIN_US);
+            self.rttvar4 = self.mdev4.max(self.min_rto_us);
             self.mdev_max4 = self.rttvar4;
             self.round_end = nxt;
             return;
@@ -82,7 +94,7 @@ impl Rtt {
                 self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
             }
             self.round_end = nxt;
-            self.mdev_max4 = RTO_MIN_US;
+            self.mdev_max4 = self.min_rto_us;
         }
     }
     /// Adds a sample for the minimum, at tick `now`.
@@ -101,12 +113,12 @@ impl Rtt {
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }
-    /// The timeout without backoff, in ticks.
-    pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
+    /// The timeout without backoff, in ticks; at most `longest`.
+    pub fn rto_ticks(&self, ticks: Jiffies, longest: Span) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);
         }
-        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(RTO_MAX_US))
+        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(longest.as_us()))
     }
 }
 
@@ -118,12 +130,12 @@ mod tests {
     fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
         let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
-        assert_eq!(r.rto_ticks(ticks), 1000);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 1000);
         r.sample(300_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks), 900);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 900);
         let mut r = Rtt::new(1000);
         r.sample(40_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks), 240);
+        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 240);
     }
 
     #[test]

@@ -304,9 +304,9 @@ impl Dimension {
         }
         if let Some((meant, factor, divisor)) = self.bits_for_bytes(unit) {
             let problem = if divisor == 1 {
-                "counts bytes, a rate counts bits"
+                format!("has the unit {unit}, which counts bytes; a rate counts bits")
             } else {
-                "counts bits, this counts bytes"
+                format!("has the unit {unit}, which counts bits; this value counts bytes")
             };
             let fix = self
                 .scale(meant)
@@ -315,16 +315,21 @@ impl Dimension {
                 .map(|v| v / divisor)
                 .filter(|v| *v > 0)
                 .map_or_else(|| self.example.into(), |v| self.format(v));
-            return UnitError {
-                problem: problem.into(),
-                fix,
-            };
+            return UnitError { problem, fix };
         }
         if let Some(meant) = self.near(unit) {
-            return UnitError {
-                problem: format!("has the unit {unit}, which is written {meant}"),
-                fix: self.proposal(number, meant),
+            let fix = self.proposal(number, meant);
+            let bytes = self.scale(meant).and_then(|scale| number.times(scale));
+            // tc reads `mbps` and `Mbps` as bytes per second.
+            let problem = match bytes.and_then(|bits| bits.checked_mul(8)) {
+                Some(bits) if self.what == RATE.what && unit.ends_with("bps") => format!(
+                    "has the ambiguous unit {unit}: for bits, write {fix}; for bytes, as in tc, \
+                     write {}",
+                    self.format(bits)
+                ),
+                _ => format!("has the unit {unit}, which is written {meant}"),
             };
+            return UnitError { problem, fix };
         }
         let names: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
         let shown: String = unit.chars().take(20).flat_map(char::escape_debug).collect();
@@ -334,13 +339,14 @@ impl Dimension {
         }
     }
 
-    /// Recognizes `MB/s` for bits, and `kbit` for bytes: the intended unit, and the factor and
-    /// divisor.
+    /// Recognizes `MB` and `MB/s` for bits, and `kbit` for bytes: the intended unit, and the factor
+    /// and divisor.
     fn bits_for_bytes(&self, unit: &str) -> Option<(&'static str, u64, u64)> {
         if self.what == RATE.what {
             let stem = unit
                 .strip_suffix("/s")
-                .or_else(|| unit.strip_suffix("ps"))?;
+                .or_else(|| unit.strip_suffix("ps"))
+                .unwrap_or(unit);
             let prefix = ["Bytes", "bytes", "Byte", "byte", "B"]
                 .iter()
                 .find_map(|b| stem.strip_suffix(b))?;

@@ -20,9 +20,11 @@
 //! |---|---|
 //! | [`draw`] | random sizes and gaps |
 //! | `stream` | statistics of numbered datagrams |
-//! | `udp` | `udp`, evenly paced, and `bursty` |
+//! | `udp` | `udp`, evenly paced, `bursty`, and `poisson_udp` with random arrivals |
 //! | `on_off` | `on_off`: alternating on and off periods |
-//! | `poisson` | `poisson`: transfers with random arrivals |
+//! | `poisson` | `poisson` and `empirical`: transfers with random arrivals |
+//! | [`cdf`] | flow sizes from a file |
+//! | `partition` | `partition`: requests to many workers at once |
 //! | `web` | `web`: pages |
 //! | `rpc` | `rpc`: requests and responses |
 //! | `video` | `video`: adaptive bit rate |
@@ -35,9 +37,11 @@
 //! Deviations from real applications on Linux: pure ACKs acknowledge a request and its response,
 //! none is piggybacked on data. Connections end without a FIN.
 
+pub mod cdf;
 pub mod draw;
 pub mod emodel;
 mod on_off;
+mod partition;
 mod poisson;
 mod rpc;
 mod stream;
@@ -228,6 +232,9 @@ pub const KINDS: &[WorkloadKind] = &[
     udp::KIND,
     udp::BURSTY,
     on_off::KIND,
+    udp::POISSON,
+    poisson::EMPIRICAL,
+    partition::KIND,
 ];
 
 /// The kind called `name`.

@@ -1,8 +1,11 @@
 //! `poisson`: transfers with random arrivals, each a TCP connection of its own from the server.
+//! `empirical`: the same with the sizes of a file.
 //!
 //! Algorithm: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is
 //! the requested payload per second in the long run. Sizes are bounded Pareto, exponential or
-//! constant ([`super::draw`]). Arrivals are independent of each other: with a load above the path's
+//! constant ([`super::draw`]), or have the distribution of a file ([`super::cdf`]).
+//!
+//! Arrivals are independent of each other: with a load above the path's
 //! rate, the number of active transfers grows. Beyond the engine's limit they are rejected, and
 //! counted.
 //!
@@ -11,12 +14,13 @@
 //! slow start, and one half. Transfers that arrive after the warm-up count; a transfer that is
 //! incomplete at the end has no completion time.
 
+use super::cdf::{self, Cdf};
 use super::draw::{Sizes, exponential};
 use super::{Action, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Histogram, Metric, WorkloadMetrics};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
-use crate::units::{Bytes, Rate, Span, Time, format_bytes};
+use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_rate};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -70,8 +74,86 @@ pub const KIND: WorkloadKind = WorkloadKind {
     check,
     cc: "cubic",
     traffic: tcp,
-    make: |params, setting| Box::new(Poisson::new(params, setting)),
+    make: |params, setting| {
+        let mean = params.bytes("mean").get() as f64;
+        let most = params.bytes("most").get() as f64;
+        let sizes = match params.word("sizes") {
+            "exponential" => Sizes::Exponential(mean),
+            "fixed" => Sizes::Fixed(mean),
+            _ => Sizes::pareto(mean, most, params.number("shape")),
+        };
+        let source = Source::Formula(sizes);
+        Box::new(Poisson::new(KIND.name, params, mean, source, setting))
+    },
 };
+
+/// Random transfers with the sizes of a file.
+pub const EMPIRICAL: WorkloadKind = WorkloadKind {
+    name: "empirical",
+    help: "transfers with random arrivals and the sizes of a measured distribution, each on a \
+        connection of its own",
+    source: "open-loop arrivals as in evaluations of data-center transports (pFabric, SIGCOMM \
+        2013)",
+    params: &[
+        Param {
+            name: "load",
+            kind: Kind::Rate(Rate::mbit(500), Rate::bit(1000), Rate::mbit(1_000_000)),
+            help: "requested payload per second in the long run",
+            source: "",
+        },
+        Param {
+            name: "sizes",
+            kind: Kind::Text(&cdf::SHIPPED),
+            help: "distribution of the sizes: one that is included in narrows, or a file with a \
+                size in bytes and a cumulative probability per line",
+            source: "DCTCP (SIGCOMM 2010), VL2 (SIGCOMM 2009)",
+        },
+    ],
+    check: check_empirical,
+    cc: "cubic",
+    traffic: tcp,
+    make: |params, setting| {
+        let mean = mean_of(params);
+        let source = Source::File(sizes_of(params));
+        Box::new(Poisson::new(EMPIRICAL.name, params, mean, source, setting))
+    },
+};
+
+/// The distribution in the parameters; its text was checked when it was read.
+fn sizes_of(params: &Params) -> Option<Cdf> {
+    Cdf::read(params.text("sizes")).ok()
+}
+
+fn mean_of(params: &Params) -> f64 {
+    sizes_of(params).map_or(1.0, |sizes| sizes.mean().max(1.0))
+}
+
+fn check_empirical(params: &Params) -> Result<(), Refusal> {
+    let most = mean_of(params) * 8.0 * MOST_A_SECOND as f64;
+    if params.rate("load").as_bit() as f64 <= most {
+        return Ok(());
+    }
+    Err(Refusal {
+        param: "load",
+        problem: "is too large for these sizes: more than a million arrivals per second".into(),
+        fix: ["\"", format_rate(Rate::bit(most as u64)).as_str(), "\""].concat(),
+    })
+}
+
+/// The source of sizes.
+enum Source {
+    Formula(Sizes),
+    File(Option<Cdf>),
+}
+
+impl Source {
+    fn draw(&self, rng: &mut Rng) -> Bytes {
+        match self {
+            Source::Formula(sizes) => sizes.draw(rng),
+            Source::File(sizes) => sizes.as_ref().map_or(Bytes::new(1), |cdf| cdf.draw(rng)),
+        }
+    }
+}
 
 /// Maximum number of arrivals per second.
 const MOST_A_SECOND: u64 = 1_000_000;
@@ -115,11 +197,12 @@ struct Transfer {
 }
 
 struct Poisson {
+    kind: &'static str,
     setting: Setting,
     gaps: Rng,
     draws: Rng,
     gap: Span,
-    sizes: Sizes,
+    sizes: Source,
     next: Option<Time>,
     names: Names,
     under_way: Vec<Option<Transfer>>,
@@ -133,19 +216,21 @@ struct Poisson {
 }
 
 impl Poisson {
-    fn new(params: &Params, setting: Setting) -> Poisson {
-        let mean = params.bytes("mean").get() as f64;
-        let most = params.bytes("most").get() as f64;
+    /// Transfers of this mean size, in bytes.
+    fn new(
+        kind: &'static str,
+        params: &Params,
+        mean: f64,
+        sizes: Source,
+        setting: Setting,
+    ) -> Poisson {
         Poisson {
+            kind,
             setting,
             gaps: Rng::named(setting.seed, "arrivals"),
             draws: Rng::named(setting.seed, "sizes"),
             gap: Span::ns((mean * 8e9 / params.rate("load").as_bit() as f64) as u64),
-            sizes: match params.word("sizes") {
-                "exponential" => Sizes::Exponential(mean),
-                "fixed" => Sizes::Fixed(mean),
-                _ => Sizes::pareto(mean, most, params.number("shape")),
-            },
+            sizes,
             next: None,
             names: Names::default(),
             under_way: Vec::new(),
@@ -257,7 +342,7 @@ impl Workload for Poisson {
         transfers.sort_by(|a, b| a.0.total_cmp(&b.0));
         WorkloadMetrics {
             transfers,
-            ..WorkloadMetrics::new(KIND.name, metrics).with_delays(&self.times)
+            ..WorkloadMetrics::new(self.kind, metrics).with_delays(&self.times)
         }
     }
 }

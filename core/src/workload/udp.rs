@@ -1,18 +1,23 @@
 //! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`:
 //! silence for a time, then the accumulated datagrams at once, as from an application that sleeps
-//! between its writes.
+//! between its writes. `poisson_udp`: datagrams with random arrivals and sizes, the traffic of
+//! queueing theory.
 //!
 //! Algorithm: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, rounded down to a
 //! nanosecond, without drift. `bursty` wakes each `sleep` and sends the whole datagrams up to
-//! `rate`; the rest goes with the next burst.
+//! `rate`; the rest goes with the next burst. The gaps of `poisson_udp` are exponential with mean
+//! `8 · packet / rate`. Its sizes are constant (M/D/1), or exponential and cut to 1 to 1472 bytes
+//! (M/M/1, apart from the cuts and the headers).
 //!
 //! Rate and metrics are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
 //! after the warm-up.
 
+use super::draw::{Sizes, exponential};
 use super::stream::Stream;
 use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
 use crate::metrics::WorkloadMetrics;
 use crate::param::{Kind, Param, Params, Refusal};
+use crate::rng::Rng;
 use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_span};
 use alloc::boxed::Box;
 use alloc::format;
@@ -128,9 +133,50 @@ pub const BURSTY: WorkloadKind = WorkloadKind {
     },
 };
 
-#[derive(Copy, Clone, Debug)]
+/// Datagrams with random arrivals.
+pub const POISSON: WorkloadKind = WorkloadKind {
+    name: "poisson_udp",
+    help: "datagrams with random (Poisson) arrivals, of one size or of exponential sizes",
+    source: "the queues M/D/1 and M/M/1: Kleinrock, Queueing Systems, volume 1",
+    params: &[
+        RATE,
+        PACKET,
+        Param {
+            name: "sizes",
+            kind: Kind::Word(&["fixed", "exponential"]),
+            help: "distribution of the UDP payload; packet is its mean",
+            source: "",
+        },
+    ],
+    check,
+    cc: "",
+    traffic: datagrams,
+    make: |params, setting| {
+        let packet = params.bytes("packet");
+        let mean = packet.get() as f64;
+        let pace = Pace::Random {
+            gaps: Rng::named(setting.seed, "arrivals"),
+            draws: Rng::named(setting.seed, "sizes"),
+            gap: Span::ns((mean * 8e9 / params.rate("rate").as_bit() as f64) as u64),
+            sizes: match params.word("sizes") {
+                "exponential" => Sizes::Exponential(mean),
+                _ => Sizes::Fixed(mean),
+            },
+        };
+        Box::new(Datagrams::new(POISSON.name, params, setting, pace, packet))
+    },
+};
+
+#[derive(Clone, Debug)]
 enum Pace {
     Even,
+    /// With exponential gaps of this mean.
+    Random {
+        gaps: Rng,
+        draws: Rng,
+        gap: Span,
+        sizes: Sizes,
+    },
     /// With this silence between them.
     Bursts(Span),
 }
@@ -186,12 +232,29 @@ impl Datagrams {
         self.number += 1;
     }
     fn speak(&mut self, now: Time, todo: &mut Vec<Action>) {
-        match self.pace {
+        match &mut self.pace {
+            Pace::Random {
+                gaps,
+                draws,
+                gap,
+                sizes,
+            } => {
+                // The first datagram follows a gap, too.
+                let arrives = self.next.is_some();
+                let next = now + exponential(gaps, *gap).max(Span::ns(1));
+                if arrives {
+                    let bytes = sizes.draw(draws).get().min(u64::from(MOST_DATAGRAM));
+                    self.packet = bytes as u16;
+                    self.send(now, todo);
+                }
+                self.next = Some(next);
+            }
             Pace::Even => {
                 self.send(now, todo);
                 self.next = Some(self.started + due(self.number, self.packet, self.rate));
             }
             Pace::Bursts(sleep) => {
+                let sleep = *sleep;
                 while self.started + due(self.number + 1, self.packet, self.rate) <= now {
                     self.send(now, todo);
                 }

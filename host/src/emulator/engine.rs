@@ -1,5 +1,6 @@
 //! The live engine: runs a scenario and returns a run, as every engine does.
 
+use crate::emulator::application::{self, Applications};
 use crate::emulator::capture::Writer;
 use crate::emulator::frame::{Frame, Ports};
 use crate::emulator::preflight;
@@ -16,7 +17,10 @@ use narrows_core::engine::{
     Departures, Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics,
     start,
 };
-use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter, StateSamples};
+use narrows_core::metrics::{
+    FlowMeter, FlowMetrics, FlowSamples, LimitMetrics, NO_CC, ProbeMeter, StateSamples,
+    WorkloadMetrics,
+};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
@@ -25,6 +29,7 @@ use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
+use narrows_core::workload;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
@@ -97,6 +102,13 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         EcnMode::Off => 0,
         EcnMode::Passive | EcnMode::On => 2,
     };
+    // Kernels before 6.15 have no tcp_rto_max_ms; writing it is then an error that names it.
+    let rto_max = host.rto_max.map(|most| (most.as_us() / 1000).to_string());
+    let rack = host.rack.map(|on| u8::from(on).to_string());
+    let given = [
+        rto_max.map(|ms| ("ipv4/tcp_rto_max_ms", ms)),
+        rack.map(|bit| ("ipv4/tcp_recovery", bit)),
+    ];
     SpaceSpec {
         addresses: vec![address(port, false).into(), address(port, true).into()],
         peers: others
@@ -119,7 +131,10 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
                 "ipv4/tcp_slow_start_after_idle",
                 u8::from(host.slow_start_after_idle).to_string(),
             ),
-        ],
+        ]
+        .into_iter()
+        .chain(given.into_iter().flatten())
+        .collect(),
         qdisc: qdisc(scenario),
         gso: match host.gso {
             Gso::On => (None, None),
@@ -179,6 +194,62 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         size: flow.size.map(|n| n.get()),
         notsent_lowat: u32::try_from(scenario.host.notsent_lowat.get()).unwrap_or(u32::MAX),
     }
+}
+
+/// The application of a flow, with the random choices of every engine.
+fn application(
+    scenario: &Scenario,
+    number: usize,
+    flow: &FlowSpec,
+    choice: &Choice,
+) -> Option<application::Spec> {
+    let kind = workload::find(&choice.kind)?;
+    let (server, client) = endpoints(flow);
+    let place = number as u16;
+    let udp = !flow.has_cc();
+    let ecn = flow.ecn != EcnNegotiation::Off;
+    let at = |port, ecn, first| SocketAddrV4::new(address(port, ecn), first + place);
+    let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
+    let end = Time::ZERO
+        + flow
+            .stop
+            .unwrap_or(scenario.duration)
+            .min(scenario.duration);
+    let setting = application::Spec::setting(seeds.next_u64(), scenario.warmup, flow.start, end);
+    Some(application::Spec {
+        number: number as u32,
+        id: flow.id.clone(),
+        workload: (kind.make)(&choice.params, setting),
+        udp,
+        cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
+        hosts: [usize::from(server), usize::from(client)],
+        from: [server, client].map(|port| SocketAddrV4::new(address(port, false), 0)),
+        at: [server, client].map(|port| at(port, ecn, RECEIVERS)),
+        datagrams: [at(server, false, RECEIVERS), at(client, false, SENDERS)],
+        dscp: flow.dscp,
+        start: start(scenario, flow),
+        end,
+        notsent_lowat: u32::try_from(scenario.host.notsent_lowat.get()).unwrap_or(u32::MAX),
+    })
+}
+
+/// The metrics of a flow; those of its application, if it has one.
+fn flow_metrics(
+    meter: FlowMeter,
+    spec: &FlowSpec,
+    workload: Option<WorkloadMetrics>,
+) -> FlowMetrics {
+    let cc = if spec.has_cc() {
+        spec.cc.kind.as_str()
+    } else {
+        NO_CC
+    };
+    let mut metrics = meter.metrics(spec.id.clone(), cc.into());
+    if workload.is_some() {
+        metrics.limits = LimitMetrics::unknown();
+        metrics.workload = workload;
+    }
+    metrics
 }
 
 pub(crate) fn emulator(
@@ -301,6 +372,7 @@ struct Parts<'a> {
 struct Answers {
     passed: Seen,
     hosts: Vec<Told>,
+    applications: Option<application::Told>,
     probes: Vec<ProbeMeter>,
 }
 
@@ -366,7 +438,8 @@ impl<'p> Parts<'p> {
         // Receivers first, so that senders find them.
         for port in (NEAR..=far_hosts(scenario)).rev() {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
-            for (number, flow) in scenario.flows.iter().enumerate() {
+            let bulk = |(_, flow): &(usize, &FlowSpec)| flow.workload.is_none();
+            for (number, flow) in scenario.flows.iter().enumerate().filter(bulk) {
                 let flow_out = outgoing(scenario, number, flow);
                 let (from, to) = endpoints(flow);
                 if from == port {
@@ -398,6 +471,32 @@ impl<'p> Parts<'p> {
                     Traffic::new(out, incoming, watching)
                 },
                 move |traffic, clock| traffic.run(clock, stop),
+            )?);
+        }
+        let specs: Vec<application::Spec> = (0..)
+            .zip(&scenario.flows)
+            .filter_map(|(number, flow)| {
+                application(scenario, number, flow, flow.workload.as_ref()?)
+            })
+            .collect();
+        let mut applications = None;
+        if !specs.is_empty() {
+            let spaces = self.spaces;
+            let mut ccs: Vec<String> = specs
+                .iter()
+                .filter(|spec| !spec.udp)
+                .map(|spec| spec.cc.clone())
+                .collect();
+            ccs.sort();
+            ccs.dedup();
+            applications = Some(self.start(
+                scope,
+                NEAR,
+                move || {
+                    preflight::check_ccs(&ccs)?;
+                    Applications::new(specs, spaces, watching)
+                },
+                move |applications, clock| applications.run(clock, stop),
             )?);
         }
         let pings: Vec<Pinging> = (0..)
@@ -443,6 +542,7 @@ impl<'p> Parts<'p> {
         let devices: Vec<&OwnedFd> = self.spaces.iter().map(|space| &space.device).collect();
         let passing = scope.spawn(move || emulator.run(&devices, clock, stop));
         let hosts: Vec<_> = hosts.into_iter().map(|host| host.begin(clock)).collect();
+        let applications = applications.map(|thread| thread.begin(clock));
         let pinging = probes.map(|(echoes, pingers)| {
             let echoes: Vec<_> = echoes
                 .into_iter()
@@ -452,6 +552,9 @@ impl<'p> Parts<'p> {
         });
         let busy = || {
             hosts.iter().any(|thread| !thread.is_finished())
+                || applications
+                    .as_ref()
+                    .is_some_and(|thread| !thread.is_finished())
                 || pinging
                     .as_ref()
                     .is_some_and(|(_, pingers)| !pingers.is_finished())
@@ -466,6 +569,7 @@ impl<'p> Parts<'p> {
         }
         stop.store(stopped || passing.is_finished(), Ordering::Relaxed);
         let told: Result<Vec<Told>, HostError> = hosts.into_iter().map(joined).collect();
+        let applications = applications.map(joined).transpose();
         let pinged = pinging.map(|(echoes, pingers)| (joined(pingers), echoes));
         stop.store(true, Ordering::Relaxed);
         let passed = passing
@@ -485,6 +589,7 @@ impl<'p> Parts<'p> {
         Ok(Answers {
             passed: passed?,
             hosts: told?,
+            applications: applications?,
             probes: probes?,
         })
     }
@@ -494,6 +599,7 @@ impl<'p> Parts<'p> {
         let Answers {
             passed,
             hosts,
+            applications,
             probes,
         } = answers;
         let scenario = self.scenario;
@@ -511,21 +617,30 @@ impl<'p> Parts<'p> {
             writes.asked += host.writes.asked;
             writes.late += host.writes.late;
         }
-        let mut meters: Vec<(u32, FlowMeter)> = Vec::new();
+        let mut meters: Vec<(u32, FlowMeter, Option<WorkloadMetrics>)> = Vec::new();
         let (mut tables, mut states) = (Vec::new(), Vec::new());
         for host in hosts {
-            meters.extend(host.meters);
+            let bulk = host.meters.into_iter();
+            meters.extend(bulk.map(|(number, meter)| (number, meter, None)));
             tables.push(host.samples);
             states.push(host.states);
         }
-        meters.sort_by_key(|(number, _)| *number);
+        if let Some(told) = applications {
+            let flows = told.flows.into_iter();
+            meters.extend(flows.map(|(number, meter, work)| (number, meter, Some(work))));
+            tables.push(told.samples);
+        }
+        meters.sort_by_key(|(number, _, _)| *number);
         samples.flows = in_order(&tables);
         samples.states = StateSamples::in_order(&states);
         let flows: Vec<_> = meters
             .into_iter()
             .zip(&scenario.flows)
-            .map(|((_, meter), spec)| meter.metrics(spec.id.clone(), spec.cc.kind.clone()))
+            .map(|((_, meter, work), spec)| flow_metrics(meter, spec, work))
             .collect();
+        if self.interval.is_some() {
+            samples.delays.push_workloads(&flows);
+        }
         let rows = self.interval.map(|_| &mut samples);
         let probes = probe_metrics(scenario, probes.iter(), levels, rows);
         let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();

@@ -58,10 +58,13 @@ pub struct Ports {
 impl Ports {
     /// The flow or probe of one of these two ports; probes are numbered after the flows.
     fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
-        let (first, count) = if tcp { self.flows } else { self.probes };
-        let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
-        let place = place(ports[1]).or(place(ports[0]))?;
-        Some(if tcp { place } else { self.flows.1 + place })
+        let place = |(first, count): (u16, u16)| {
+            let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
+            place(ports[1]).or(place(ports[0]))
+        };
+        let probe = || place(self.probes).map(|n| self.flows.1 + n);
+        // A flow with a workload may consist of datagrams.
+        place(self.flows).or_else(|| probe().filter(|_| !tcp))
     }
 }
 

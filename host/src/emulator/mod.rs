@@ -24,12 +24,15 @@
 //! | [`preflight`], [`doctor`] | checks before a run; suitability of this host for live runs |
 //! | [`engine`] | runs a scenario and returns a run |
 //! | [`frame`], [`packets`] | real packets as the core sees them; super-packets split and joined |
+//! | [`application`], [`application_socket`] | flows with a workload |
 //! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
 //! | [`self_check`] | deviation of a run from its scenario |
 //! | [`capture`] | the thread that writes a packet capture |
 //! | [`guest`] | the first process of the virtual machine of `--engine linux` |
 //! | [`shell`], [`shell_command`] | arbitrary programs over the path; the command and its options |
 
+pub mod application;
+pub mod application_socket;
 pub mod capture;
 pub mod cc_state;
 pub mod doctor;

@@ -59,7 +59,7 @@ impl Frame {
     /// Whether it has a destination in this network; packets of the kernel itself have none.
     pub fn has_destination(&self, network: &Network<Frame>) -> bool {
         match network {
-            Network::Wired(_) => true,
+            Network::Wired(_) | Network::Links(_) => true,
             Network::Wifi(_) => self.station() < network.far_hosts(),
         }
     }

@@ -66,9 +66,21 @@ pub fn check_scenario(
             wifi.stations.len()
         ));
     }
+    if scenario.path.links.is_some() {
+        return unlike(format!(
+            "link: the engine {engine} has one path between two hosts; write [path], or --engine \
+             sim"
+        ));
+    }
     if host.nic.is_some() {
         return unlike(format!(
             "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \
+             --engine sim"
+        ));
+    }
+    if host.keys.get("rto_min").is_some() {
+        return unlike(format!(
+            "host.rto_min: the engine {engine} uses that of the kernel; remove it, or write \
              --engine sim"
         ));
     }
@@ -103,12 +115,15 @@ pub fn check_scenario(
         ));
     }
     for flow in &scenario.flows {
-        if let Some(workload) = &flow.workload {
+        if let Some(workload) = flow.workload.as_ref().filter(|_| machine != Machine::Host) {
             return unlike(format!(
                 "flow {}: the engine {engine} does not support workloads ({}); remove workload, \
-                 or write --engine sim",
+                 or write --engine live or sim",
                 flow.id, workload.kind
             ));
+        }
+        if !flow.has_cc() {
+            continue;
         }
         let cc = &flow.cc;
         let kind = registry.cc(&cc.kind);

@@ -258,6 +258,10 @@ pub fn run(
          `narrows run --engine live`";
         return Err(HostError::Unlike(text.into()));
     }
+    if scenario.path.links.is_some() {
+        let text = "link: a shell supports two hosts and a path only; write [path]";
+        return Err(HostError::Unlike(text.into()));
+    }
     let mut scenario = scenario.clone();
     (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());
     (scenario.duration, scenario.warmup) = (FOREVER, Span::ZERO);
@@ -495,12 +499,16 @@ impl Seen {
         let mut lines = Vec::new();
         for hop in &self.queues {
             let told = hop.to_json();
-            let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), millis);
+            let ms = |q: &str| told["delay_ms"][q].as_f64().map(millis);
             let counted = |n: u64, one: &str, several: &str| {
                 format!("{n} {}", if n == 1 { one } else { several })
             };
+            let delay = match (ms("p50"), ms("p99")) {
+                (Some(p50), Some(p99)) => format!("queueing delay {p50} ms (p50), {p99} ms (p99)"),
+                _ => "no packet passed the queue".into(),
+            };
             lines.push(format!(
-                "{} ({}, {}): {}, {}, {}, {}; queueing delay {} ms (p50), {} ms (p99)",
+                "{} ({}, {}): {}, {}, {}, {}; {delay}",
                 hop.direction,
                 hop.queue.name,
                 hop.rate,
@@ -508,8 +516,6 @@ impl Seen {
                 counted(hop.queue.drops, "drop", "drops"),
                 counted(hop.random_losses, "random loss", "random losses"),
                 counted(hop.queue.marks, "mark", "marks"),
-                ms("p50"),
-                ms("p99"),
             ));
         }
         if !self.upload_limited {
@@ -527,10 +533,13 @@ impl Seen {
         let verdict = match told["trusted"].as_bool() {
             Some(true) => "the self-check passed".to_string(),
             Some(false) => format!("the self-check FAILED: {}", why.join("; ")),
-            None => format!("the self-check has no result: {}", why.join("; ")),
+            None => {
+                lines.push(format!("self-check: no result, because {}", why.join("; ")));
+                return lines.join("\n");
+            }
         };
         lines.push(format!(
-            "self-check: {} packets, p99 of lateness {late:.0} us, rate error {rate:.2} %; \
+            "self-check: {} packets left {late:.0} us late (p99), rate error {rate:.2} %; \
              {verdict}",
             told["packets"]
         ));

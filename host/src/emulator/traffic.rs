@@ -342,7 +342,7 @@ impl Traffic {
 }
 
 /// Converts `TCP_INFO` to the form of the core.
-fn info(t: &TcpInfo) -> Info {
+pub(crate) fn info(t: &TcpInfo) -> Info {
     Info {
         bytes_acked: t.bytes_acked,
         bytes_sacked: u64::from(t.sacked) * u64::from(t.snd_mss),

@@ -58,7 +58,7 @@ fn broken(text: impl Into<String>) -> HostError {
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
 /// The text of an error of the system, without its number.
-fn reason(error: &std::io::Error) -> String {
+pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
@@ -69,12 +69,14 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
         .connected(fd)
         .map_err(|error| match error {
             ReadError::Stopped => HostError::Stopped,
-            ReadError::TimedOut => HostError::Missing(format!(
-                "{to} does not answer; start {whom} there, and permit its port in firewalls"
-            )),
-            ReadError::Failed(error) => {
-                HostError::Missing(format!("{to}: {}; start {whom} there", reason(&error)))
-            }
+            ReadError::TimedOut => HostError::Silent(
+                format!("{to} does not answer"),
+                format!("start {whom} there, and permit its port in firewalls"),
+            ),
+            ReadError::Failed(error) => HostError::Silent(
+                format!("{to}: {}", reason(&error)),
+                format!("start {whom} there"),
+            ),
         })
 }
 

@@ -1,5 +1,5 @@
 //! `narrows-host measure`: the client of a measurement. It identifies the server, sends pings at
-//! regular intervals, and loads the path in phases as the test specifies. Every total follows from
+//! random times, and loads the path in phases as the test specifies. Every total follows from
 //! its samples.
 //!
 //! | module | contents |
@@ -295,10 +295,24 @@ fn measured(
         }
         (loads, pings.join(), others.join())
     });
-    loads?;
+    let lost = match loads {
+        Ok(()) => None,
+        Err(error) => match error.loss() {
+            Some(why) => Some((why, error)),
+            None => return Err(error),
+        },
+    };
     seen.pings = pings
         .map_err(|_| failed())?
         .map_err(HostError::failed("pinging"))?;
+    if let Some((why, error)) = lost {
+        // Without any answer, there are no results.
+        if seen.pings.iter().all(|pings| pings.received() == 0) {
+            return Err(error);
+        }
+        run.notes.push(format!("the load did not start: {why}"));
+        seen.stopped_by = StoppedBy::Lost;
+    }
     seen.beside = others.map_err(|_| failed())?;
     seen.cpu = sys::process_cpu().saturating_sub(cpu);
     let of = |p: &Pings| (p.sent.len() + p.received()) as u64 * p.size as u64;

@@ -6,11 +6,12 @@
 //! them.
 
 use super::Run;
-use super::link::{FAR_END, Link, Offset, PATIENCE, connected, send_all};
+use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
 use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
+use crate::error::is_outage;
 use crate::measure::bulk::{Role, Slot, Stream, UNSENT};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{Hello, Kind, PING, Ping};
@@ -86,6 +87,9 @@ pub fn loaded(
     let mut flows: HashMap<u16, Flow> = HashMap::new();
     for (i, spec) in specs.iter().enumerate() {
         let refused = |error: std::io::Error| match cc {
+            _ if is_outage(&error) => {
+                HostError::Silent(format!("{to}: {}", reason(&error)), "check the path".into())
+            }
             Some(_) => cc_missing(cc, &error),
             None => HostError::Failed("the socket of a flow", error),
         };

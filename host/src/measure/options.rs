@@ -26,7 +26,8 @@ Load:
   --duration SPAN       duration of each load phase [default: 10s]
   --idle SPAN           duration of the idle phase before the load [default: 3s]
   --streams N           streams in each direction [default: {}, otherwise 1]
-  --cc A,B              congestion controls, in alternating order [default: the hosts' own]
+  --cc A,B              congestion controls; each load phase runs once with each of them, in turn
+                        [default: the hosts' own]
   --repeats N           number of measurements with each congestion control, in the order
                         A B A B [default: 1]
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]
@@ -36,7 +37,7 @@ Load:
   --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
   --parts N             share --max-data among N measurements [default: 1]
-  --ping-interval SPAN  time between two pings [default: 20ms]
+  --ping-interval SPAN  mean time between two pings [default: 20ms]
 
 Connection:
   --port N              port of HOST [default: 5201]
@@ -110,7 +111,7 @@ pub struct Options {
     pub parts: u64,
     /// Whether the certificate of a web server is not verified.
     pub insecure: bool,
-    /// Time between two pings.
+    /// Mean time between two pings.
     pub ping_interval: Span,
     /// Token of the server.
     pub token: Option<String>,

@@ -1,6 +1,8 @@
-//! Pings of a measurement at regular intervals: over UDP with the cookie of the session, or as TCP
-//! handshakes with other servers.
+//! Pings of a measurement: over UDP with the cookie of the session, or as TCP handshakes with other
+//! servers.
 //!
+//! Each interval has one ping at a random time, so that no cross traffic is synchronized with the
+//! pings. Pings with several code points share the random part, so that none waits behind another.
 //! A separate thread sends each ping when it is due, regardless of earlier answers. So a lost ping
 //! delays no other one, and sampling does not depend on the queue. The arrival of an answer is the
 //! kernel's timestamp. The time that the server held the ping, which it reports, is subtracted
@@ -10,10 +12,14 @@
 //! datagram is answered at the beginning, a firewall probably drops UDP, and handshakes replace
 //! the datagrams.
 
+use crate::digest::random;
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
 use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
 use crate::sys::socket::{self, Wanted};
 use crate::sys::{self, Epoll};
+use narrows_core::engine::Departures;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::Spacing;
 use narrows_core::units::Span;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -35,10 +41,25 @@ const SILENT: u64 = 1_200_000_000;
 pub struct Probe {
     /// Code point.
     pub dscp: u8,
-    /// Interval, ns.
+    /// Mean interval.
     pub interval: Span,
     /// Payload, bytes.
     pub size: usize,
+}
+
+impl Probe {
+    /// The times of its pings in ns from the first interval on. All probes with the same `seed`
+    /// have the same random part.
+    fn departures(&self, seed: u64) -> impl FnMut() -> u64 {
+        let rng = Rng::named(seed, "pings");
+        let mut times = Departures::new(self.interval, Spacing::Random, rng);
+        move || times.next_ping().as_ns()
+    }
+}
+
+/// A seed that no other traffic has.
+fn seed() -> std::io::Result<u64> {
+    Ok(u64::from_le_bytes(random()?))
 }
 
 /// A ping.
@@ -65,7 +86,7 @@ pub struct Pings {
     pub sent: Vec<Sent>,
     /// Code point.
     pub dscp: u8,
-    /// Interval, ns.
+    /// Mean interval, ns.
     pub interval: u64,
     /// Payload, bytes.
     pub size: usize,
@@ -154,9 +175,12 @@ fn by_datagrams(
     let fds: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let mut all: Vec<Pings> = probes.iter().map(|probe| Pings::new(probe, true)).collect();
     // Probes of one interval are spread: at the same time they would queue behind each other.
-    let begin = sys::monotonic();
+    let (begin, seed) = (sys::monotonic(), seed()?);
     let shift = |i: usize| probes[i].interval.as_ns() * i as u64 / probes.len() as u64;
-    let mut due: Vec<u64> = (0..probes.len()).map(|i| begin + shift(i)).collect();
+    let mut departures: Vec<_> = probes.iter().map(|probe| probe.departures(seed)).collect();
+    let mut due: Vec<u64> = (0..probes.len())
+        .map(|i| begin + shift(i) + departures[i]())
+        .collect();
     let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
     let mut stopped = None;
     loop {
@@ -194,7 +218,7 @@ fn by_datagrams(
                     at,
                     ..Sent::default()
                 });
-                due[i] += probe.interval.as_ns();
+                due[i] = begin + shift(i) + departures[i]();
             }
             got.clear();
             if let Ok(Some(lost)) = datagram::receive(socket, &mut got) {
@@ -254,13 +278,14 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
     };
     let mut pings = Pings::new(probe, false);
     let mut open: Vec<(usize, OwnedFd)> = Vec::new();
-    let mut due = sys::monotonic();
+    let (begin, mut departures) = (sys::monotonic(), probe.departures(seed()?));
+    let mut due = begin + departures();
     loop {
         let now = sys::monotonic();
         let stopping = stop.load(Relaxed);
         if !stopping && due <= now {
             pings.late.push(now - due);
-            due += probe.interval.as_ns();
+            due = begin + departures();
             pings.sent.push(Sent {
                 at: now,
                 ..Sent::default()

@@ -248,6 +248,7 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
         "id": format!("ping{}", place + 1), "protocol": if pings.udp { "udp" } else { "tcp" },
         "dscp": pings.dscp,
         "interval_ms": ms(pings.interval),
+        "spacing": "random",
         "payload_bytes": if pings.udp { json!(pings.size) } else { Value::Null },
         "sent": pings.sent.len(), "received": received, "arrived": arrived,
         "dscp_arrived": pings.arrived.map(|(there, _)| there), "dscp_back": pings.arrived.map(|(_,

@@ -13,6 +13,7 @@ use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
 use super::{Run, plan, report};
 use crate::HostError;
+use crate::error::is_outage;
 use crate::measure::bulk::{Budget, Role, Slot, Stream};
 use crate::sys;
 use crate::sys::socket::{self, Wanted};
@@ -51,6 +52,19 @@ fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
     HostError::Missing(format!("{url}: {text}"))
 }
 
+fn failed(url: &Url, error: &std::io::Error) -> HostError {
+    if sys::stopped() {
+        HostError::Stopped
+    } else if is_outage(error) {
+        HostError::Silent(
+            format!("{url}: {error}"),
+            "check that it serves the object".into(),
+        )
+    } else {
+        missing(url, error)
+    }
+}
+
 /// Objects over one connection.
 struct Download {
     connection: Connection,
@@ -86,17 +100,11 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
         dscp,
         ..Wanted::default()
     };
-    let fd = socket::connect(to, &wanted).map_err(|e| missing(url, e))?;
+    let failed = |e: std::io::Error| failed(url, &e);
+    let fd = socket::connect(to, &wanted).map_err(failed)?;
     let until = sys::monotonic() + link::PATIENCE;
     connected(&fd, to, until, "a web server")?;
     let socket = TcpStream::from(fd);
-    let failed = |e: std::io::Error| {
-        if sys::stopped() {
-            HostError::Stopped
-        } else {
-            missing(url, e)
-        }
-    };
     socket.set_nonblocking(false).map_err(failed)?;
     let mut connection =
         Connection::new(socket, url.proves(), Deadline::at(until)).map_err(failed)?;

@@ -22,9 +22,9 @@ narrows-host serve [options]
 Listening:
   --port N                 TCP and UDP port [default: 5201]
   --bind ADDRESS           address of this host [default: all]
-  --public ADDRESS[:PORT]  address at which clients reach this host through a NAT; necessary for
-                           them if a token is set, because the proof that a client knows the token
-                           contains this address; may be repeated
+  --public ADDRESS[:PORT]  address at which clients reach this host, if a NAT translates it; may be
+                           repeated. Required with --token: the proof that a client knows the token
+                           contains this address, so without it such clients are refused
   --metrics ADDR:PORT      serve counters for Prometheus at /metrics [default: off]
 
 Access:

@@ -6,9 +6,11 @@
 //! | namespace | recognised by |
 //! |---|---|
 //! | the initial one | `net.core.netdev_max_backlog`, which only this namespace has |
-//! | that of a whole container | process 1 of this `/proc`, and a mark of a container manager |
+//! | that of a whole container | process 1 of this `/proc`, its session, and a mark of a container manager |
 //!
 //! A host of `narrows shell` inside a container has the mark, too. Its process 1 is `narrows-host`.
+//! So does `unshare --net --pid --fork` there. Its process 1 belongs to a session of the container,
+//! whose number is 0 in this `/proc`. Container managers begin a session for process 1 (`setsid`).
 //!
 //! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host that
 //! has another network.
@@ -168,8 +170,16 @@ pub fn owns_files(here: &Namespace) -> bool {
     let of_process_1 =
         || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));
     let emulated = || fs::read_to_string("/proc/1/comm").is_ok_and(|name| name == EMULATED);
+    let begun = || fs::read_to_string("/proc/1/stat").is_ok_and(|stat| session(&stat) > Some(0));
     let marked = || MARKS.iter().any(|mark| Path::new(mark).exists());
-    here.initial || of_process_1() && marked() && !emulated()
+    here.initial || of_process_1() && marked() && begun() && !emulated()
+}
+
+/// The session in a line of `/proc/PID/stat`; 0 if it began outside of the PID namespace. The name
+/// of the program, in parentheses, may contain anything.
+fn session(stat: &str) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(3)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -218,6 +228,13 @@ mod tests {
             ..initial.clone()
         };
         assert!(initial.is(&after_a_boot));
+    }
+
+    #[test]
+    fn a_session_is_the_fourth_field_after_the_name() {
+        assert_eq!(session("1 (sh) S 0 1 1 34816 1 4194560"), Some(1));
+        assert_eq!(session("1 (a) b) S 0 0 0 0 -1 4194560"), Some(0));
+        assert_eq!(session("1 (sh S 0 1"), None);
     }
 
     #[test]

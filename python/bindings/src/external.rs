@@ -9,6 +9,7 @@ use narrows_core::cc::{CcKind, KINDS};
 use narrows_core::param::{Kind, Param, Params, no_check};
 use narrows_core::queue::{self, Limit, QueueContext, QueueKind};
 use narrows_core::registry::Registry;
+use narrows_core::registry::endpoint::{Kind as Transport, Role, Setting};
 use narrows_core::scenario::value::{Table, Tree, Value};
 use narrows_core::units::{Bytes, Rate, Span, Time, parse_bytes, parse_rate, parse_span};
 use narrows_plugin::monitor::{self, Model, Monitor};
@@ -26,6 +27,7 @@ use std::time::Duration;
 enum Entry {
     Cc(CcKind),
     Queue(QueueKind<Packet>),
+    Transport(Transport),
 }
 
 impl Entry {
@@ -33,12 +35,14 @@ impl Entry {
         match self {
             Entry::Cc(_) => "cc",
             Entry::Queue(_) => "queue",
+            Entry::Transport(_) => "transport",
         }
     }
     fn name(&self) -> &'static str {
         match self {
             Entry::Cc(kind) => kind.name,
             Entry::Queue(kind) => kind.name,
+            Entry::Transport(kind) => kind.name,
         }
     }
 }
@@ -63,6 +67,7 @@ pub fn registry() -> Registry<Packet> {
         match entry {
             Entry::Cc(kind) => registry.register_cc(kind.clone()),
             Entry::Queue(kind) => registry.register_queue(copy(kind)),
+            Entry::Transport(kind) => registry.register_transport(kind.clone()),
         }
     }
     registry
@@ -81,9 +86,10 @@ pub fn find_model(py: Python<'_>, kind: &str, name: &str) -> PyResult<bool> {
 pub fn registry_for(py: Python<'_>, tree: &Tree) -> PyResult<Registry<Packet>> {
     let known = registry();
     let mut unknown = Vec::new();
+    let of_transports = |name: &str| known.transports().iter().any(|k| k.ccs.contains(&name));
     names(&tree.root, &mut |list, name| {
         let there = match list {
-            "cc" => known.cc(name).is_some(),
+            "cc" => known.cc(name).is_some() || of_transports(name),
             _ => known.queue(name).is_some() || matches!(name, "pfifo" | "bfifo"),
         };
         if !there {
@@ -146,6 +152,7 @@ fn add(entry: Entry) -> PyResult<()> {
     }
     let taken = match list {
         "cc" => KINDS.iter().any(|kind| kind.name == name),
+        "transport" => false,
         _ => {
             matches!(name, "pfifo" | "bfifo")
                 || queue::kinds::<Packet>().iter().any(|k| k.name == name)
@@ -166,6 +173,19 @@ fn add(entry: Entry) -> PyResult<()> {
 
 /// Creates an instance with the default of every parameter.
 fn try_out(entry: &Entry) -> PyResult<()> {
+    if let Entry::Transport(kind) = entry {
+        let setting = Setting {
+            role: Role::Sender,
+            cc: kind.ccs.first().copied().unwrap_or(""),
+            ecn: false,
+            seed: 1,
+            mtu: 1500,
+        };
+        let opened = (kind.open)(&setting);
+        return opened
+            .map(drop)
+            .map_err(|problem| EngineError::new_err(format!("{}: {problem}", kind.name)));
+    }
     let monitor = Arc::default();
     monitor::watched(&monitor, || match entry {
         Entry::Cc(kind) => {
@@ -181,6 +201,7 @@ fn try_out(entry: &Entry) -> PyResult<()> {
             };
             (kind.make)(&Params::defaults(kind.params), &place).backlog();
         }
+        Entry::Transport(_) => {}
     });
     monitor
         .fault()
@@ -207,6 +228,15 @@ pub fn load_plugin(
     origin: &str,
 ) -> PyResult<Vec<(&'static str, &'static str)>> {
     let wrong = |problem: &str| EngineError::new_err(format!("{origin}: {problem}"));
+    let transports = py.detach(|| load::transports(&file));
+    if let Some(kinds) = transports.map_err(|problem| wrong(&problem))? {
+        let mut found = Vec::new();
+        for kind in kinds {
+            found.push(("transport", kind.name));
+            add(Entry::Transport(kind))?;
+        }
+        return Ok(found);
+    }
     let process = monitor::process();
     process.clear();
     let models = py
@@ -244,6 +274,17 @@ pub fn load_plugin(
         add(entry)?;
     }
     Ok(found)
+}
+
+/// The loaded transports: name, version of the stack, help, congestion controls.
+#[pyfunction]
+pub fn transports() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)> {
+    let entries = ENTRIES.read().unwrap_or_else(PoisonError::into_inner);
+    let found = entries.iter().filter_map(|entry| match entry {
+        Entry::Transport(kind) => Some((kind.name, kind.version, kind.help, kind.ccs.clone())),
+        _ => None,
+    });
+    found.collect()
 }
 
 /// The tag by which plugins are compared.

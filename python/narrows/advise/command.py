@@ -136,7 +136,7 @@ _seed_option = option(
     group="Host",
     metavar="CC",
     show_default="that of --kernel if known, otherwise cubic",
-    help="Congestion control in use",
+    help="Congestion control that the sender uses at present",
 )
 @option(
     "--kernel",
@@ -144,8 +144,8 @@ _seed_option = option(
     group="Host",
     metavar="KERNEL",
     show_default="here",
-    help="Congestion controls to choose from: here (those of this host), those of a Linux release "
-    "such as 6.12, or names separated by commas",
+    help="Congestion controls that the sender has: here (those of this host), those of a Linux "
+    "release such as 6.12, or names separated by commas",
 )
 @option(
     "--quick",
@@ -395,7 +395,7 @@ def _ask(
 )
 @json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Compare earlier forecasts of advise with later measurements.
+    """Check earlier predictions of `narrows advise` against later measurements.
 
     With each recommendation for a measured path, `narrows advise` stores a prediction of the next
     measurement (a sealed forecast). Later measurements to the same host are compared with the
@@ -514,8 +514,8 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     help="Configuration: a file, the text itself, or - for standard input; its "
     "commands are not run",
 )
-@path_option("rate", "Rate of the link, if CONFIG specifies none")
-@path_option("rtt", "Base RTT, if CONFIG specifies none")
+@path_option("rate", "Rate of the link, if CONFIG specifies none", show_default=RATE)
+@path_option("rtt", "Base RTT, if CONFIG specifies none", show_default=RTT)
 @option(
     "--flows",
     group="Simulation",
@@ -543,9 +543,9 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Convert a tc or router configuration to a scenario.
 
-    CONFIG is in the syntax of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm. The
-    command also simulates three cases on this path and reports the results: CUBIC flows, BBR flows,
-    and both together.
+    CONFIG is in the syntax of Linux `tc` (traffic control), its JSON output (`tc -j`), a router's
+    policy-map, VyOS or OpenWrt's sqm. The command also simulates three cases on this path and
+    reports the results: CUBIC alone, BBR alone, and both together.
     """
     # Wrong is wrong also where the text says its own.
     with named_by({"rtt": rtt, "rate": rate}):

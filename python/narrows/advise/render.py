@@ -23,13 +23,15 @@ from narrows.render import tables
 from narrows.render.report import document, write
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
-from narrows.render.words import case_path, listed
+from narrows.render.words import differences, listed
 from narrows.runs.run import run
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from rich.console import Console
+
+    from narrows.runs.model import EvidenceJson
 
 DEADLINE = "the last round of simulations was not run."
 
@@ -166,16 +168,17 @@ def sentences(advice: Advice) -> list[str]:
     kinds = listed([text for setting, text in SETTINGS_SAID.items() if setting in settings])
     said.append(
         f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}: "
-        f"{kinds}. A run in the table is one seed on one variant of the path."
+        f"{kinds}. The search has up to {len(_ROUNDS)} rounds. Each round has fewer candidates, "
+        "longer simulations and more seeds than the previous one."
         + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
     )
     said += _limits(advice)
     if advice.inside:
         near = advice.cases[0]
         said.append(
-            f"Validated: a stored run of Linux 6.12, {near['case']}, has a similar path "
-            f"({case_path(near)}). {100 * near['agreement']:.0f} % of its metrics agree with the "
-            "simulation."
+            f"Validated: the nearest stored run of Linux 6.12, {near['case']}, has "
+            f"{_difference(near, asked.place)}. The simulation agrees with it in "
+            f"{100 * near['agreement']:.0f} % of the metrics."
         )
     else:
         said.append(
@@ -183,6 +186,31 @@ def sentences(advice: Advice) -> list[str]:
             "change."
         )
     return said
+
+
+def _difference(case: EvidenceJson, place: Place) -> str:
+    """The path of a reference case, by its differences from the path in question.
+
+    >>> from narrows.advise.asked import stated
+    >>> from narrows.runs.scenario import Path
+    >>> place = stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp"))
+    >>> case = {"rate_mbit": 50, "rtt_ms": 40, "buffer_bdp": 2.0, "headroom": 1, "loss": 0.01,
+    ...     "policer": None}
+    >>> _difference(case, place), _difference(case | {"loss": 0}, place)
+    ('a random loss of 1 instead of 0 % and otherwise the same path', 'the same path')
+    """
+    room = case["buffer_bdp"] if place.buffer_bdp is None else place.buffer_bdp
+    found = differences(
+        case,
+        {
+            "rtts_ms": [place.rtt_ms],
+            "rate_mbit": place.rate_mbit,
+            "buffer_bdp": room,
+            "headroom": case["headroom"] or 0.0,
+            "loss": place.loss,
+        },
+    )
+    return f"{listed(found)} and otherwise the same path" if found else "the same path"
 
 
 _ROUNDS = ("first", "second", "last")
@@ -252,6 +280,21 @@ def every(advice: Advice) -> tables.Table:
             Cell(str(row.runs)),
         ])  # fmt: skip
     return tables.Table("Candidates", ("candidate", "note"), (*heads, "utility", "runs"), lines)
+
+
+def legend(advice: Advice) -> list[str]:
+    """The meaning of the columns of `every` that are not metrics of a run."""
+    shares = [
+        "Share beside CUBIC: the candidate's share of the goodput of one flow of it and one CUBIC "
+        "flow.",
+        "CUBIC keeps: goodput of that CUBIC flow, in % of its goodput beside another CUBIC flow.",
+        "× fair share: goodput of one flow among three CUBIC flows, divided by an equal share.",
+    ]
+    return [
+        *(shares if side(advice.found.asked) == "sender" else []),
+        "Utility: a value between 0 and 1 that combines the goals and ranks the candidates. Runs: "
+        "combinations of a seed and a variant of the path.",
+    ]
 
 
 def _said(row: Row) -> str:
@@ -342,6 +385,9 @@ def show(advice: Advice, out: Console) -> None:
         draw(out, table(advice))
     out.print("\nAll candidates, the best first:")
     draw(out, every(advice))
+    out.print()
+    for line in legend(advice):
+        out.print(line, markup=False, soft_wrap=True)
     out.print()
     for line in sentences(advice):
         out.print(line, markup=False, soft_wrap=True)

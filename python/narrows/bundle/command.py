@@ -51,10 +51,10 @@ def bundle(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Pack scenarios, commands and results into an archive, or verify it.
 
-    The archive (bundle) is made for the review of an artefact. The commands of the recipe run on
-    copies of their scenarios. The bundle has the scenarios with
-    the files that they name, the commands, the results and the version. The exit code of --verify
-    is 1 if a result differs. Figures are written again and not compared.
+    The archive (bundle) lets reviewers of a publication repeat its results. The command runs the
+    commands of the recipe on copies of their scenarios. The bundle contains the scenarios with the
+    files that they name, the commands, the results and the version of narrows. The exit code of
+    --verify is 1 if a result differs. Figures are written again and not compared.
     """
     if verify:
         if out is not None:

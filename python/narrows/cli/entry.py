@@ -32,6 +32,10 @@ COMMANDS = {
         "run": ("narrows.runs.command:run", "Run a scenario and report its metrics"),
         "check": ("narrows.runs.command:check", "Check scenario files for errors"),
         "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
+        "conform": (
+            "narrows.conform.command:conform",
+            "Check a transport against RFCs and published results",
+        ),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
             "narrows.advise.command:from_",
@@ -43,7 +47,7 @@ COMMANDS = {
         ),
         "remy": (
             "narrows.runs.command:remy",
-            "Convert a congestion control of the program Remy for scenarios",
+            "Make a congestion control of the program Remy usable in scenarios",
         ),
         "doctor": (
             "narrows.host.command:doctor",
@@ -55,7 +59,7 @@ COMMANDS = {
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build Linux kernels for runs, and compare the rules of releases",
+            "Build Linux kernels for `run --engine linux`, and compare TCP of Linux releases",
         ),
     },
     "Measure": {
@@ -65,7 +69,7 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times, and how much hosts and network add",
+            "Measure UDP response times, and split them into host and network time",
         ),
         "serve": (
             "narrows.host.serve:serve",
@@ -86,7 +90,7 @@ COMMANDS = {
         ),
         "record": (
             "narrows.advise.command:record",
-            "Compare earlier forecasts of advise with later measurements",
+            "Check earlier predictions of `narrows advise` against later measurements",
         ),
     },
     "Change a host": {
@@ -96,7 +100,7 @@ COMMANDS = {
         ),
         "with": (
             "narrows.tune.with_:with_",
-            "Run one program with a congestion control of its own",
+            "Run one program with a congestion control that you choose",
         ),
     },
     "Study": {

@@ -38,7 +38,8 @@ plot_option = option(
     metavar="[FILE]",
     is_eager=True,
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
+    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
+    "--plot last)",
 )
 
 
@@ -89,7 +90,7 @@ Passed = tuple[str, str, str, str | None, str]
 
 CONNECTION: tuple[Passed, ...] = (
     ("--ip", "Connection", "4|6", "the first address of the host",
-     "Address family of a host that has both"),
+     "Address family to use, if the host has IPv4 and IPv6"),
     ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
 )  # fmt: skip
 """Options of the connection to a server."""
@@ -338,8 +339,9 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files, such as traces of link capacity (Mahimahi format), from DIR in "
-    "addition to their own directory; may be repeated",
+    help="Let scenarios read files, such as traces of link capacity, from DIR in addition to their "
+    "own directory; may be repeated. A trace has the Mahimahi format: a line per packet, with its "
+    "time in ms",
 )
 
 
@@ -367,7 +369,7 @@ plugin_option = option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="Load models from a file (.py, .so) or from a Python module; may be repeated",
+    help="Load models from a file (.py, .so), a Python module or an adapter; may be repeated",
 )
 
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from narrows.storage.text import name_of, near, near_file
 
 _MOST = 2**64 - 1
 """The highest seed."""
@@ -34,8 +35,8 @@ def invalid(
     elif type(kind) is click.Choice or "is not one of" in message:
         choices = [str(choice) for choice in kind.choices]  # type: ignore[attr-defined]
         message = f"must be one of {', '.join(choices)}"
-        if close := difflib.get_close_matches(given, choices, 1):
-            message += f"; write {words}{close[0]}"
+        if close := near(given, choices):
+            message += f"; did you mean {words}{close}?"
     elif isinstance(kind, click.Path):
         message = _path(kind, given) or message
     return click.BadParameter(message, error.ctx, param, param_hint=place)
@@ -44,7 +45,10 @@ def invalid(
 def _path(kind: click.Path, given: str) -> str | None:
     """The problem with the name of a file or folder; None if there is none."""
     if not os.path.lexists(given):
-        return "no such directory" if not kind.file_okay else "no such file"
+        if not kind.file_okay:
+            return "no such directory"
+        meant = near_file(given)
+        return "no such file" + (f"; did you mean {name_of(meant)}?" if meant else "")
     if os.path.isdir(given) and not kind.dir_okay:  # noqa: PTH112 - no error for any name
         return "is a directory; write the name of a file"
     if not os.path.isdir(given) and not kind.file_okay:  # noqa: PTH112 - no error for any name
@@ -80,9 +84,9 @@ def _name(param: click.Parameter) -> str:
 
 def unknown_command(name: str, known: Sequence[str], ctx: click.Context) -> click.UsageError:
     """Returns the error for a subcommand that does not exist."""
-    close = difflib.get_close_matches(name, known, 1)
+    close = near(name, known)
     fix = (
-        f"write {ctx.command_path} {close[0]}"
+        f"did you mean {ctx.command_path} {close}?"
         if close
         else f"{ctx.command_path} --help lists the commands"
     )
@@ -95,9 +99,8 @@ def text(error: click.UsageError) -> str:
     path = ctx.command_path if ctx is not None else "narrows"
     lists = f"{path} --help lists the options"
     if isinstance(error, click.NoSuchOption):
-        options = [name for param in ctx.command.params for name in param.opts] if ctx else []
-        close = error.possibilities or difflib.get_close_matches(error.option_name, options, 1)
-        fix = f"write {' or '.join(close)}" if close else lists
+        close = near(error.option_name, _shown(ctx)) if ctx is not None else None
+        fix = f"did you mean {close}?" if close else lists
         return f"{error.option_name}: {path} has no such option; {fix}"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return _missing(error.param, ctx, path)
@@ -121,6 +124,18 @@ def text(error: click.UsageError) -> str:
         if hint is not None:
             return f"{hint if isinstance(hint, str) else ' and '.join(hint)}: {error.message}"
     return error.format_message()
+
+
+def _shown(ctx: click.Context) -> list[str]:
+    """The names of the options that the help of the command shows."""
+    options = [param for param in ctx.command.get_params(ctx) if isinstance(param, click.Option)]
+    return [
+        name
+        for param in options
+        if not param.hidden
+        for name in (*param.opts, *param.secondary_opts)
+        if name not in getattr(param, "aliases", ())
+    ]
 
 
 def _metavar(param: click.Parameter | None) -> str:

@@ -55,8 +55,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Public address of this host, if it is behind a NAT; may be repeated. With --token, a "
-    "server behind a NAT requires it. Otherwise it refuses clients that connect to the public "
+    help="Public address of this host, if it is behind a NAT; may be repeated. Required with "
+    "--token: without --public, the server refuses clients of narrows that connect to its public "
     "address",
 )
 @option(

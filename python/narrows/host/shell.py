@@ -56,7 +56,7 @@ class _Shell(Behind):
 @path_option("rate", "Rate of each direction")
 @option("--down", group="Path", metavar="RATE", help="Rate of the download, towards near")
 @option("--up", group="Path", metavar="RATE", help="Rate of the upload, towards far")
-@path_option("rtt", "Base RTT", show_default="1us")
+@path_option("rtt", "Base RTT", show_default="1us, practically no delay")
 @path_option("queue", "Queue discipline of each direction", show_default="fifo")
 @path_option(
     "buffer",
@@ -70,7 +70,8 @@ class _Shell(Behind):
     group="Simulation",
     type=click.Choice(["live", "linux"]),
     default="live",
-    help="live uses this host; linux runs a built kernel in virtual time",
+    help="live: this host, in real time; linux: a kernel of `narrows kernel build`. Its clock "
+    "is simulated, so that results do not depend on the load of this host",
 )
 @kernel_option
 @queues_option

@@ -33,11 +33,12 @@ SEEDS = 5
     ),
 )
 def kernel() -> None:
-    """Build Linux kernels for runs, and compare the rules of releases.
+    """Build Linux kernels for `run --engine linux`, and compare TCP of Linux releases.
 
-    A built kernel is Linux as a program (user-mode Linux), which runs in virtual time. The option
-    --engine linux of `narrows run` and other commands uses it instead of the simulator. `diff`
-    compares the rules that the simulator has of two releases.
+    A built kernel is Linux as a program (user-mode Linux), which runs on a simulated clock. The
+    option --engine linux of `narrows run` and other commands uses it instead of the simulator.
+    `diff` lists the rules of TCP in which two Linux releases differ, as far as the simulator models
+    them.
     """
 
 
@@ -83,7 +84,7 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
 @kernel.command("list", examples=("narrows kernel list", "narrows kernel list --json"))
 @json_option()
 def list_(as_json: bool) -> None:
-    """List releases of Linux: rules of the simulator and built kernels."""
+    """List the releases of Linux that the simulator models, and the built kernels."""
     found = model.releases()
     if as_json:
         echo(json.dumps({"releases": [release.as_object() for release in found]}))

@@ -46,7 +46,7 @@ from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
-from narrows.render.words import number
+from narrows.render.words import listed, number
 from narrows.storage import output, untrusted_input
 from narrows.storage.anonymous import Anonymizer, key
 
@@ -66,7 +66,11 @@ def _streams() -> str:
     by_number: dict[int, list[str]] = {}
     for name in _TESTS:
         by_number.setdefault(registry.streams(name), []).append(name)
-    said = [f"{n} for {', '.join(names)}" for n, names in by_number.items() if n > 1]
+    said = [
+        f"{n} for the test{'s' if len(names) > 1 else ''} {listed(names)}"
+        for n, names in by_number.items()
+        if n > 1
+    ]
     return f"{'; '.join(said)}; otherwise 1"
 
 
@@ -87,18 +91,18 @@ _anonymize_option = option(
 _passed = passed_options(
     ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
-    ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
+    ("--streams", "Load", "N", _streams(), "Parallel TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
-     "Congestion controls of the senders on both hosts. With several, the load phases are repeated "
-     "for each of them, in alternation"),
+     "Congestion controls of the senders on both hosts. With several, each load phase runs once "
+     "with each of them, in turn (with --repeats 2: cubic, bbr, cubic, bbr)"),
     ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
     ("--pacing", "Load", "RATE", "none",
      "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
      "udp_flood: sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "End the measurement after this much payload in total. With the defaults, a path above about "
-     "800 Mbit/s reaches it. With --test both, the download may use at most half of it"),
-    ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
+     "End the measurement after this much payload in total. With --test both, the download may use "
+     "half. With the defaults, it therefore stops early above 800 Mbit/s (1 GB in 10 s)"),
+    ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
     ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
@@ -144,7 +148,7 @@ _passed = passed_options(
     aliases=("--twin", "--no-twin"),
     default=True,
     help="Fit a path model (estimates of rate, base RTT, buffer, queue and loss) after the "
-    "measurement, which takes some seconds",
+    "measurement; this takes seconds, at most about 1 min",
 )
 @file_option(
     "--path",
@@ -168,7 +172,8 @@ _passed = passed_options(
     flag_value=_HERE,
     metavar="[FILE]",
     type=Picture(makes_folders=False),
-    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
+    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
+    "--plot last)",
 )
 @page_option(makes_folders=False)
 @figure_options(size=("--plot-size", "--size"))
@@ -405,8 +410,8 @@ def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: boo
 def convert(source: str, target: str, anonymize: bool) -> None:
     """Convert a measurement to another file format.
 
-    With --anonymize, FROM may be a capture (pcapng), and TO is then one with the headers of IP and
-    transport only. All files of this user have the same pseudonyms; their secret key is
+    With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
+    of IP and transport. All files of this user have the same pseudonyms; their secret key is
     narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
     addresses can find their pseudonyms.
     """
@@ -452,10 +457,10 @@ def _capture(source: str, target: str, *, anonymize: bool) -> None:
     group="Selection",
     metavar="DAYS",
     type=click.IntRange(0, kept.MOST_DAYS),
-    help="Forget only measurements that are older",
+    help="Delete only measurements that are older than this",
 )
-@option("--id", "name", group="Selection", metavar="ID", help="Forget only this measurement")
-@option("--all", "everything", group="Selection", is_flag=True, help="Forget all measurements")
+@option("--id", "name", group="Selection", metavar="ID", help="Delete only this measurement")
+@option("--all", "everything", group="Selection", is_flag=True, help="Delete all measurements")
 @option(
     "--last",
     group="Selection",
@@ -502,9 +507,9 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     """List stored measurements.
 
     They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. They stay there until they are forgotten. If $NARROWS_HISTORY_DAYS is set,
-    `narrows measure` forgets older ones. The command needs DuckDB: `pip install
-    'narrows[history]'`.
+    ~/.local/share. They stay there until `narrows history forget` deletes them. If
+    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add also delete measurements that are
+    older than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
     """
     selected = (host, older_than, name)
     if action is not None:

@@ -375,7 +375,7 @@ _KINDS = {
 _CERTAINTY = {"sure": "no other family of queue disciplines fits", "likely": "likely"}
 
 
-_UNMEASURED = "unknown: the measurement did not determine it"
+_UNMEASURED = "unknown"
 
 
 def model_lines(model: PathModel) -> list[str]:
@@ -391,9 +391,12 @@ def model_lines(model: PathModel) -> list[str]:
         "ECN negotiated": model.marks.get("negotiated"),
         "DSCP preserved by the path": model.marks.get("dscp_survives"),
     }
+    ce = model.marks.get("ce_rate")
+    if ce is None and all(told is None for told in marks.values()):
+        # As in a simulation.
+        return [*out, "ECN, DSCP and CE marks: not measured."]
     for what, told in marks.items():
         out.append(f"{what}: {_UNMEASURED if told is None else 'yes' if told else 'no'}.")
-    ce = model.marks.get("ce_rate")
     out.append(f"CE marks: {_UNMEASURED if ce is None else percent(ce) + ' of packets'}.")
     return out
 

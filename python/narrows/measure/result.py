@@ -191,6 +191,11 @@ class Pings:
     columns: Mapping[str, Column] = field(default_factory=dict, repr=False)
     told: JsonObject = field(default_factory=dict, repr=False)
 
+    @property
+    def at_random(self) -> bool:
+        """Whether each interval has one ping at a random time, instead of equal intervals."""
+        return self.told.get("spacing") == "random"
+
     def rtts(self) -> Iterator[tuple[float, float | None]]:
         """Pairs of send time in s and RTT in ms."""
         for t, rtt in zip(

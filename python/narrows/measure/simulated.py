@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from narrows import __version__
 from narrows.json_object import JsonObject
@@ -46,7 +47,8 @@ class Plan:
         idle_s: Duration of the idle phase before the first load, in s.
         load_s: Duration of each load, in s.
         pause_s: Pause between the loads and after the last one, in s.
-        ping_ms: Interval between pings, in ms.
+        ping_ms: Mean interval between pings, in ms.
+        at_random: Whether each interval has one ping at a random time, instead of equal intervals.
         sample_ms: Sample interval of a flow, in ms.
         directions: The loaded directions, in this order.
         at_once: Whether all directions are loaded at the same time instead of in sequence.
@@ -58,9 +60,14 @@ class Plan:
     load_s: float = 10.0
     pause_s: float = 2.0
     ping_ms: float = 20.0
+    at_random: bool = True
     sample_ms: float = 100.0
     directions: tuple[Direction, ...] = DIRECTIONS[::-1]
     at_once: bool = False
+
+    def spacing(self) -> Literal["random", "constant"]:
+        """The spacing of the pings, as in a scenario."""
+        return "random" if self.at_random else "constant"
 
     def times(self) -> dict[Direction, tuple[float, float]]:
         """Start and end of the load of each direction, in s."""
@@ -105,7 +112,7 @@ def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) 
     return Scenario(
         path,
         flows=[*flows, *beside],
-        probes=[Ping(interval=f"{plan.ping_ms:g}ms")],
+        probes=[Ping(interval=f"{plan.ping_ms:g}ms", spacing=plan.spacing())],
         duration=f"{plan.end_s()}s",
         warmup="0s",
         seed=seed,
@@ -182,7 +189,14 @@ def watch(
     sent, rtts = pings["t_s"], pings["rtt_ms"]
     answered = sum(rtt is not None for rtt in rtts)
     train = Pings(
-        "ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts}
+        "ping0",
+        "udp",
+        None,
+        plan.ping_ms,
+        len(rtts),
+        answered,
+        {"t_s": sent, "rtt_ms": rtts},
+        {"spacing": plan.spacing()},
     )
     phases = [Phase("idle", 0.0, plan.idle_s)]
     for begin, end in dict.fromkeys(times.values()):
@@ -215,6 +229,7 @@ def _tree(seen: Measurement, plan: Plan) -> JsonObject:
                 "protocol": train.protocol,
                 "dscp": None,
                 "interval_ms": train.interval_ms,
+                "spacing": plan.spacing(),
                 "sent": train.sent,
                 "received": train.received,
                 "columns": list(train.columns),

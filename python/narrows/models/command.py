@@ -82,7 +82,7 @@ def queue(name: str, lang: str, folder: Path | None, core: Path | None) -> None:
 @new.command(examples=("narrows new scenario path.toml",))
 @argument("file", type=click.Path(dir_okay=False, path_type=Path), help="New file (TOML)")
 def scenario(file: Path) -> None:
-    """Write a scenario with comments, as a start of your own.
+    """Write a scenario with comments, which you can adapt.
 
     Its hosts follow the rules of Linux 7.3, the newest release that narrows models.
     """

@@ -17,7 +17,7 @@ LIBRARIES = (".so", ".dylib")
 """Suffixes of shared libraries."""
 
 Names = tuple[tuple[str, str], ...]
-"""The list (`cc` or `queue`) and the name of each model."""
+"""The list (`cc`, `queue` or `transport`) and the name of each model."""
 
 
 class Plugin(NamedTuple):
@@ -71,7 +71,7 @@ def named(scenario: object) -> Iterator[tuple[str, str]]:
     """The lists and names of the models that the tables of a scenario name."""
     if isinstance(scenario, Mapping):
         for key, value in scenario.items():
-            if key in {"cc", "queue"}:
+            if key in {"cc", "queue", "transport"}:
                 if isinstance(value, str):
                     yield key, value
                 elif isinstance(value, Mapping) and isinstance(value.get("kind"), str):
@@ -111,8 +111,12 @@ def check_live(scenario: Mapping[str, Any], engine: str) -> list[str]:
         models = [model for model in plugin.models if model in names]
         if not models:
             continue
+        of, name = models[0]
+        if of == "transport":
+            raise EngineError(
+                f"{name}: the TCP of --engine {engine} is the kernel's; write --engine sim"
+            )
         if not plugin.native():
-            of, name = models[0]
             why = (
                 f"the congestion control of --engine {engine} is the kernel's; write --engine sim"
                 if of == "cc"

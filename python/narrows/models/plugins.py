@@ -70,6 +70,9 @@ class Cargo:
             _source(self.name, Path(self.path), self.content, self.sha256)
 
 
+ADAPTERS = Path(__file__).parents[1] / "adapters"
+"""The folder of the adapters of transports, which `make adapters` builds."""
+
 _CLASSES: dict[tuple[str, str], Model] = {}
 _MISSING: set[tuple[str, str]] = set()
 
@@ -83,7 +86,7 @@ def _folder() -> Path:
 
 
 def load(name: str | PathLike[str]) -> Names:
-    """Loads the plugin of this name: a Python file, a shared library, or a module.
+    """Loads the plugin of this name: a Python file, a shared library, an adapter, or a module.
 
     Raises:
         NarrowsError: If it cannot be loaded.
@@ -91,11 +94,19 @@ def load(name: str | PathLike[str]) -> Names:
     text = str(name)
     if text.endswith((".py", *LIBRARIES)) or "/" in text:
         return _file(text, Path(name))
+    if (adapter := _adapter(text)) is not None:
+        return _file(text, adapter)
     if not all(part.isidentifier() for part in text.split(".")):
         raise NarrowsError(f"{text}: neither a file (.py, .so) nor the name of a module")
     with _named(text, ""):
         module = import_module(text)
     return _module(text, module, "module", module.__file__)
+
+
+def _adapter(name: str) -> Path | None:
+    """The library of the adapter of this name; None without one."""
+    found = (ADAPTERS / f"libnarrows_{name}{suffix}" for suffix in LIBRARIES)
+    return next((file for file in found if file.is_file()), None)
 
 
 class _named:  # noqa: N801 - a context manager
@@ -236,7 +247,8 @@ def _forget(models: Names) -> None:
 def _note(plugin: Plugin) -> None:
     _forget(plugin.models)
     LOADED.append(plugin)
-    registry.EXTERNAL.update(plugin.models)
+    # Transports are in no list of the registry.
+    registry.EXTERNAL.update(model for model in plugin.models if model[0] != "transport")
     registry.forget()
 
 

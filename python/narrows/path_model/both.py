@@ -16,7 +16,7 @@ from statistics import fmean
 
 from narrows.measure.result import DIRECTIONS, Direction
 from narrows.measure.simulated import Plan, watch
-from narrows.path_model.doubt import PLAYS, Doubt, doubt
+from narrows.path_model.doubt import PLAYS, REPLAYS, Doubt, doubt
 from narrows.path_model.features import Features, features_of
 from narrows.path_model.fit import (
     FEW,
@@ -194,6 +194,7 @@ def search(
         return None
     # One simulation alone may look alike by chance.
     best, doubts = min(judged, key=lambda one: sum(of.apart for of in one[1].values()))
+    doubts = _precise(together, best, doubts)
     alike: dict[Direction, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
     for pair in sorted(pairs, key=lambda pair: -pair.distance):
         for direction in DIRECTIONS:
@@ -219,6 +220,22 @@ def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
         )
         out += [never] if never is not None and never not in out else []
     return out
+
+
+def _precise(
+    together: Together, pair: Pair, doubts: dict[Direction, Doubt]
+) -> dict[Direction, Doubt]:
+    """The comparison with more simulations of the chosen pair, if it explains the measurement and
+    the budget suffices.
+    """
+    each = sum(packets(guess, together.plan.load_s) for guess in pair.guesses.values())
+    if any(of.misfit for of in doubts.values()) or not together.budget.leaves(REPLAYS * each):
+        return doubts
+    plays = [together.play(pair.guesses, seed=together.seed + 201 + n) for n in range(REPLAYS)]
+    known = [shown for shown in plays if shown is not None]
+    if len(known) < REPLAYS:
+        return doubts
+    return {direction: _doubt(together, known, pair, direction) for direction in DIRECTIONS}
 
 
 def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, direction: Direction) -> Doubt:

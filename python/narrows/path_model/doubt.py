@@ -16,8 +16,11 @@ from statistics import fmean, stdev
 from narrows.path_model.features import Features
 from narrows.path_model.fit import Guess, distance
 
-PLAYS = 4
-"""Simulations of the best guess with other seeds."""
+PLAYS, REPLAYS = 4, 12
+"""Simulations of a candidate with other seeds, and further ones of the chosen candidate. In 10 % of
+all cases, the standard deviation of four rates is less than 0.44 of the true one. For twelve rates,
+this limit is 0.71 (chi-squared distribution).
+"""
 
 TIMES, BEYOND = 2.0, 0.5
 """Largest distance of a measurement from the simulations of a guess that explains it: factor of

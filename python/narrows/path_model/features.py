@@ -36,6 +36,9 @@ times, and minimum duration in s."""
 BUSY_S, LEAST_BUSY_S = 0.4, 1.0
 """Length of a window in which the queue never empties, and minimum total length, in s."""
 
+WINDOW_S = 1.0
+"""Time before a moment in which the largest window of a flow limits its data in flight, in s."""
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -65,6 +68,9 @@ class Features:
         noise_ms: Delay that an idle path and late pings add to the median, the 95th percentile and
             the peak, in ms.
         swing: Spread of the rates of all windows of the steady state, with or without a queue.
+        least_mbit: Lower limit of the rate of the link, in Mbit/s; None if the windows of the flows
+            are unknown. At the start of a time, a window of each flow may have arrived already,
+            behind a lost packet.
     """
 
     span: tuple[float, float]
@@ -85,6 +91,7 @@ class Features:
     pings: int
     noise_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
     swing: float | None = None
+    least_mbit: float | None = None
 
 
 def idle_ms(measured: Measurement) -> float | None:
@@ -162,6 +169,7 @@ def features_of(measured: Measurement, direction: Direction) -> Features | None:
         len(asked),
         noise_ms(measured, base),
         _swing([rate + own for rate in _rates(total, steady, last)]),
+        _least(total, flows, own),
     )
 
 
@@ -249,6 +257,28 @@ def _top(total: Points, window_s: float) -> float:
             break
         best = max(best, _at(total, t + window_s) - v)
     return best * 8e-6 / window_s
+
+
+def _least(total: Points, flows: Sequence[Flow], own_mbit: float) -> float | None:
+    """The maximum rate from any time of the first half until the end, without the data of the
+    windows at this time, in Mbit/s.
+    """
+    windows = []
+    for flow in flows:
+        rows = zip(flow.columns.get("t_s", ()), flow.columns.get("cwnd_packets", ()), strict=False)
+        known = [(t, cwnd * FRAME) for t, cwnd in rows if t is not None and cwnd is not None]
+        if not known:
+            return None
+        windows.append(known)
+    last, least = total[-1][0], 0.0
+    for t, passed in total:
+        if t > (total[0][0] + last) / 2:
+            break
+        recent = [[size for at, size in known if t - WINDOW_S <= at <= t] for known in windows]
+        if all(recent):
+            behind = sum(max(sizes) for sizes in recent)
+            least = max(least, (total[-1][1] - passed - behind) * 8e-6 / (last - t))
+    return least + own_mbit if least > 0 else None
 
 
 def _own_mbit(

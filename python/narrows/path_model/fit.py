@@ -153,6 +153,10 @@ class Budget:
         self.spent += packets
         return True
 
+    def leaves(self, packets: float) -> bool:
+        """Whether the budget suffices for so many packets; spends nothing."""
+        return self.spent + packets <= self.most
+
 
 def packets(guess: Guess, load_s: float) -> float:
     """The maximum number of packets of a load on this hop."""

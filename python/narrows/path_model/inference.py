@@ -19,7 +19,7 @@ from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement
 from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
-from narrows.path_model.doubt import PLAYS, Doubt, doubt
+from narrows.path_model.doubt import PLAYS, REPLAYS, Doubt, doubt
 from narrows.path_model.features import FRAME, Features, features_of, idle_ms
 from narrows.path_model.fit import (
     AQM,
@@ -35,6 +35,7 @@ from narrows.path_model.fit import (
     fit,
     frames_ms,
     nearer,
+    packets,
     search,
 )
 from narrows.path_model.known import Known
@@ -295,6 +296,7 @@ def _plan(measured: Measurement, direction: Direction, seen: Features) -> Plan:
         load_s=round(seen.span[1] - seen.span[0], 3),
         pause_s=0.5,
         ping_ms=float(f"{min(1000.0, max(1.0, every_ms)):.3g}"),
+        at_random=any(train.at_random for train in measured.pings),
         sample_ms=float(f"{min(1000.0, max(10.0, 1000 * median(steps) if steps else 100.0)):.3g}"),
         directions=(direction,),
     )
@@ -331,6 +333,14 @@ def _simulated(seen: Features, found: list[Fitted], setting: Setting) -> list[tu
     return sorted(out, key=lambda pair: pair[1].apart)
 
 
+def _precise(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> Doubt:
+    """The comparison with more simulations of the chosen guess, if the budget suffices."""
+    if not setting.budget.leaves(REPLAYS * packets(guess, setting.plan.load_s)):
+        return sure_of
+    plays = [setting.play(guess, seed=setting.seed + 201 + n) for n in range(REPLAYS)]
+    return doubt(seen, [shown for shown in plays if shown is not None], guess) or sure_of
+
+
 def _direction(
     seen: Features, found: list[Fitted], grain: Grain, setting: Setting
 ) -> DirectionModel:
@@ -352,6 +362,8 @@ def _direction(
         return _untold(
             seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike
         )
+    alike_as = sure_of.unlike + CLEARLY
+    sure_of = _precise(seen, guess, sure_of, setting)
     family = FAMILIES[guess.kind]
     other = min((f.distance for f in found if FAMILIES[f.guess.kind] != family), default=math.inf)
     sure, why = (
@@ -369,11 +381,17 @@ def _direction(
     if filled and seen.busy_mbit is None and guess.kind != "policer":
         filled = _fills(seen, guess, sure_of, setting)
     rate = _rate(guess, sure_of, family, grain)
+    for one, of in judged:
+        # Random loss may have kept the flows below the rate of the link, for example.
+        if one is not best and not of.misfit and of.unlike <= alike_as:
+            rate = _hull(rate, _rate(one.guess, of, FAMILIES[one.guess.kind], grain))
     guess = replace(guess, rate_mbit=rate.value or guess.rate_mbit)
     if not filled:
-        least = seen.rate_mbit * (1 - 2 * grain.rate)
         rate = Known(
-            guess.rate_mbit, least, None, "the link was never full: losses kept the flows slow"
+            guess.rate_mbit,
+            _least(seen, grain),
+            None,
+            "the link was never full: losses kept the flows slow",
         )
     depth = Known(None, why=HIDDEN[family])
     if family == "drop-tail":
@@ -477,6 +495,17 @@ def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
     return _interval("rate_mbit", family, rate, rate, rate * math.hypot(sure_of.error, grain.rate))
 
 
+def _hull(known: Known, other: Known) -> Known:
+    """The interval that contains both intervals, with the value of the first."""
+    if None in (known.low, known.high, other.low, other.high):
+        return known
+    low, high = (
+        extreme(end for end in ends if end is not None)
+        for extreme, ends in ((min, (known.low, other.low)), (max, (known.high, other.high)))
+    )
+    return replace(known, low=low, high=high)
+
+
 def _depth(guess: Guess, grain: Grain) -> Known:
     return _interval(
         "buffer_bytes",
@@ -485,6 +514,12 @@ def _depth(guess: Guess, grain: Grain) -> Known:
         guess.depth_bytes,
         grain.depth_bytes(guess.rate_mbit),
     )
+
+
+def _least(seen: Features, grain: Grain) -> float:
+    """The lower limit of the rate if only the goodput is known, in Mbit/s."""
+    least = seen.rate_mbit if seen.least_mbit is None else min(seen.rate_mbit, seen.least_mbit)
+    return least * (1 - 2 * grain.rate)
 
 
 def _ceiling(budget: Budget) -> str:
@@ -499,7 +534,7 @@ def _ceiling(budget: Budget) -> str:
 def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> DirectionModel:
     """A way of which only the least rate is known."""
     none = Known(None, why=why)
-    rate = Known(None, seen.rate_mbit * (1 - 2 * grain.rate), None, why)
+    rate = Known(None, _least(seen, grain), None, why)
     loss = Known(None, 0.0, _most_lost(seen), why)
     full = seen.busy_mbit is not None
     guess = first(seen)
@@ -554,6 +589,11 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
             else replace(model.depth, high=None, why=model.depth.why or why)
         )
         out = replace(out, depth=known)
+    if model.loss.value and not model.filled and others.seen is None:
+        loss = replace(
+            model.loss, value=None, low=0.0, why="cross traffic may have slowed the flows"
+        )
+        out = replace(out, loss=loss)
     if others.seen:
         loss = (
             model.loss
@@ -610,7 +650,7 @@ def _both(
         grain = rate * math.hypot(found.doubts[direction].error, grains[direction].rate)
         known = _interval("rate_mbit", "both", rate, rate, grain)
         if not found.full[direction]:
-            least = sign.rate_mbit * (1 - 2 * grains[direction].rate)
+            least = _least(sign, grains[direction])
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
         other = min(
             (d for kind, d in found.alike[direction].items() if FAMILIES[kind] != family),

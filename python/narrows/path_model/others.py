@@ -4,9 +4,11 @@ Cross traffic that does not yield uses a part of the link, and a load shows only
 module uses four indicators:
 
 - Idle pings that wait longer than a frame or two show cross traffic.
-- A queue drains after the load. Without other packets, the delay of later pings falls by 1 ms per
-  ms. If cross traffic uses the share s of the link, it falls by 1 - s ms per ms. This detects cross
-  traffic at that moment, but excludes nothing.
+- A queue drains after the load. An RTT after its end, no more data of the load arrive. Without
+  other packets, the delay of later pings then falls by 1 ms per ms. If cross traffic uses the share
+  s of the link, it falls by 1 - s ms per ms. The share is known to the time of a frame divided by
+  the observed time; half of `SOME` suffices. This detects cross traffic at that moment, but
+  excludes nothing.
 - Idle pings that never wait. Evenly paced full frames with the share s of a link delay the share s
   of all pings by up to a frame time. If the rate R is left, s (1 - w / (1 - s)) of the pings wait
   longer than w frame times at R.
@@ -17,8 +19,8 @@ the load. Traffic that pauses whenever the path is idle is missed. The number of
 determines how much traffic is detected (`noticed`). The longest idle time determines how short its
 pauses must be. If no indicator applies, cross traffic is unknown.
 
-Evenly paced packets are missed if a whole number of them arrives per ping interval and every ping
-meets a gap between two of them.
+Pings of other tools have equal intervals. They miss evenly paced packets if a whole number of these
+arrives per ping interval and every ping meets a gap between two of them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 
 from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Features
@@ -38,9 +40,8 @@ QUIET, TAIL = 0.19, 0.01
 """Frame times that an idle ping may wait, and the share of idle pings that may wait longer, without
 cross traffic."""
 
-BEFORE_S, DRAIN_S, PAIRS = 0.1, 1.0, 2
-"""Maximum time between the end of a flow and the end of the load, in s. Maximum time of the drain,
-in s. Minimum number of ping pairs that see the drain."""
+DRAIN_S = 1.0
+"""Maximum time of the drain after a load, in s."""
 
 SOME = 0.2
 """Share of cross traffic that is detected while a queue drains."""
@@ -153,21 +154,29 @@ def of_direction(
         return Others(None, f"idle pings show none, but {kept}") if quiet else Others(True, kept)
     if not quiet or unsteady:
         return Others(None, unsteady if quiet else NOISE)
-    return _excluded(idle, least)
+    at_random = any(train.at_random for train in measured.pings)
+    return _excluded(idle, least, synchronized=not at_random)
 
 
-def _excluded(idle: Watch, least_ms: float) -> Others:
-    """The cross traffic that would have been detected."""
+def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
+    """The cross traffic that would have been detected; `synchronized`: pings have equal intervals,
+    with which it may be synchronized.
+    """
     part = noticed(idle.waited(least_ms), len(idle.waits))
     if part > 1:
         return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
-    return Others(
-        seen=False,
-        why=f"it would have been detected if it used at least {100 * EXAMPLE:.0f} % of the link "
-        f"while active, was active at least {100 * part:.0f} % of the time with pauses of at most "
-        f"{pauses:.1f} s on average, and was not synchronized with the pings",
+    active = (
+        f"used at least {100 * EXAMPLE:.0f} % of the link while active",
+        f"was active at least {100 * part:.0f} % of the time with pauses of at most {pauses:.1f} s "
+        "on average",
     )
+    limit = (
+        f"{', '.join(active)}, and was not synchronized with the pings"
+        if synchronized
+        else " and ".join(active)
+    )
+    return Others(seen=False, why=f"it would have been detected if it {limit}")
 
 
 def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:
@@ -179,17 +188,23 @@ def drained(measured: Measurement, direction: Direction, seen: Features) -> floa
     )
     if any(f.from_s < end + DRAIN_S and f.to_s > end for f in measured.flows):
         return None
-    slopes: list[float] = []
+    stopped = end
+    if direction == "up":
+        # This host sends buffered data until the far host has ended the flows.
+        stopped = next((begin for begin, _ in measured.spans("recovery") if begin >= end), end)
+    # Data in flight then reach the queue within an RTT.
+    begin = stopped + seen.idle_ms / 1e3
+    frame_ms = FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
+    found: list[tuple[float, float]] = []
     for train in measured.pings:
         known = [(t, rtt - seen.idle_ms) for t, rtt in train.rtts() if rtt is not None]
-        after = [(t, wait) for t, wait in known if end - BEFORE_S <= t < end + DRAIN_S]
-        most = max((wait for _, wait in after), default=0.0)
-        for (t0, w0), (t1, w1) in pairwise(after):
-            gap_ms = 1000 * (t1 - t0)
-            # A ping that does not wait came after the end of the drain.
-            if gap_ms <= 0 or w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * gap_ms:
-                break
-            slopes.append((w1 - w0) / gap_ms)
-    # What was on its way when the load ended still arrives: only the steepest ones are nothing but
-    # the link.
-    return None if len(slopes) < PAIRS else max(0.0, 1 + sorted(slopes)[PAIRS - 1])
+        after = [(t, wait) for t, wait in known if begin <= t < end + DRAIN_S]
+        waiting = list(takewhile(lambda ping: ping[1] > seen.noise_ms[2], after))
+        if len(waiting) > 1:
+            (t0, w0), (t1, w1) = waiting[0], waiting[-1]
+            found.append((1000 * (t1 - t0), w1 - w0))
+    gap_ms, fell_ms = max(found, default=(0.0, 0.0))
+    # A frame or a late ping at one end changes the share by this.
+    if gap_ms <= 0 or (frame_ms + seen.noise_ms[2]) / gap_ms > SOME / 2:
+        return None
+    return max(0.0, 1 + fell_ms / gap_ms)

@@ -223,7 +223,13 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
             yield Line(label, None, style, rows["delay_ms"], rows["share"])
 
 
-_WAITS_FOR = {"web": "pages", "rpc": "responses", "poisson": "transfers"}
+_WAITS_FOR = {
+    "web": "pages",
+    "rpc": "responses",
+    "poisson": "transfers",
+    "empirical": "transfers",
+    "partition": "queries",
+}
 
 
 def _works(run: Run) -> Iterator[Line]:

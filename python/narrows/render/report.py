@@ -186,6 +186,11 @@ def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
             _table(tables.flows(figures, tables.MOST_ROWS), left_out),
             _table(tables.waits(figures), ""),
             *(
+                [_table(tables.links(figures, tables.MOST_ROWS), "")]
+                if words.has_links(figures)
+                else []
+            ),
+            *(
                 [_table(tables.stations(figures, tables.MOST_ROWS), "")]
                 if tables.has_stations(figures)
                 else []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from narrows.render import tables
 from narrows.render.terminal import PIPE_COLUMNS, echo, one_line
-from narrows.render.words import fairness, number, sentence
+from narrows.render.words import fairness, has_links, number, sentence
 
 if TYPE_CHECKING:
     from narrows.runs.model import InstrumentsJson, RunJson
@@ -40,18 +40,14 @@ def confession(instruments: InstrumentsJson) -> str:
     ...     "b"]})
     'Packets left 11 µs late (p99 64 µs); rate error 0.00 %. The self-check FAILED: a; b.'
     >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": None,
-    ...     "why": ["a"]}).partition(" %. ")[2]
-    'The self-check has no result: a.'
+    ...     "why": ["no packet crossed the path"]})
+    'The self-check has no result, because no packet crossed the path.'
     """
+    if instruments["trusted"] is None:
+        return f"The self-check has no result, because {'; '.join(instruments['why'])}."
     late, off = instruments["lateness_us"], number(100 * abs(instruments["rate_error"]["mean"]), 2)
-    words = {
-        True: "The self-check passed",
-        False: "The self-check FAILED",
-        None: "The self-check has no result",
-    }
-    verdict = ": ".join(
-        filter(None, [words[instruments["trusted"]], "; ".join(instruments["why"])])
-    )
+    words = "The self-check passed" if instruments["trusted"] else "The self-check FAILED"
+    verdict = ": ".join(filter(None, [words, "; ".join(instruments["why"])]))
     return (
         f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs); rate error {off} %. "
         f"{verdict}."
@@ -89,6 +85,9 @@ def parts_of(figures: RunJson) -> Iterator[Part]:
             )
     yield ""
     yield tables.waits(figures)
+    if has_links(figures):
+        yield ""
+        yield tables.links(figures, most)
     if tables.has_stations(figures):
         yield ""
         yield tables.stations(figures, most)

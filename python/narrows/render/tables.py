@@ -213,6 +213,22 @@ def stations(figures: RunJson, most: int | None = None) -> Table:
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
+def links(figures: RunJson, most: int | None = None) -> Table:
+    """A row per link of a network, of the first `most`."""
+    rows = []
+    for i, queue in enumerate(figures["queues"][:most]):
+        at = f"queues.{i}"
+        rows.append(
+            [
+                Cell(queue["name"], f"{at}.name"),
+                Cell(number(queue.get("rate_mbit"), 2), f"{at}.rate_mbit"),
+                Cell(number(queue.get("carried_mbit"), 2), f"{at}.carried_mbit"),
+                Cell(percent(queue.get("utilisation")), f"{at}.utilisation"),
+            ]
+        )
+    return Table("Links", ("link",), ("rate Mbit/s", "carried Mbit/s", "utilisation"), rows)
+
+
 def has_workloads(figures: RunJson) -> bool:
     """Whether a flow has a workload."""
     return any("workload" in flow for flow in figures["flows"])

@@ -230,6 +230,22 @@ def _arriving(figures: RunJson, *, reverse: bool = False) -> float | None:
     return capacity(figures, reverse=reverse) if mbit is None else mbit
 
 
+def has_links(figures: RunJson) -> bool:
+    """Whether the scenario is a network of links, in which flows have different bottlenecks."""
+    return "link" in figures["scenario"]
+
+
+def busiest(figures: RunJson) -> str:
+    """The link of a network with the highest utilisation.
+
+    >>> busiest({"queues": [{"name": "a", "utilisation": 0.5}, {"name": "b", "utilisation": 0.99}]})
+    'The busiest link, b, was used to 99 %'
+    """
+    links = [(queue.get("utilisation") or 0, queue["name"]) for queue in figures["queues"]]
+    used, name = max(links, key=lambda link: link[0])
+    return f"The busiest link, {name}, was used to {percent(used)}"
+
+
 def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
     """The flows of the direction `down`, and those of the direction `up`."""
     written = figures["scenario"].get("flow", [])
@@ -259,6 +275,8 @@ def _used(
 
 def _uses(figures: RunJson) -> list[str]:
     """The part of each direction that the flows used."""
+    if has_links(figures):
+        return [busiest(figures)]
     down, up = _ways(figures)
     # The goodput of such a flow is what its client receives; its client sends, too.
     both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
@@ -322,6 +340,8 @@ def _shares(figures: RunJson) -> str:
         one = spoke[0]
         reverse = one in _ways(figures)[1]
         mbit = _arriving(figures, reverse=reverse)
+        if has_links(figures):
+            return f"{one['id']} had a goodput of {number(total, 2)} Mbit/s. {busiest(figures)}."
         return (
             f"{one['id']} had a goodput of {number(total, 2)} Mbit/s, which is "
             f"{percent(total / mbit if mbit else None)} of {rate(figures, reverse=reverse)}."
@@ -341,7 +361,7 @@ def _shares(figures: RunJson) -> str:
     told = fairness(figures)
     index = f" (Jain's index {told})" if told else ""
     uses = _uses(figures)
-    if len(uses) > 1 or _ways(figures)[1]:
+    if len(uses) > 1 or has_links(figures) or _ways(figures)[1]:
         return f"Goodput and share of the total: {shares}. {listed(uses)}{index}."
     mbit = _arriving(figures)
     used = percent(total / mbit if mbit else None)
@@ -355,18 +375,16 @@ def _latency(figures: RunJson) -> str:
     delay = figures["queue"]["delay_ms"]
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
+    where = f" of the link {figures['queue']['name']}" if has_links(figures) else ""
     told = (
-        f"The mean queueing delay was {waited(delay['mean'])} ms, and the 99th percentile "
+        f"The mean queueing delay{where} was {waited(delay['mean'])} ms, and the 99th percentile "
         f"{waited(delay['p99'])} ms"
     )
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
-        base = figures["path"]["rtt_ms"]
-        told += (
-            f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms "
-            f"(base RTT {base:g} ms)"
-        )
+        base = f" (base RTT {figures['path']['rtt_ms']:g} ms)" if not has_links(figures) else ""
+        told += f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms{base}"
     return told + "."
 
 
@@ -408,8 +426,8 @@ def _evidence(figures: RunJson) -> str:
     )
     if near["distance"] <= _SAME:
         return (
-            f"A stored run of Linux 6.12, {near['case']}, has the same rate, RTT, buffer and "
-            f"queue discipline. {agreed}."
+            f"A stored run of Linux 6.12, {near['case']}, has the same queue discipline, and the "
+            f"same rate, RTT and buffer within {100 * _SAME:.0f} %. {agreed}."
         )
     unlike = listed(differences(near, numbers(figures)))
     text = f"The nearest stored run of Linux 6.12, {near['case']}, has {unlike}. {agreed}."
@@ -421,25 +439,12 @@ def _evidence(figures: RunJson) -> str:
     )
 
 
-def case_path(case: EvidenceJson) -> str:
-    """The path of a reference case.
-
-    >>> case_path({"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "loss": 0.01, "policer": None})
-    '50 Mbit/s, 80 ms, 1 BDP of buffer, 1 % random loss'
-    """
-    room = (
-        "default limit of the queue discipline"
-        if case["buffer_bdp"] is None
-        else f"{case['buffer_bdp']:g} BDP of {'burst' if case['policer'] else 'buffer'}"
-    )
-    loss = f", {plain(100 * case['loss'])} % random loss" if case["loss"] else ""
-    return f"{case['rate_mbit']:g} Mbit/s, {case['rtt_ms']:g} ms, {room}{loss}"
-
-
 def _path(figures: RunJson) -> str:
     """The kind of a path, in words."""
     if "wifi" in figures["scenario"]:
         return "a Wi-Fi"
+    if has_links(figures):
+        return "a network of links"
     path = figures["scenario"]["path"]
     if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
         return "a path with a trace"

@@ -16,7 +16,9 @@ from typing import Any, Literal
 from narrows import _core
 from narrows.inference import Interval
 from narrows.json_object import JsonObject
+from narrows.reproduce.lab import Grid
 from narrows.reproduce.model import OutcomeJson, ReasonJson, SeedsJson, SpreadJson
+from narrows.runs.engines import SIM, EngineChoice
 
 EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
@@ -128,6 +130,8 @@ class Outcome:
         lacks: Missing packages, by check.
         replications: Number of replications, if it was requested; the figures are then means.
         intervals: Intervals of these means by check.
+        engine: The engine of the runs.
+        tables: Tables beside the figures.
     """
 
     experiment: Experiment
@@ -141,6 +145,18 @@ class Outcome:
     lacks: Mapping[str, str] = field(default_factory=dict)
     replications: int | None = None
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+    engine: EngineChoice = SIM
+    tables: Sequence[Grid] = ()
+
+    @property
+    def command(self) -> str:
+        """The command that computes it."""
+        words = ["narrows reproduce", self.experiment.name]
+        if self.engine != SIM:
+            words.append(f"--engine {self.engine.name}")
+        if self.engine.kernel_name is not None:
+            words.append(f"--kernel {self.engine.kernel_name}")
+        return " ".join(words)
 
     def half(self, check: Check) -> float | None:
         """Half of the interval of a figure; None without one."""
@@ -173,9 +189,7 @@ class Outcome:
         if (explained := self.explained(check)) is not None:
             return explained.why
         if self.quick:
-            return (
-                f"not explained; a full run is decisive: narrows reproduce {self.experiment.name}"
-            )
+            return f"not explained; a full run is decisive: {self.command}"
         if miss is None:
             return "not explained"
         low, high = miss.range(check)
@@ -211,10 +225,14 @@ class Outcome:
                 }
                 for check, ours, word in self.words()
             ],
+            "tables": [one.json() for one in self.tables],
         }
 
     def _seeds(self) -> SeedsJson:
-        return {} if self.replications is None else {"seeds": self.replications}
+        found: SeedsJson = {} if self.replications is None else {"seeds": self.replications}
+        if self.engine != SIM:
+            found["engine"] = self.engine.json()
+        return found
 
     def _interval(self, check: Check) -> SpreadJson:
         one = self.intervals.get(check.id)

@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from narrows.cli import outputs
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, seeds_option
-from narrows.errors import NarrowsError
+from narrows.cli.options import (
+    file_option,
+    json_option,
+    kernel_option,
+    need_linux,
+    seeds_option,
+)
+from narrows.errors import EngineError, NarrowsError
 from narrows.render.terminal import echo
 from narrows.reproduce import render
 from narrows.reproduce.checks import experiments
 from narrows.reproduce.running import reproduce as run
+from narrows.runs.engines import EngineChoice, choose
+from narrows.runs.run import ENGINES
 from narrows.storage import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from narrows.reproduce.checks import Outcome
+    from narrows.runs.run import Engine
+
+
+class _Engines(click.ParamType):  # type: ignore[type-arg]
+    """Names of engines, separated by commas."""
+
+    name = "engines"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or the names
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[Engine, ...]:
+        """The names, each once."""
+        names = tuple(dict.fromkeys(value.split(",")))
+        wrong = [name for name in names if name not in ENGINES]
+        if wrong:
+            self.fail(f"{wrong[0]}: no engine; write {', '.join(ENGINES)}", param, ctx)
+        return cast("tuple[Engine, ...]", names)
 
 
 @command(
     "narrows reproduce",
     "narrows reproduce share-model --quick",
     "narrows reproduce --all --quick --html results.html",
+    "narrows reproduce page-under-load --engine sim,live",
 )
 @argument(
     "name", metavar="[NAME]", required=False, help="Experiment; without NAME, list the experiments"
@@ -41,6 +71,17 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run fewer and shorter cases; about two minutes for --all",
 )
+@option(
+    "--engine",
+    "engines",
+    group="Simulation",
+    metavar="ENGINES",
+    type=_Engines(),
+    default="sim",
+    help="Engines of the runs, separated by commas: sim, live, linux. Runs of live and linux are "
+    "stored one by one, so that an interrupted experiment continues",
+)
+@kernel_option
 @seeds_option("Repeat each experiment N times with other seeds and print 95 % confidence intervals")
 @option("--anew", group="Execution", is_flag=True, help="Ignore stored results")
 @option(
@@ -72,6 +113,8 @@ def reproduce(  # noqa: PLR0917
     name: str | None,
     every: bool,
     quick: bool,
+    engines: tuple[Engine, ...],
+    kernel: str | None,
     seeds: int | None,
     into: str,
     anew: bool,
@@ -84,24 +127,34 @@ def reproduce(  # noqa: PLR0917
 
     Each published value has an accepted range, which was fixed before the first run.
     """
-    known = experiments()
+    need_linux("linux" if "linux" in engines else engines[0], kernel=kernel)
     if name is None and not every:
-        for one in known.values():
-            echo(f"{one.name:15} {one.title}")
+        for one in experiments().values():
+            echo(f"{one.name:18} {one.title}")
         return
-    if name is not None and every:
-        raise NarrowsError(f"{name} --all: NAME and --all cannot be combined; omit one of them")
-    if name is not None and name not in known:
-        raise NarrowsError(f"{name}: no such experiment; write one of {', '.join(known)}")
+    names = _names(name, every=every)
 
-    outcomes = []
-    for each in [name] if name is not None else list(known):
+    outcomes, refused = [], []
+    chosen = {one: choose(one, kernel if one == "linux" else None) for one in engines}
+    for engine, each in itertools.product(chosen.values(), names):
         with _progress(each, quiet=as_json) as told:
-            outcomes.append(
-                run(each, quick=quick, into=into, anew=anew, replications=seeds, told=told)
-            )
-    written = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
-    written += f" --seeds {seeds}" if seeds is not None else ""
+            try:
+                outcomes.append(
+                    run(
+                        each,
+                        quick=quick,
+                        into=into,
+                        anew=anew,
+                        replications=seeds,
+                        engine=engine,
+                        told=told,
+                    )
+                )
+            except EngineError as error:
+                if len(names) == len(engines) == 1:
+                    raise
+                refused.append(f"{each}, engine {engine.name}: {error}")
+    written = _written(name, chosen, quick=quick, seeds=seeds)
     with outputs.every() as attempt:
         if html_file is not None:
             with attempt():
@@ -117,8 +170,40 @@ def reproduce(  # noqa: PLR0917
             echo(json.dumps(document))
         else:
             render.tell(outcomes)
-    if strict and not _enough(outcomes):
+    for reason in refused:
+        click.echo(reason, err=True)
+    if refused or (strict and not _enough(outcomes)):
         click.get_current_context().exit(1)
+
+
+def _names(name: str | None, *, every: bool) -> list[str]:
+    """The experiments to run."""
+    known = experiments()
+    if name is None:
+        return list(known)
+    if every:
+        raise NarrowsError(f"{name} --all: NAME and --all cannot be combined; omit one of them")
+    if name not in known:
+        raise NarrowsError(f"{name}: no such experiment; write one of {', '.join(known)}")
+    return [name]
+
+
+def _written(
+    name: str | None,
+    engines: Mapping[Engine, EngineChoice],
+    *,
+    quick: bool,
+    seeds: int | None,
+) -> str:
+    """The command, as a page names it."""
+    words = ["narrows reproduce", name or "--all"]
+    words += ["--quick"] if quick else []
+    words += [f"--seeds {seeds}"] if seeds is not None else []
+    words += [f"--engine {','.join(engines)}"] if tuple(engines) != ("sim",) else []
+    words += [
+        f"--kernel {one.kernel_name}" for one in engines.values() if one.kernel_name is not None
+    ]
+    return " ".join(words)
 
 
 _ENOUGH = 0.8

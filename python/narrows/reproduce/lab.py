@@ -1,18 +1,29 @@
-"""Executes the runs of an experiment on every core, with progress."""
+"""Executes the runs of an experiment, with progress.
+
+The simulator runs on every core. The runs of the other engines are stored one by one, because each
+takes its duration or a virtual machine. A repeated experiment continues with the missing runs.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
 from narrows import _core
+from narrows.errors import EngineError
 from narrows.json_object import JsonObject
+from narrows.reproduce.model import TableJson
+from narrows.runs.engines import SIM, EngineChoice
 from narrows.runs.model import RunJson
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
-from narrows.runs.scenario import Scenario
+from narrows.runs.scenario import Scenario, from_tree
+from narrows.storage import output
 
 Key = TypeVar("Key", bound=Hashable)
 Runs = list[RunJson]
@@ -26,15 +37,41 @@ _APART = 1000
 """Difference between the first seeds of two replications; more than any experiment has seeds."""
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A table of an experiment.
+
+    Attributes:
+        title: Description of the cells, with unit.
+        heads: Heads of the columns.
+        rows: The rows, as texts.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def json(self) -> TableJson:
+        """Machine-readable form."""
+        return {"title": self.title, "heads": list(self.heads), "rows": [*map(list, self.rows)]}
+
+    @classmethod
+    def of(cls, stored: TableJson) -> Grid:
+        """The table of this form."""
+        return cls(stored["title"], tuple(stored["heads"]), tuple(map(tuple, stored["rows"])))
+
+
 class Lab:
     """Runs scenarios; a quick lab uses fewer seeds and less virtual time.
 
     Attributes:
         quick: True for a quick lab.
+        engine: The engine of the runs.
         runs: Number of completed runs.
         first_seed: The first seed of every case.
         failed: Reason why a figure could not be determined, by check.
-        lacks: Missing packages, by check.
+        lacks: Reason why a figure was not measured, by check.
+        tables: Tables beside the figures.
     """
 
     def __init__(
@@ -43,14 +80,21 @@ class Lab:
         quick: bool = False,
         told: Callable[[int], object] = lambda _: None,
         replication: int = 0,
+        engine: EngineChoice = SIM,
+        store: Path | None = None,
     ) -> None:
-        """`told` receives the number of completed runs; each `replication` has other seeds."""
+        """`told` receives the number of completed runs; each `replication` has other seeds. Runs of
+        other engines than the simulator are stored in `store`.
+        """
         self.quick = quick
+        self.engine = engine
         self.first_seed = 1 + _APART * replication
         self.runs = 0
         self.failed: dict[str, str] = {}
         self.lacks: dict[str, str] = {}
+        self.tables: list[Grid] = []
         self._told = told
+        self._store = store
 
     def seconds(self, whole: float, quick: float | None = None) -> str:
         """A duration; in a quick lab `quick`, or a third of `whole`."""
@@ -68,16 +112,39 @@ class Lab:
         seeds: int = 5,
         quick_seeds: int = 2,
         interval: str = "off",
+        simulated: bool = False,
+        partial: bool = False,
     ) -> dict[Key, Runs]:
-        """Runs every case with every seed; `interval` is the sample interval."""
+        """Runs every case with every seed.
+
+        Args:
+            cases: The scenarios.
+            seeds: Number of seeds.
+            quick_seeds: Number of seeds of a quick lab.
+            interval: The sample interval.
+            simulated: Use the simulator, whatever the engine of the lab is.
+            partial: Omit runs that the engine could not do, instead of an error.
+
+        Raises:
+            EngineError: If the engine cannot run a case.
+        """
         trees = {
             key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()
         }
         number = quick_seeds if self.quick else seeds
         each = range(self.first_seed, self.first_seed + number)
 
-        def one(job: tuple[Key, int], keep_on: Progress) -> RunJson:
+        engine = SIM if simulated else self.engine
+
+        def one(job: tuple[Key, int], keep_on: Progress) -> RunJson | None:
             key, seed = job
+            if engine is not SIM:
+                try:
+                    return self._elsewhere(trees[key], seed, interval, keep_on)
+                except EngineError:
+                    if not partial:
+                        raise
+                    return None
             raw = _core.run_tree(
                 trees[key], seed=seed, sample_interval=interval, progress=keep_on
             ).json()
@@ -85,9 +152,33 @@ class Lab:
             return figures
 
         todo = [(key, seed) for key in trees for seed in each]
-        found = everywhere(todo, one, cost=lambda _: 0.0, done=self.did)
-        width = len(each)
-        return {key: found[i * width : (i + 1) * width] for i, key in enumerate(trees)}
+        jobs = None if engine is SIM else engine.jobs()
+        found = everywhere(todo, one, cost=lambda _: 0.0, done=self.did, jobs=jobs)
+        got: dict[Key, Runs] = {key: [] for key in trees}
+        for (key, _), run in zip(todo, found, strict=True):
+            if run is not None:
+                got[key].append(run)
+        return got
+
+    def file(self, *what: object) -> Path | None:
+        """File of a stored result of the engine; None if the lab stores none."""
+        if self._store is None or self.engine == SIM:
+            return None
+        text = "\n".join(map(str, (*what, self.engine.about())))
+        return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+    def _elsewhere(self, tree: JsonObject, seed: int, interval: str, keep_on: Progress) -> RunJson:
+        """A run of another engine, from the store if it is there."""
+        file = self.file(_core.scenario_to_toml(tree), seed, interval)
+        if file is not None and file.exists():
+            stored: RunJson = json.loads(file.read_text(encoding="utf-8"))
+            return stored
+        done = self.engine.run(
+            from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=keep_on
+        )
+        if file is not None:
+            output.write(file, json.dumps(done.json))
+        return done.json
 
 
 def mid(runs: Runs, of: Of) -> float:

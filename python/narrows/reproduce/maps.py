@@ -19,6 +19,7 @@ from narrows.reproduce.published import (
     reproduce,
     third,
 )
+from narrows.study.cart import cross_validated
 from narrows.study.paths import GAIN_MAP
 from narrows.study.study import by
 from narrows.sweeps.keys import put
@@ -52,7 +53,7 @@ def _results(lab: Lab, kernel: str, ccs: Sequence[str]) -> list[Result]:
     todo: list[Cell] = [
         c for cc in ccs for c in (third(cells(cc, kernel)) if lab.quick else cells(cc, kernel))
     ]
-    return reproduce(todo, lab.did, seed=lab.first_seed)
+    return reproduce(todo, lab.did, seed=lab.first_seed, engine=lab.engine, file=lab.file)
 
 
 def again_pct(result: Result) -> float:
@@ -115,6 +116,8 @@ def replication(lab: Lab) -> dict[str, float]:
 
 _FAST_MBIT, _SLOW_MBIT, _DEEP_MB = 875, 375, 5.5
 _BYTES = {"kB": 1e-3, "MB": 1.0}
+_LEAVES, _LEAST, _FOLDS = 8, 3, 10
+"""Maximum number of leaves of a tree of narrows, minimum number of cells of a leaf, and folds."""
 
 
 def published_tree(rate_mbit: float, buffer_mb: float) -> str:
@@ -177,19 +180,8 @@ def tree(lab: Lab) -> dict[str, float]:
             [here and buffer > _DEEP_MB for here, (_, _, buffer) in zip(middle, at, strict=True)]
         ),
     }
-    try:
-        from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - an extra
-        from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
-    except ModuleNotFoundError:
-        lab.lacks["own-tree"] = (
-            "left out, because scikit-learn is not installed: pip install 'narrows[learn]'"
-        )
-        return ours
-    classifier = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=3, random_state=1)
-    scores = cross_val_score(
-        classifier, at, said, cv=KFold(n_splits=10, shuffle=True, random_state=1)
-    )
-    return ours | {"own-tree": 100 * float(scores.mean())}
+    score = cross_validated(at, said, leaves=_LEAVES, least=_LEAST, folds=_FOLDS)
+    return ours | {"own-tree": 100 * score}
 
 
 def _with(tree: dict[str, object], buffer: str, rate: str, rtt: str, cc: str) -> dict[str, object]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from narrows.runs.model import EngineJson
+
 
 class PublishedJson(TypedDict):
     """The published figures of a cell."""
@@ -87,9 +89,18 @@ class CheckJson(SpreadJson, ReasonJson):
 
 
 class SeedsJson(TypedDict, total=False):
-    """The number of replications; absent without them."""
+    """The number of replications, and the engine if it is not the simulator."""
 
     seeds: int
+    engine: EngineJson
+
+
+class TableJson(TypedDict):
+    """A table beside the figures."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
 
 
 class OutcomeJson(SeedsJson):
@@ -104,6 +115,7 @@ class OutcomeJson(SeedsJson):
     took_s: float
     made: str
     checks: list[CheckJson]
+    tables: list[TableJson]
 
 
 class DemoJson(TypedDict):

@@ -9,21 +9,22 @@ explains the differences.
 from __future__ import annotations
 
 import csv
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path as FilePath
 from statistics import fmean, median_low
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows.reproduce.model import CellJson, CriterionJson, GainJson
+from narrows.runs.engines import SIM, EngineChoice
 from narrows.runs.model import measured
 from narrows.runs.parallel import everywhere
-from narrows.runs.run import Progress, run
+from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Host, Path, Scenario
-
-if TYPE_CHECKING:
-    pass
+from narrows.storage import output
 
 DATA = "data/datta-fund-2023-{}-{}.csv"
 TITLE = (
@@ -34,8 +35,12 @@ TITLE = (
 KERNEL = "4.15"
 """The kernel of Cao et al.; `narrows demo` shows its maps."""
 
-LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15", "5.13.12": "linux-5.15"}
-"""Kernels of the published maps, and the corresponding value of `like` for the hosts."""
+LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15.60", "5.13.12": "linux-5.13.12"}
+"""Kernels of the published maps, and the corresponding value of `like` for the hosts.
+
+The hosts with Linux 5.15 had Ubuntu's kernel of 2022. Later stable releases of 5.15 have fixes that
+it lacked: 5.15.75 and 5.15.196.
+"""
 
 MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
 """Congestion controls of the stored maps, by kernel."""
@@ -433,23 +438,33 @@ def reproduce(
     trials: int = 1,
     seed: int = 1,
     jobs: int | None = None,
+    engine: EngineChoice = SIM,
+    file: Callable[[str, int], FilePath | None] = lambda *_: None,
 ) -> list[Result]:
     """Runs the cells on every core and calls `done` after each trial; Ctrl-C stops all of them.
 
     With several trials, goodput and RTT are means, and retransmissions are the median, as
-    published. The trials have consecutive seeds from `seed` on.
+    published. The trials have consecutive seeds from `seed` on. `file` returns the file that stores
+    the figures of a scenario and a seed.
     """
 
     def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:
         cell, own = job
-        run_ = run(cell.scenario(like=like), seed=own, sample_interval="1s", progress=keep_on)
+        scenario = cell.scenario(like=like)
+        kept = file(scenario.toml(), own)
+        if kept is not None and kept.exists():
+            goodput, again, rtt = json.loads(kept.read_text(encoding="utf-8"))
+            return goodput, again, rtt
+        run_ = engine.run(scenario, seed=own, sample_interval="1s", progress=keep_on)
         flow = run_.flows[0]
-        goodput = received_mbit(flow["series"], cell.rtt_ms)
-        return (
-            goodput,
+        found = (
+            received_mbit(flow["series"], cell.rtt_ms),
             retransmits_at_end(run_.columns("samples"), cell.rtt_ms),
             measured(flow["sampled_rtt_ms"]["mean"]),
         )
+        if kept is not None:
+            output.write(kept, json.dumps(found))
+        return found
 
     everyone = [(cell, own) for cell in todo for own in range(seed, seed + trials)]
     found = everywhere(
@@ -457,7 +472,7 @@ def reproduce(
         one,
         cost=lambda job: job[0].rate_mbit * 1e6 + job[0].buffer_kib,
         done=lambda job: done(job[0]),
-        jobs=jobs,
+        jobs=jobs if engine == SIM else engine.jobs(jobs),
     )
     results = []
     for i, cell in enumerate(todo):

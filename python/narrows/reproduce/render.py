@@ -14,6 +14,7 @@ from narrows.render.styled import table
 from narrows.render.terminal import console
 from narrows.render.words import HALF
 from narrows.reproduce.checks import Check, Outcome, Word
+from narrows.runs.engines import SIM
 
 _MARKS: dict[Word, str] = {
     "inside": "inside",
@@ -83,10 +84,19 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def name_of(outcome: Outcome) -> str:
+    """Name of the experiment, with the engine if it is not the simulator."""
+    engine = outcome.engine
+    if engine == SIM:
+        return outcome.experiment.name
+    kernel = f" {engine.kernel_name}" if engine.kernel_name is not None else ""
+    return f"{outcome.experiment.name}, engine {engine.name}{kernel}"
+
+
 def sentence(outcome: Outcome) -> str:
     """The result of one experiment in a sentence."""
     inside, outside = outcome.count("inside"), outcome.count("outside")
-    name, judged = outcome.experiment.name, inside + outside
+    name, judged = name_of(outcome), inside + outside
     return f"{name}: {inside} of {judged} inside ({outcome.runs} runs)"
 
 
@@ -123,15 +133,15 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
         "|---|---|---|---|",
     ]
     for one in outcomes:
-        name = one.experiment.name
+        name = name_of(one)
         lines.append(
-            f"| [{name}](#{name}) | {one.experiment.title} | {one.count('inside')} | "
+            f"| [{name}](#{anchor(name)}) | {one.experiment.title} | {one.count('inside')} | "
             f"{one.count('outside')} |"
         )
     for one in outcomes:
         lines += [
             "",
-            f"## {one.experiment.name}",
+            f"## {name_of(one)}",
             "",
             textwrap.fill(f"{one.experiment.title}.", 100),
             "",
@@ -159,7 +169,26 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
         for check, why, evidence in whys:
             link = f"[{evidence.rpartition('/')[2]}]({up}/{evidence})" if evidence else "–"
             lines.append(f"| {check.of} | {why} | {link} |")
+        for grid in one.tables:
+            lines += ["", f"{grid.title}:", "", f"| {' | '.join(map(_cell, grid.heads))} |"]
+            lines.append(f"|{'---|' * len(grid.heads)}")
+            lines += [f"| {' | '.join(map(_cell, row))} |" for row in grid.rows]
     return "\n".join(lines) + "\n"
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading.
+
+    >>> anchor("page-under-load, engine linux 6.12")
+    'page-under-load-engine-linux-612'
+    """
+    kept = "".join(c for c in heading.lower() if c.isalnum() or c in "- _")
+    return kept.replace(" ", "-")
+
+
+def _cell(text: str) -> str:
+    """A cell of a Markdown table, in which `|` separates cells."""
+    return text.replace("|", "\\|")
 
 
 _STYLE = """
@@ -209,7 +238,8 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         about = one.experiment
         out.append(
             "<h2 "
-            f'id="{about.name}">{html.escape(about.name)}</h2><p>{html.escape(about.title)}.<br>'
+            f'id="{anchor(name_of(one))}">{html.escape(name_of(one))}</h2>'
+            f"<p>{html.escape(about.title)}.<br>"
         )
         out.append(
             f"<small>Source: {html.escape(about.source)}.<br>Setup: "
@@ -234,6 +264,14 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
         for check, why, evidence in reasons(one):
             told = f"{why} (in the repository: {evidence})" if evidence else f"{why}."
             out.append(f"<p><em>{html.escape(check.of)}</em>: {html.escape(told)}</p>")
+        for grid in one.tables:
+            lines = [("th scope=col", grid.heads), *(("td", row) for row in grid.rows)]
+            out.append(f'<p>{html.escape(grid.title)}:</p><div class="wide"><table>')
+            out += [
+                "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag[:2]}>" for text in row)
+                for tag, row in lines
+            ]
+            out.append("</table></div>")
     return "\n".join(out) + "</html>\n"
 
 
@@ -241,7 +279,8 @@ def tell(outcomes: Sequence[Outcome]) -> None:
     """Prints the outcomes."""
     out = console()
     for outcome in outcomes:
-        out.print(f"{outcome.experiment.title}.", style="bold")
+        of = "" if outcome.engine == SIM else f" ({name_of(outcome)})"
+        out.print(f"{outcome.experiment.title}{of}.", style="bold")
         out.print(f"Source: {outcome.experiment.source}.")
         rows = [
             [
@@ -270,6 +309,10 @@ def tell(outcomes: Sequence[Outcome]) -> None:
                 f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}",
                 markup=False,
             )
+        for grid in outcome.tables:
+            out.print(f"\n{grid.title}:", markup=False)
+            cells = [[tables.Cell(text) for text in row] for row in grid.rows]
+            table(out, tables.Table("", grid.heads[:1], grid.heads[1:], cells))
         out.print(f"{sentence(outcome)}\n")
     if any(outcome.replications for outcome in outcomes):
         out.print(f"{HALF}\n")

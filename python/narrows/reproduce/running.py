@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 
 from narrows import __version__
 from narrows.inference import Interval, of_mean
-from narrows.reproduce import losses, maps, shares
+from narrows.reproduce import buffers, losses, maps, pages, response, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
-from narrows.reproduce.lab import Lab
+from narrows.reproduce.lab import Grid, Lab
 from narrows.reproduce.wifi import wifi
+from narrows.runs.engines import SIM, EngineChoice
 from narrows.storage import output
 from narrows.sweeps.sweeping import build as of_narrows
 
@@ -38,13 +39,19 @@ ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
     "queue-model": shares.queue_model,
     "response": losses.response,
     "wifi": wifi,
+    "page-under-load": pages.page,
+    "loss-rtt-grid": pages.loss_by_rtt,
+    "before-and-after": pages.before_and_after,
+    "map-cells": buffers.cells_by_buffer,
+    "fairness-by-buffer": buffers.share_by_buffer,
+    "response-time": response.search,
 }
 """Function that computes the figures of each experiment."""
 
 INTO = "reproduced"
 """Default directory of the results."""
 
-SETUPS = ("lab", "losses", "maps", "shares", "wifi")
+SETUPS = ("buffers", "lab", "losses", "maps", "pages", "response", "shares", "wifi")
 """Modules that define the configuration of the experiments."""
 
 
@@ -60,6 +67,7 @@ class Kept:
         seconds: Wall-clock time, in s.
         made: The build that computed it.
         intervals: The 95 % confidence interval of each figure; None without replications.
+        tables: Tables beside the figures.
     """
 
     ours: dict[str, float]
@@ -69,6 +77,7 @@ class Kept:
     seconds: float
     made: str
     intervals: dict[str, Interval] | None = None
+    tables: tuple[Grid, ...] = ()
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Kept:
@@ -86,6 +95,7 @@ class Kept:
             seconds=stored["seconds"],
             made=stored["made"],
             intervals=intervals and {name: Interval(**one) for name, one in intervals.items()},
+            tables=tuple(map(Grid.of, stored.get("tables", ()))),
         )
 
     def text(self) -> str:
@@ -99,6 +109,7 @@ class Kept:
             "runs": self.runs,
             "seconds": self.seconds,
             "made": self.made,
+            **({"tables": [one.json() for one in self.tables]} if self.tables else {}),
         }
         return json.dumps(parts, indent=1) + "\n"
 
@@ -117,27 +128,35 @@ def reproduce(
     into: str | PathLike[str] = INTO,
     anew: bool = False,
     replications: int | None = None,
+    engine: EngineChoice = SIM,
     told: Callable[[int], object] = lambda _: None,
 ) -> Outcome:
     """Outcome of an experiment, from a stored result of this build or from a new run.
+
+    Runs of other engines than the simulator are stored one by one, so that an interrupted
+    experiment continues.
 
     With `replications`, the experiment is repeated so many times with other seeds. Each figure is
     then the mean over the replications, with its 95 % confidence interval.
 
     Raises:
         OutputError: If the result cannot be stored.
+        EngineError: If the engine cannot run it.
     """
     experiment = experiments()[name]
     of = "" if replications is None else f"-{replications}"
+    of += "" if engine == SIM else f"-{engine.name}"
+    of += "" if engine.kernel_name is None else f"-{engine.kernel_name}"
     file = Path(into) / f"{name}{'-quick' if quick else ''}{of}.json"
-    made = build()
+    made = f"{build()} {engine.about()}".strip()
+    how = _How(quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs")
     kept = None if anew else _kept(file, made)
     # A result that lacks figures because of a missing package is computed again.
     if kept is None or not _wanted(experiment, quick=quick) <= {*kept.ours, *kept.failed}:
         kept = (
-            _run(experiment, quick=quick, told=told, made=made)
+            _run(experiment, how)
             if replications is None
-            else _replicate(experiment, replications, quick=quick, told=told, made=made)
+            else _replicate(experiment, replications, how)
         )
         output.write(file, kept.text())
     return Outcome(
@@ -152,31 +171,37 @@ def reproduce(
         lacks=kept.lacks,
         replications=replications,
         intervals=kept.intervals or {},
+        engine=engine,
+        tables=kept.tables,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _How:
+    """The arguments that all runs of an experiment share."""
+
+    quick: bool
+    told: Callable[[int], object]
+    made: str
+    engine: EngineChoice
+    store: Path
 
 
 def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
     return {check.id for check in experiment.checks if not (quick and check.full)}
 
 
-def _replicate(
-    experiment: Experiment,
-    replications: int,
-    *,
-    quick: bool,
-    told: Callable[[int], object],
-    made: str,
-) -> Kept:
+def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
     """The means over several replications, with their intervals; a figure that one of them could
     not determine has failed.
     """
     each: list[Kept] = []
 
     def tell(runs: int) -> None:
-        told(sum(one.runs for one in each) + runs)
+        how.told(sum(one.runs for one in each) + runs)
 
     for number in range(replications):
-        each.append(_run(experiment, quick=quick, told=tell, made=made, nth=number))
+        each.append(_run(experiment, replace(how, told=tell), nth=number))
     ours = [name for name in each[0].ours if all(name in one.ours for one in each)]
     values = {name: [float(one.ours[name]) for one in each] for name in ours}
     # A threshold that was never reached is infinite, and so is its mean.
@@ -189,28 +214,24 @@ def _replicate(
         lacks=each[0].lacks,
         runs=sum(one.runs for one in each),
         seconds=math.fsum(one.seconds for one in each),
-        made=made,
+        made=how.made,
+        tables=each[0].tables,
     )
 
 
-def _run(
-    experiment: Experiment,
-    *,
-    quick: bool,
-    told: Callable[[int], object],
-    made: str,
-    nth: int = 0,
-) -> Kept:
-    lab, begin = Lab(quick=quick, told=told, replication=nth), time.monotonic()
+def _run(experiment: Experiment, how: _How, nth: int = 0) -> Kept:
+    lab = Lab(quick=how.quick, told=how.told, replication=nth, engine=how.engine, store=how.store)
+    begin = time.monotonic()
     ours = ANSWERS[experiment.name](lab)
-    wanted = _wanted(experiment, quick=quick)
+    wanted = _wanted(experiment, quick=how.quick)
     return Kept(
         ours={id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed},
         failed=lab.failed,
         lacks=lab.lacks,
         runs=lab.runs,
         seconds=time.monotonic() - begin,
-        made=made,
+        made=how.made,
+        tables=tuple(lab.tables),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from keyword import iskeyword
 from typing import ClassVar
 
 from narrows.json_object import JsonObject
@@ -42,10 +43,19 @@ class Part:
         return ({} if self.kind is None else {"kind": self.kind}) | _given(self)
 
 
+def python_name(key: str) -> str:
+    """The name of a key in Python: a keyword has an underscore behind it.
+
+    >>> python_name("from"), python_name("to")
+    ('from_', 'to')
+    """
+    return f"{key}_" if iskeyword(key) else key
+
+
 def _given(table: Choice | Part) -> JsonObject:
     """The parameters that are not left at None."""
     named = ((f.name, getattr(table, f.name)) for f in fields(table))
-    return {name: _written(value) for name, value in named if value is not None}
+    return {name.rstrip("_"): _written(value) for name, value in named if value is not None}
 
 
 def _written(value: object) -> object:

@@ -51,6 +51,9 @@ _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
 }
 """The kinds that `narrows list` lists, and what the core calls them."""
 
+_ALIASES = {"queue": "queues", "qdisc": "queues", "qdiscs": "queues", "ccs": "cc"}
+"""Other names of kinds that are accepted."""
+
 _VERDICTS = 20_000
 """Number of packets that a report lists."""
 
@@ -65,9 +68,9 @@ _VERDICTS = 20_000
 @files_option
 @plugin_option
 @engine_option(
-    "sim: models of narrows; live: TCP of this host, with real packets in real time; linux: a "
-    "kernel of `narrows kernel build`. Its time is simulated, so the load of this host does not "
-    "change the result"
+    "sim: models of narrows; live: TCP of this host, with real packets in real time; linux: a real "
+    "Linux kernel of `narrows kernel build`. Its clock is simulated, so that results do not depend "
+    "on the load of this host"
 )
 @queues_option
 @seed_option
@@ -226,7 +229,8 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
 def check(files: tuple[str, ...]) -> None:
     """Check scenario files for errors.
 
-    All errors of a file are reported, each with its line and a correction. No scenario is run.
+    All errors of a file are reported, each with its line and, if possible, a correction. No
+    scenario is run.
     """
     wrong = 0
     for file in files:
@@ -252,6 +256,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
         """As click's own."""
+        value = _ALIASES.get(value, value)
         listed = json.loads(_core.list_json()) if value not in self.choices else {}
         for which, key in _LISTS.items():
             if any(kind["name"] == value for kind in listed.get(key, ())):
@@ -322,7 +327,7 @@ def list_(
         if what is None:
             echo(f"{which}:")
         if name is None:
-            echo(_row("name", "family", "year", "description", wide="family" in found[0]))
+            echo(_row("name", "family", "published", "description", wide="family" in found[0]))
         for kind in found:
             family, year = kind.get("family", ""), kind.get("year", "") or "-"
             wide = "family" in kind
@@ -333,7 +338,7 @@ def list_(
 
 def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str:
     """A line of `narrows list`; only congestion controls have a family and a year."""
-    return f"{name:12} {f'{family:18}  {year}  ' if wide else ''}{about}"
+    return f"{name:12} {f'{family:18}  {year:<9}  ' if wide else ''}{about}"
 
 
 def _list_rules(of: str | None, like: str | None, *, verbose: bool, as_json: bool) -> None:
@@ -384,7 +389,7 @@ def _describe(kind: JsonObject) -> None:
     "file",
     metavar="FILE.dna",
     type=click.Path(dir_okay=False),
-    help="Tree that the Remy program wrote",
+    help="Tree of rules that the program Remy wrote",
 )
 @option(
     "-o",
@@ -393,13 +398,14 @@ def _describe(kind: JsonObject) -> None:
     type=output.File(),
     required=True,
     metavar="FILE.remy",
-    help="Write the rules to this file",
+    help="Write the tree of rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Convert a congestion control of the program Remy for scenarios.
+    """Make a congestion control of the program Remy usable in scenarios.
 
-    Remy generates congestion controls by computer search. The result is a tree of rules, which a
-    scenario names with the key `tree` of the congestion control `remy`.
+    Remy is a program that searches for congestion-control rules by simulation. Its result is a tree
+    of rules in a .dna file. The command writes the same tree to a .remy file. A scenario names that
+    file with the key `tree` of the congestion control `remy`.
     """
     try:
         dna = untrusted_input.read(file)

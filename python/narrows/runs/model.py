@@ -93,6 +93,10 @@ class QueueJson(TypedDict):
     delay_ms: Spread
     backlog_packets: Spread
     classes: NotRequired[list[ClassJson]]
+    rate_mbit: NotRequired[float]
+    """In a network of links: the mean rate of the link behind the queue."""
+    carried_mbit: NotRequired[float]
+    utilisation: NotRequired[float | None]
 
 
 class ProbeJson(TypedDict):

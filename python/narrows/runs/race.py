@@ -324,6 +324,9 @@ def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     ]
 
 
+_FEWEST = 3
+"""Number of runs from which on an interval of the time to fair share is printed."""
+
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("goodput Mbit/s", "goodput_mbit", 2),
     ("queueing delay p95 ms", "delay_p95_ms", 1),
@@ -346,10 +349,18 @@ def told(lap: Lap, name: str, most: int) -> str:
     ('47.81', '42 ± 6', '-')
     >>> told(replace(lap, delay_p95_ms=0.0123), "delay_p95_ms", 1)
     '0.012'
+
+    The interval of two runs is too wide to be of use:
+
+    >>> slow = replace(lap, fair_after_s=10, fair_in=2, intervals={"fair_after_s": (0, 28)})
+    >>> told(slow, "fair_after_s", 0), told(replace(slow, fair_in=3), "fair_after_s", 0)
+    ('10 (2 of 5)', '10 ± 14 (3 of 5)')
     """
     value, half = getattr(lap, name), lap.half(name)
     if value is None:
         return "-"
+    if name == "fair_after_s" and lap.fair_in < _FEWEST:
+        half = None
     text = with_half(value, half, most)
     if name == "delay_p95_ms" and value > 0 and text == f"{0:.{most}f}":
         text = millis(value)
@@ -410,13 +421,26 @@ a (20 %), largest for b (61 %).'
     return " ".join(parts)
 
 
+def _some(found: Race) -> list[str]:
+    """The meaning of `(2 of 5)`, if the table has such a value."""
+    part = next((lap for lap in found.laps if 0 < lap.fair_in < lap.seeds), None)
+    if part is None:
+        return []
+    return [
+        f"({part.fair_in} of {part.seeds}): reached with {part.fair_in} of the {part.seeds} seeds; "
+        "the mean is that of these seeds."
+    ]
+
+
 def notes(found: Race) -> list[str]:
     """The sentences below the table."""
     means = [f"Each value is the mean of {found.seeds} seeds. {HALF}"] if found.seeds > 1 else []
     return [
         *means,
-        "Family: the signal to which a congestion control responds. Fair share: "
-        f"{100 * FAIR:.0f} % of half the goodput of one flow alone.",
+        "Family: the signal to which a congestion control responds. Time to fair share: until the "
+        f"goodput of the second flow is {50 * FAIR:.0f} % of that of one flow alone "
+        f"({100 * FAIR:.0f} % of an equal share).",
+        *_some(found),
         *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
         *(f"Not run: {name} ({why})." for name, why in found.refused.items()),
     ]

@@ -7,7 +7,7 @@ so that the documented default applies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
 from os import PathLike
@@ -17,14 +17,25 @@ from typing import cast
 from narrows import _core, registry
 from narrows.json_object import JsonObject
 from narrows.runs import schema
-from narrows.runs.choice import Chosen
-from narrows.runs.sections import Flow, Hop, Host, Path, Ping, Settings, Station, Wifi
+from narrows.runs.choice import Chosen, python_name
+from narrows.runs.sections import (
+    Flow,
+    Hop,
+    Host,
+    Link,
+    Path,
+    Ping,
+    Settings,
+    Station,
+    Switch,
+    Wifi,
+)
 from narrows.runs.source import read
 from narrows.storage.text import name_of
 
 __all__ = [
-    "Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Settings", "Station", "Tree", "Wifi",
-    "from_tree", "load",
+    "Flow", "Hop", "Host", "Link", "Path", "Ping", "Scenario", "Settings", "Station", "Switch",
+    "Tree", "Wifi", "from_tree", "load",
 ]  # fmt: skip
 
 Tree = JsonObject
@@ -42,6 +53,8 @@ class Scenario(Settings):
     Attributes:
         path: The path between the hosts.
         wifi: An access point and its stations, instead of a path.
+        links: The links of a network by their names, instead of a path.
+        switches: The switches of the network by their names.
         flows: The flows.
         probes: The probes, which measure the path beside the flows.
         host: The hosts at both ends.
@@ -50,6 +63,8 @@ class Scenario(Settings):
     path: Path | None = None
     _: KW_ONLY
     wifi: Wifi | None = None
+    links: Mapping[str, Link] | None = None
+    switches: Mapping[str, Switch] | None = None
     flows: Sequence[Flow] = ()
     probes: Sequence[Ping] = ()
     host: Host | None = None
@@ -66,6 +81,9 @@ class Scenario(Settings):
             tables = tree.pop(plural)
             if tables:
                 tree[singular] = tables
+        for plural, singular in (("links", "link"), ("switches", "switch")):
+            if plural in tree:
+                tree[singular] = tree.pop(plural)
         return tree
 
     def toml(self) -> str:
@@ -99,7 +117,12 @@ def _hop(tree: Tree, folder: FilePath) -> Tree:
     return hop
 
 
+def _named(tree: Tree) -> Tree:
+    return {python_name(key): value for key, value in tree.items()}
+
+
 def _flow(tree: Tree, folder: FilePath) -> Flow:
+    tree = _named(tree)
     if "cc" not in tree:
         return Flow(**tree)
     choice = tree["cc"]
@@ -131,10 +154,17 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
         path["reverse"] = Hop(**_hop(path["reverse"], folder))
     flows = [_flow(flow, folder) for flow in rest.pop("flow", [])]
     probes = [
-        Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])
+        Ping(**{k: v for k, v in _named(probe).items() if k != "kind"})
+        for probe in rest.pop("probe", [])
     ]
     host = rest.pop("host", None)
-    whole = None if wifi is not None else Path(**path)
+    links = rest.pop("link", None)
+    if links is not None:
+        rest["links"] = {name: Link(**_named(_hop(link, folder))) for name, link in links.items()}
+    switches = rest.pop("switch", None)
+    if switches is not None:
+        rest["switches"] = {name: Switch(**switch) for name, switch in switches.items()}
+    whole = None if wifi is not None or links is not None else Path(**path)
     return Scenario(
         whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest
     )

@@ -22,7 +22,7 @@ from typing import Any
 from narrows import registry
 from narrows.json_object import JsonObject
 from narrows.registry import Parameter
-from narrows.runs.choice import Choice, Part
+from narrows.runs.choice import Choice, Part, python_name
 
 WIDTH = 100
 
@@ -68,6 +68,7 @@ _TAKES = _TYPES | {
     "name or { kind, parameters }": "Chosen",
     "file name or { file, repeat }": "str | Mapping[str, Value]",
     "section": "Mapping[str, Value]",
+    "list of { at, route, route_back }": "Sequence[Mapping[str, Value]]",
 }
 """The Python type of a key, by its type in a file."""
 
@@ -92,11 +93,11 @@ class Section:
         which its class determines.
         """
         inherited = {f.name for f in fields(self.base)} if is_dataclass(self.base) else set()
-        table = "path" if self.of == "path.hop" else self.of
+        tables = {"path.hop": ("path",), "link": ("path", "link")}.get(self.of, (self.of,))
         return [
-            key
+            key | {"name": python_name(key["name"])}
             for key in registry.table("scenario")
-            if key["section"] == table and key["supported"] and self.of not in key["without"]
+            if key["section"] in tables and key["supported"] and self.of not in key["without"]
             if key["name"] not in inherited and (self.kind is None or key["name"] != "kind")
             if self.of or "section" not in key["takes"]
         ]

@@ -48,6 +48,30 @@ Path = _made(
     ),
 )
 
+Link = _made(
+    "Link",
+    Section(
+        of="link",
+        base=Part,
+        help="One link of a network in one direction, and the propagation behind it.",
+        example=(
+            ">>> Link(rate='10Mbit', delay='5ms', queue='fq_codel').tree()",
+            "{'rate': '10Mbit', 'queue': 'fq_codel', 'delay': '5ms'}",
+        ),
+    ),
+)
+
+Switch = _made(
+    "Switch",
+    Section(
+        of="switch",
+        base=Part,
+        help="A switch whose ports share memory.",
+        example=(">>> Switch(buffer='2MB').tree()", "{'buffer': '2MB'}"),
+        required=("buffer",),
+    ),
+)
+
 Station = _made(
     "Station",
     Section(

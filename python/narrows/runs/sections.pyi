@@ -12,10 +12,12 @@ __all__ = [
     "Flow",
     "Hop",
     "Host",
+    "Link",
     "Path",
     "Ping",
     "Settings",
     "Station",
+    "Switch",
     "Wifi",
 ]
 
@@ -121,6 +123,80 @@ class Path(Hop):
     hop: Sequence[Hop] | None = None
 
 @dataclass(frozen=True, kw_only=True)
+class Link(Part):
+    """One link of a network in one direction, and the propagation behind it.
+
+    Attributes:
+        rate: Rate of the bottleneck. Rate; 1bit to 10Tbit (default: required).
+        buffer: Buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products
+            (0.5bdp). Buffer; 1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp (default:
+            the default limit of the queue discipline).
+        queue: Queue discipline of the bottleneck. Name or { kind, parameters } (default: fifo).
+        link: Mechanism that limits the rate: a serial line or a shaper. Name or { kind,
+            parameters }; serial, tbf, htb, shape_average, shape_peak (default: serial).
+        loss: Loss before the queue, drawn once for each super-packet (all of its segments are
+            lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
+            0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
+            packet (default: none).
+        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }; up
+            to 100000 (default: none).
+        outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
+            lasts }; up to 100000 (default: none).
+        trace: File with the rate over time, instead of rate; its name is relative to the
+            scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
+            trace of Mahimahi (default: none).
+        jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
+            parameters }; a width, or a kind of `narrows list jitter` (default: none).
+        reorder: Packets that are delayed so that later packets overtake them. Probability or {
+            probability, late, correlation }; 0 to 1, or 0% to 100% (default: none).
+        duplicate: Packets that are duplicated before the policer and the queue. Probability or
+            { probability, correlation }; 0 to 1, or 0% to 100% (default: none).
+        corrupt: Packets that arrive damaged, so that the receiver drops them. Probability or {
+            probability, correlation }; 0 to 1, or 0% to 100% (default: none).
+        policer: Rate limit without a queue, in front of the queue: a policer drops excess
+            packets. { rate, burst } or { kind, parameters }; a kind of `narrows list policer`
+            (default: none).
+        delay: Propagation delay of the link, in its direction. Time; 0s to 1h (default: 0s).
+        from_: Node at the begin of the link. Text; up to 64 letters, digits, _ - (default:
+            none).
+        to: Node at its end. Text; up to 64 letters, digits, _ - (default: none).
+        switch: Switch whose memory the queue of the link shares; buffer limits the queue as
+            well. Text; up to 64 letters, digits, _ - (default: memory of its own).
+    """
+
+    rate: str | None = None
+    buffer: str | None = None
+    queue: Chosen | None = None
+    link: Chosen | None = None
+    loss: Element | None = None
+    steps: Sequence[Mapping[str, str]] | None = None
+    outages: Sequence[Mapping[str, str]] | None = None
+    trace: str | Mapping[str, Value] | None = None
+    jitter: Element | None = None
+    reorder: Element | None = None
+    duplicate: Element | None = None
+    corrupt: Element | None = None
+    policer: Element | None = None
+    delay: str | None = None
+    from_: str | None = None
+    to: str | None = None
+    switch: str | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Part):
+    """A switch whose ports share memory.
+
+    Attributes:
+        buffer: Memory that all links of the switch share. Bytes; 1514B to 1000GB (default:
+            required).
+        alpha: Maximum length of a queue, in multiples of the memory that is free (dynamic
+            thresholds). Number; 0.001 to 1000 (default: 1).
+    """
+
+    buffer: str
+    alpha: float | None = None
+
+@dataclass(frozen=True, kw_only=True)
 class Station(Part):
     """One station of a Wi-Fi, or `count` equal ones.
 
@@ -210,6 +286,19 @@ class Flow(Part):
     """One sender, or `count` equal ones.
 
     Attributes:
+        route: Links that the data of a download crosses, in this order. List of names; names of
+            links (default: the only link).
+        route_back: Links of the reverse direction, for ACKs, requests and the data of uploads.
+            List of names; names of links that route does not contain (default: propagation
+            only, with the delay of the route).
+        from_: Node of the sender of a download, instead of route; the flow takes a route with
+            the fewest links, and the hash of its id selects one of several (ECMP). Text; a
+            node; at most 256 equal routes are considered (default: no network of links).
+        to: Node of the receiver. Text; up to 64 letters, digits, _ - (default: no network of
+            links).
+        reroute: Changes of the route: [{ at = "10s", route = ["b"] }]; packets under way keep
+            the former route until it meets the new one. List of { at, route, route_back }; up
+            to 1000 (default: none).
         cc: Congestion control. Name or { kind, parameters } (default: required; a workload has
             its own).
         count: Number of identical flows. Count; 1 to 100000, for all flows together (default:
@@ -224,6 +313,8 @@ class Flow(Part):
         size: Bytes to transfer. Bytes; 1B to 1000000GB (default: unbounded).
         id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
             letters, digits, _ - (default: <cc><n>).
+        transport: Transport of an adapter, with a congestion control of its own in cc. Name; a
+            transport that --plugin loads (default: the TCP of Linux).
         ecn: Negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another
             feedback of marks; accecn: accurate ECN (RFC 9768) at both ends, as tcp_ecn = 3 of
             Linux 7.3; false: no ECN. Boolean or name; true, false, accecn (default: as the cc
@@ -246,6 +337,11 @@ class Flow(Part):
 
     cc: Chosen | None = None
     _: KW_ONLY
+    route: Sequence[str] | None = None
+    route_back: Sequence[str] | None = None
+    from_: str | None = None
+    to: str | None = None
+    reroute: Sequence[Mapping[str, Value]] | None = None
     count: int | None = None
     rtt: str | None = None
     start: str | None = None
@@ -253,6 +349,7 @@ class Flow(Part):
     restart: str | None = None
     size: str | None = None
     id: str | None = None
+    transport: Element | None = None
     ecn: bool | str | None = None
     direction: str | None = None
     dscp: str | int | None = None
@@ -266,6 +363,16 @@ class Ping(Part):
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     Attributes:
+        route: Links that the packets cross, in this order. List of names; names of links
+            (default: the only link).
+        route_back: Links that the responses cross. List of names; names of links that route
+            does not contain (default: propagation only, with the delay of the route).
+        from_: Node that sends the packets, instead of route. Text; up to 64 letters, digits, _
+            - (default: no network of links).
+        to: Node that responds. Text; up to 64 letters, digits, _ - (default: no network of
+            links).
+        reroute: Changes of the route, as those of a flow. List of { at, route, route_back }; up
+            to 1000 (default: none).
         host: Number of the far host that responds. Count; 1 to 63; needs a path (default: one
             host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
@@ -278,6 +385,11 @@ class Ping(Part):
             CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
     """
 
+    route: Sequence[str] | None = None
+    route_back: Sequence[str] | None = None
+    from_: str | None = None
+    to: str | None = None
+    reroute: Sequence[Mapping[str, Value]] | None = None
     host: int | None = None
     station: str | None = None
     interval: str | None = None
@@ -312,16 +424,23 @@ class Host(Part):
             true).
         pacing_shift: Bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is
             about 1 ms; Wi-Fi drivers use 8 or 7. Count; 1 to 20 (default: 10).
-        rmem: Receive buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
-            128KiB…512MiB).
-        wmem: Send buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
-            16KiB…512MiB).
+        rmem: Receive buffer: initial size…maximum; release: that of the Linux release
+            (tcp_rmem). Bytes…bytes or release; 4KiB to 2GiB (default: 128KiB…512MiB).
+        wmem: Send buffer: initial size…maximum; release: that of Linux (tcp_wmem). Bytes…bytes
+            or release; 4KiB to 2GiB (default: 16KiB…512MiB).
         notsent_lowat: The application writes while the send buffer contains less unsent data
             than this (TCP_NOTSENT_LOWAT). Bytes; 1B to 4GiB (default: 128KiB).
         read_latency: Upper limit of the random delay between the wake-up of a receiving
             application and its read. Time; 0s to 100us (default: 10us).
+        rto_max: Longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15. Time; 1s to
+            120s (default: 120s).
+        rack: RACK detects losses (bit 0 of tcp_recovery); false: three SACKed segments above
+            one; Linux 6.17 and later ignore it. Boolean; true, false (default: true).
         slow_start_after_idle: Halve the congestion window once per retransmission timeout of
             idle time, but not below iw. Boolean; true, false (default: true).
+        rto_min: Minimum retransmission timeout above the smoothed RTT
+            (net.ipv4.tcp_rto_min_us); also limits delayed ACKs to less. Time; 1us to 1s
+            (default: 200ms).
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
             1kbit to 10Tbit (default: unlimited).
         ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
@@ -355,11 +474,14 @@ class Host(Part):
     gso: str | bool | None = None
     autosize: bool | None = None
     pacing_shift: int | None = None
-    rmem: str | None = None
-    wmem: str | None = None
+    rmem: Element | None = None
+    wmem: Element | None = None
     notsent_lowat: str | None = None
     read_latency: str | None = None
+    rto_max: str | None = None
+    rack: bool | None = None
     slow_start_after_idle: bool | None = None
+    rto_min: str | None = None
     nic: str | None = None
     ring: int | None = None
     bql: bool | None = None

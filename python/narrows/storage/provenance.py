@@ -105,8 +105,8 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     if not os.path.exists(file):  # noqa: PTH110 - likewise
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
-    if "wifi" in figures["scenario"]:
-        return []  # No stored case is one of a Wi-Fi.
+    if "wifi" in figures["scenario"] or "link" in figures["scenario"]:
+        return []  # No stored case is one of a Wi-Fi or of a network of links.
     path = figures["scenario"]["path"]
     if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
         return []  # No stored case follows a file, and the file need not be here.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from os import PathLike, fsdecode, fsencode
-from os.path import isfile
+from collections.abc import Iterable
+from itertools import islice
+from os import PathLike, fsdecode, fsencode, scandir
+from os.path import isfile, join, split
 
 from narrows.errors import NarrowsError, reason
 from narrows.storage import untrusted_input
@@ -14,17 +16,48 @@ def name_of(file: str | PathLike[str]) -> str:
     return fsencode(file).decode("utf-8", "replace")
 
 
+_NEAR = 0.75
+"""Similarity from which on a name is taken for a misspelling of another one."""
+
+_MOST_FILES = 10_000
+"""Number of files in a directory that are compared with a misspelt name."""
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """The known name of which `name` is probably a misspelling; None if there is none.
+
+    >>> near("--plott", ["--report", "--plot", "--plot-size"]), near("--ssh", ["--yes", "--set"])
+    ('--plot', None)
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - for errors only
+
+    plain = {each.lstrip("-"): each for each in known}
+    found = get_close_matches(name.lstrip("-"), plain, 1, _NEAR)
+    return plain[found[0]] if found else None
+
+
+def near_file(file: str | PathLike[str]) -> str | None:
+    """The file that may have been meant: with an ending of narrows, or with a similar name."""
+    name = fsdecode(file)
+    # Of os.path, for which a name that is too long is just not there.
+    for ending in (".toml", ".json"):
+        if isfile(name + ending):  # noqa: PTH113
+            return name + ending
+    folder, base = split(name)
+    try:
+        with scandir(folder or ".") as entries:
+            files = [one.name for one in islice(entries, _MOST_FILES) if one.is_file()]
+    except OSError:
+        return None
+    found = near(base, files)
+    return None if found is None else join(folder, found)  # noqa: PTH118
+
+
 def unread(file: str | PathLike[str], error: OSError) -> str:
     """Why a file could not be read, and which one may have been meant."""
     told = f"{name_of(file)}: {reason(error)}"
-    near = (
-        [fsdecode(file) + ending for ending in (".toml", ".json")]
-        if isinstance(error, FileNotFoundError)
-        else []
-    )
-    # Of os.path, for which a name that is too long is just not there.
-    found = [f"{name_of(one)} is there" for one in near if isfile(one)]  # noqa: PTH113
-    return "; ".join([told, *found])
+    meant = near_file(file) if isinstance(error, FileNotFoundError) else None
+    return told if meant is None else f"{told}; did you mean {name_of(meant)}?"
 
 
 def text_of(file: str | PathLike[str]) -> str:

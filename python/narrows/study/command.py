@@ -55,7 +55,7 @@ def _studies() -> dict[str, Study]:
     "Run each case with N seeds and print 95 % confidence intervals",
     show_default="those of the study, medians without intervals",
 )
-@engine_option("Engine of all runs; its results are stored separately")
+@engine_option("Engine of all runs; results of different engines are stored separately")
 @option(
     "--on",
     group="Execution",

@@ -122,7 +122,6 @@ class Study:
         answer: Computes the answer from the rows of the sweeps, by the same names.
         rules: True if it finds rules in machine-readable form.
         more: Next sweeps of an iterative study, given the rows so far; None at the end.
-        ready: Raises an error if a requirement is missing, before any run.
     """
 
     name: str
@@ -131,7 +130,6 @@ class Study:
     answer: Callable[[dict[str, Rows]], Answer]
     rules: bool = False
     more: Callable[[bool, dict[str, Rows]], dict[str, Part] | None] | None = None
-    ready: Callable[[], None] = lambda: None
 
 
 Intervals = list[list[Interval | None]]
@@ -256,10 +254,8 @@ def run(
     seed alone, and each cell of a grid has the 95 % confidence interval of its mean.
 
     Raises:
-        NarrowsError: If a required package is not installed.
         OutputError: If results cannot be stored.
     """
-    study.ready()
     begin = time.monotonic()
     waiting: dict[str, Sweep] | None = _planned(
         study, study.parts(quick), into, seeds, engine=engine, kernel=kernel

@@ -1,9 +1,9 @@
 """The decision tree: rules that predict on which paths BBR has more goodput than CUBIC.
 
 Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample,
-including random loss. The tree is that of scikit-learn (CART, Breiman et al. 1984), limited to a
-small number of leaves. Its thresholds are rounded to two digits, and the figures of each leaf are
-computed with the rounded thresholds. Cross-validation measures the accuracy on unseen paths.
+including random loss. The tree is CART (`cart`), limited to a small number of leaves. Its
+thresholds are rounded to two digits, and the figures of each leaf are computed with the rounded
+thresholds. Cross-validation measures the accuracy on unseen paths.
 
 The rules are also data: `narrows study decision-tree --rules FILE` writes what
 `python/narrows/data/tree.json` holds.
@@ -11,7 +11,6 @@ The rules are also data: `narrows study decision-tree --rules FILE` writes what
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections import Counter
@@ -21,10 +20,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from narrows import __version__
-from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.render.words import listed
 from narrows.runs.scenario import Flow, Path, Scenario
+from narrows.study import cart
 from narrows.study.model import ConditionJson, RuleJson, RulesJson
 from narrows.study.study import Answer, Grid, Part, Rows, Study, by
 from narrows.sweeps.design import Design
@@ -349,52 +348,21 @@ class Grown:
     commonest: float
 
 
-LEARN = (
-    "the decision tree requires scikit-learn, which is not installed\n    write: pip install "
-    "'narrows[learn]'"
-)
-
-
-def installed() -> None:
-    """Checks that scikit-learn is installed.
-
-    Raises:
-        NarrowsError: If it is not installed.
-    """
-    if importlib.util.find_spec("sklearn") is None:
-        raise NarrowsError(LEARN)
-
-
 def grow(every: list[Seen]) -> Grown:
-    """Trains a tree on these paths.
-
-    Raises:
-        NarrowsError: If scikit-learn is not installed.
-    """
-    try:
-        from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415
-        from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise NarrowsError(LEARN) from error
+    """Trains a tree on these paths."""
     least = max(5, round(LEAST_SHARE * len(every)))
-    classifier = DecisionTreeClassifier(
-        max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1
-    )
-    at, said = [list(one.at) for one in every], [one.outcome for one in every]
-    folds = KFold(n_splits=min(FOLDS, len(every)), shuffle=True, random_state=1)
-    scores = cross_val_score(classifier, at, said, cv=folds)
-    tree = classifier.fit(at, said).tree_
+    at, said = [one.at for one in every], [one.outcome for one in every]
+    score = cart.cross_validated(at, said, leaves=LEAVES, least=least, folds=min(FOLDS, len(every)))
 
-    def node(number: int) -> Node:
-        low, high = int(tree.children_left[number]), int(tree.children_right[number])
-        if low < 0:
+    def node(branch: cart.Branch) -> Node:
+        if branch.children is None:
             return Node()
-        limit = _two_digits(float(tree.threshold[number]))
-        return Node(int(tree.feature[number]), limit, node(low), node(high))
+        low, high = map(node, branch.children)
+        return Node(branch.feature, _two_digits(branch.limit), low, high)
 
-    root = _joined(_filled(node(0), every))
+    root = _joined(_filled(node(cart.grow(at, said, leaves=LEAVES, least=least)), every))
     commonest = max(Counter(said).values()) / len(said)
-    return Grown(root, len(every), float(sum(scores) / len(scores)), commonest)
+    return Grown(root, len(every), score, commonest)
 
 
 def _filled(node: Node, every: list[Seen]) -> Node:
@@ -530,5 +498,4 @@ DECISION_TREE = Study(
     parts=_parts,
     answer=_answer,
     rules=True,
-    ready=installed,
 )

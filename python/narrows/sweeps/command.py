@@ -58,7 +58,7 @@ def _table_format(file: str) -> None:
 )
 @files_option
 @plugin_option
-@engine_option("Engine of all runs; its results are stored separately")
+@engine_option("Engine of all runs; results of different engines are stored separately")
 @option(
     "--on",
     group="Execution",

@@ -179,7 +179,8 @@ def _engine(figures: Mapping[str, Any]) -> Row:
 def has_transfers(figures: Mapping[str, Any]) -> bool:
     """Whether a flow is a transfer, or has several."""
     return any(
-        flow["fct_s"] is not None or flow.get("workload", {}).get("kind") == "poisson"
+        flow["fct_s"] is not None
+        or flow.get("workload", {}).get("kind") in {"poisson", "empirical"}
         for flow in figures["flows"]
     )
 

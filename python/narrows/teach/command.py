@@ -19,6 +19,7 @@ _TOPICS = {
     "fairness": "how BBR and CUBIC share a bottleneck, for several buffer sizes",
     "policer": "rate limits that drop packets instead of queueing them",
     "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
+    "wifi-queues": "the settings of the Wi-Fi queues of Linux, one after another",
     "ladder": "steps by which Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, "
     "pacing)",
 }
@@ -113,9 +114,9 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
     Fund, IMC 2023). The command compares its goodput and retransmissions with those of the
     publication.
 
-    With --story, the demonstration is another one: create an emulated path with bufferbloat,
-    measure it, change the congestion control as advised, and measure it again. It uses real packets
-    (engine live) if the host supports this, and the simulator otherwise.
+    With --story, the command runs another demonstration. It creates an emulated path with
+    bufferbloat, measures it, changes the congestion control as advised, and measures it again. It
+    uses real packets (engine live) if the host supports this, and the simulator otherwise.
     """
     if story:
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}

@@ -23,16 +23,16 @@ _name = argument("name", metavar="NAME", help="Name or number of the exercise")
     examples=(
         "narrows exercise list",
         "narrows exercise show slow-start",
-        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=NUMBER",
         "narrows exercise check aqm --file mine.toml",
     ),
 )
 def exercise() -> None:
     """Work through exercises, and check the answers.
 
-    Ten exercises lead from slow start to the fairness of BBR. Answer each
-    exercise with numbers, or with a scenario that you change. `narrows exercise show NAME` prints
-    the exercise and the names of the values to answer, such as `fct`.
+    Ten exercises lead from slow start to the fairness of BBR. Answer each exercise with numbers, or
+    with a scenario that you change. `narrows exercise show NAME` prints the questions and the name
+    of each answer, such as `fct`.
     """
 
 
@@ -91,7 +91,7 @@ def show(name: str, out: str | None, solution: bool, as_json: bool) -> None:
 
 @exercise.command(
     examples=(
-        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=TIME",
+        "narrows exercise check slow-start bdp=NUMBER rounds=NUMBER fct=NUMBER",
         "narrows exercise check aqm --file mine.toml",
     )
 )

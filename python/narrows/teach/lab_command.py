@@ -54,7 +54,7 @@ from narrows.storage import untrusted_input
 def lab(scenario: Path | None, port: int, no_browser: bool, into: Path | None) -> None:
     """Open the lab, an interactive simulation, in a browser.
 
-    In the lab, change a scenario, and watch its packets and its metrics.
+    In the lab, you change a scenario and watch its packets and its metrics.
     """
     if into is not None:
         page.copy(into)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from narrows.render.words import listed, number, percent, waited
-from narrows.teach import ladder
+from narrows.teach import ladder, wifi_dials
 
 if TYPE_CHECKING:
     from narrows.runs.model import RunJson
@@ -112,11 +112,12 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "The queue fills",
             (
-                "Then a CUBIC flow starts. CUBIC increases its window until a packet is lost. "
-                "This buffer holds 1000 "
-                "packets, so no packet is lost before 1000 packets are queued. They take 0.6 s to "
-                "leave at 20 Mbit/s. "
-                "The flow keeps the buffer nearly full for as long as it lasts.",
+                "Then a CUBIC flow starts. It leaves slow start early, because the RTT grows "
+                "(HyStart), and then increases its window slowly until a packet is lost. This "
+                "buffer holds 1000 packets, which take 0.6 s to leave at 20 Mbit/s. No packet is "
+                "lost before the buffer is full, about 12 s after the start of the flow. Each loss "
+                "reduces the window by 30 %, and the queue to about 70 % of the buffer. Then the "
+                "queue grows again; it never empties.",
             ),
             (Show(0, "queue"), Show(0, "window")),
         ),
@@ -125,9 +126,9 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
             (
                 f"The flow itself is not affected; its goodput is {_goodput(big)}. All other "
                 "packets on this path wait "
-                f"behind its packets. The median RTT of the ping is {_ping(big)}. Packets of "
-                "calls, games and web "
-                "pages have the same delay.",
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. (All values of "
+                "this topic cover the time after the warm-up, the first 6 s.) Packets of calls, "
+                "games and web pages have the same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
         ),
@@ -148,9 +149,8 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
                 "Reduce the buffer, or use a queue discipline with active queue management (RFC "
                 "7567). It drops or "
                 "marks packets before the buffer is full (`narrows explain codel`). A buffer that "
-                "is too small reduces "
-                "the goodput: change the key `buffer` in the scenario of this topic, which the "
-                "HTML report contains.",
+                "is too small reduces the goodput. To try this, take the scenario from the HTML "
+                "report (--report) and change its key `buffer`.",
             ),
         ),
     ]
@@ -570,6 +570,12 @@ def _ladder(runs: Sequence[RunJson]) -> list[Block]:
     ]
 
 
+def _wifi_dials(runs: Sequence[RunJson]) -> list[Block]:
+    return [
+        Block(heading, text, (Show(run, "rtt"),)) for heading, text, run in wifi_dials.steps(runs)
+    ]
+
+
 _POLICED = 'policer = { rate = "10Mbit", burst = "62.5kB" }\n'
 
 LESSONS: dict[str, Lesson] = {
@@ -670,6 +676,15 @@ LESSONS: dict[str, Lesson] = {
             "with a far station, airtime fairness": _air_scenario("airtime"),
         },
         _wifi,
+    ),
+    "wifi-queues": Lesson(
+        "Wi-Fi queues: the settings of the stack of Linux, one after another",
+        (
+            "Two near stations and a far one receive downloads. Each step changes one setting and "
+            "keeps those of the steps before it.",
+        ),
+        wifi_dials.scenarios(),
+        _wifi_dials,
     ),
     "ladder": Lesson(
         "The queue in the sending host: Linux 3.2 to 4.13",

@@ -62,12 +62,23 @@ _NAMES = {"devices": "dev", "settings": "set"}
 _ROUNDS = 3
 
 
+def _only_here(ctx: click.Context, _param: click.Parameter, host: str | None) -> None:
+    """Refuses `--ssh`, which the commands that only read have."""
+    if host is not None:
+        raise click.BadParameter(
+            f"{ctx.command_path} acts only on this host; for another one, write narrows tune plan "
+            f"--ssh {host} --sh FILE and run FILE there",
+            param_hint="--ssh",
+        )
+
+
 def _places(command: F) -> F:
     for made in reversed([
         option("--netns", group="Host", metavar="NAMESPACE",
                help="Act on this network namespace of this host"),
         option("--state", group="Host", metavar="DIR",
                help="Directory of the records that revert uses"),
+        option("--ssh", hidden=True, metavar="HOST", expose_value=False, callback=_only_here),
         option("--root", hidden=True, metavar="DIR", help="Prefix of all paths of files"),
         json_option("Print one JSON object instead of text"),
     ]):  # fmt: skip
@@ -143,8 +154,8 @@ _plan_argument = argument(
     metavar="[PLAN]",
     required=False,
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
-    "the groups Change, Shaper and Path",
+    help="Output of narrows tune plan --json, or - for standard input. With PLAN, options of the "
+    "groups Change (except --replace), Shaper and Path are errors",
 )
 
 
@@ -206,11 +217,14 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Apply a saved plan or the changes of the options, and verify each.
+    """Apply a saved plan, or the changes that the options give, and verify each change.
+
+    The command changes only this host and requires root. To change another host, write a script
+    with `narrows tune plan --ssh HOST --sh FILE`, and run it there.
 
     The previous settings are recorded first. Each change is read back, and narrows checks a new
-    connection. If a step fails, all changes are reverted. With --confirm-within nothing is written
-    for the next boot before the confirmation. The command requires root.
+    connection. If a step fails, all changes are reverted. With --confirm-within, files for the next
+    boot are written only after `narrows tune confirm`.
     """
     place = Place(netns=netns, state=state, root=root)
     replace = bool(asked.get("replace"))
@@ -375,7 +389,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure a path without and with a change, which is then reverted.
+    """Measure a path without and with a change, then revert the change.
 
     The load is in the direction that the change affects. Afterwards the change is reverted, unless
     the results are better and you confirm the change, or --keep is present. A round that could

@@ -6,7 +6,7 @@ import shlex
 
 from narrows.render.terminal import within_line
 from narrows.tune.model import State
-from narrows.tune.plan import Change, Plan
+from narrows.tune.plan import SENTENCES, Change, Plan
 
 
 def _name(change: Change) -> str:
@@ -39,6 +39,15 @@ def _value(kind: str, value: State) -> list[str]:
     return [str(value)]
 
 
+def _effect(plan: Plan) -> str:
+    """The effect of the plan in a sentence, which is in the future if the plan changes the host."""
+    if not plan.changes or not plan.able:
+        return f"{plan.title}."
+    first = plan.title.partition(" ")[0].lower()
+    title = plan.title[:1].lower() + plan.title[1:] if first in SENTENCES else plan.title
+    return f"After the plan is applied, {title}."
+
+
 def lines(plan: Plan) -> list[str]:
     r"""The plan in lines: `-` for current values, `+` for new values.
 
@@ -46,14 +55,14 @@ def lines(plan: Plan) -> list[str]:
     ...     "why": "marks", "phase": "live"}
     >>> plan = {"title": "ECN is requested", "changes": [row]}
     >>> print("\n".join(lines(Plan.of(plan))))
-    ECN is requested.
+    After the plan is applied, ECN is requested.
     <BLANKLINE>
     sysctl net.ipv4.tcp_ecn
     - 2
     + 1
       reason: marks
     """
-    told = [f"{plan.title}."]
+    told = [_effect(plan)]
     if plan.netns:
         told.append(f"In the network namespace {plan.netns}.")
     for need in plan.needs:

@@ -33,6 +33,9 @@ DEVICE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}")
 
 VALUE = re.compile(r"[a-z0-9_]+( [a-z0-9_]+)*")
 
+SENTENCES = frozenset({"new", "interfaces", "connections", "smaller", "nothing"})
+"""First words of titles that begin with a capital letter."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
@@ -272,7 +275,7 @@ def check(facts: Facts, ask: Ask) -> None:
             raise NarrowsError(f"--dev {name!r}: not a valid name of an interface")
         if facts.interfaces and facts.interface(name) is None:
             known = ", ".join(one.name for one in facts.interfaces if not one.loopback) or "none"
-            raise NarrowsError(f"--dev {name}: not an interface of this host ({known})")
+            raise NarrowsError(f"--dev {absent(name, known)}")
     if ask.to and ask.cc is None:
         raise NarrowsError(
             "--to: a destination needs a congestion control; write: --to PREFIX --cc bbr"
@@ -304,6 +307,15 @@ def check(facts: Facts, ask: Ask) -> None:
         )
 
 
+def absent(name: str, known: str) -> str:
+    """The end of an error about an interface; `known` lists the interfaces of the host.
+
+    >>> absent("eth9", "ens18")
+    'eth9: this host has no interface eth9; its interfaces: ens18'
+    """
+    return f"{name}: this host has no interface {name}; its interfaces: {known or 'none'}"
+
+
 def _check_shaper(facts: Facts, ask: Ask) -> None:
     if ask.shape is not None:
         known = [one.name for one in facts.interfaces if not one.loopback]
@@ -315,7 +327,7 @@ def _check_shaper(facts: Facts, ask: Ask) -> None:
                 f"{there}"
             )
         if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
-            raise NarrowsError(f"--shape {ask.shape}: not an interface of this host ({there})")
+            raise NarrowsError(f"--shape {absent(ask.shape, there)}")
         if ask.sqm is not None or ask.devices:
             raise NarrowsError("--shape: its value is the interface; omit --sqm and --dev")
         if ask.up_kbit is None and ask.down_kbit is None:

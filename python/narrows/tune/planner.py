@@ -25,7 +25,19 @@ from narrows.tune.persist import (
     route_file,
     sysctl_text,
 )
-from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, check
+from narrows.tune.plan import (
+    DEVICE,
+    NAME,
+    SENTENCES,
+    VALUE,
+    Ask,
+    Change,
+    Left,
+    Need,
+    Plan,
+    absent,
+    check,
+)
 
 _CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
 _CC = "net.ipv4.tcp_congestion_control"
@@ -482,7 +494,7 @@ class _Making:
             return
         if facts.interfaces and facts.interface(ask.sqm) is None:
             known = ", ".join(one.name for one in facts.interfaces if not one.loopback)
-            raise NarrowsError(f"--sqm {ask.sqm}: not an interface of this host ({known})")
+            raise NarrowsError(f"--sqm {absent(ask.sqm, known)}")
         cake = facts.has_module("sch_cake") in {"builtin", "loaded", "loadable"}
         for name in ["sqm-scripts"] if cake else ["kmod-sched-cake", "sqm-scripts"]:
             if name in facts.packages:
@@ -661,7 +673,7 @@ class _Making:
     def tell(self) -> None:
         plan, kinds = self.plan, {change.kind for change in self.plan.changes}
         plan.title = "; ".join(self.done) or "nothing"
-        if plan.title.split()[0] in {"new", "interfaces", "connections", "smaller", "nothing"}:
+        if plan.title.split()[0] in SENTENCES:
             plan.title = plan.title[0].upper() + plan.title[1:]
         if plan.needs:
             plan.changes.clear()

@@ -29,7 +29,7 @@ from narrows.host.live import become
     help="Congestion control of the TCP connections",
 )
 def with_(cc: str) -> None:
-    """Run one program with a congestion control of its own.
+    """Run one program with a congestion control that you choose.
 
     The congestion control applies to the data that PROGRAM and its child processes send. The
     settings of the host do not change. The command requires Linux 5.9. It requires root only for a

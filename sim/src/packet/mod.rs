@@ -2,6 +2,9 @@
 //!
 //! Six of its eight fields depend on the kind of the packet:
 //!
+//! The datagrams of transports are like those of applications; `seq` is their number in
+//! [`Payloads`].
+//!
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
 //! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
@@ -40,6 +43,7 @@
 //! | 56 to 63 | Wi-Fi station |
 
 mod contents;
+mod payloads;
 
 pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
@@ -47,6 +51,7 @@ use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::transport::{HEADERS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
+pub(crate) use payloads::Payloads;
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
 pub const PING_SIZE: u16 = 14 + 20 + 8 + PING_PAYLOAD;
@@ -183,6 +188,22 @@ impl Packet {
             tsecr: (now.as_ns() >> 32) as u32,
             bytes,
             ..Packet::blank(flow, kind)
+        }
+    }
+    /// This packet with other ECN bits.
+    pub fn with_ecn(mut self, bits: u8) -> Packet {
+        self.flags = self.flags & !ECN | bits & ECN;
+        self
+    }
+    /// Its ECN bits.
+    pub fn ecn_bits(&self) -> u8 {
+        self.flags & ECN
+    }
+    /// This packet with another number.
+    pub fn numbered(self, number: u64) -> Packet {
+        Packet {
+            seq: number,
+            ..self
         }
     }
     /// Time of sending of an application's datagram.

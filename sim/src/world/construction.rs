@@ -6,7 +6,7 @@ use crate::application::Applications;
 use crate::datapath::{Datapath, Probe};
 use crate::device::Device;
 use crate::error::SimError;
-use crate::flow::{Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
+use crate::flow::{Driver, Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
 use crate::lookahead::Lookahead;
 use crate::network::SimNetwork;
 use crate::observer::{Observer, Packets};
@@ -14,10 +14,12 @@ use crate::owners::Owners;
 use crate::packet::{Label, Packet};
 use crate::prefetch::on_large_pages;
 use crate::timers::Timers;
+use crate::transport::Transports;
 use narrows_core::cc::{self, CcKind};
 use narrows_core::engine::{Departures, Options, Recorder, access_delays, sender_port, start};
 use narrows_core::metrics::{FlowMeter, ProbeMeter, Samples, StateSamples, metric_interval};
 use narrows_core::net::access::AccessLinks;
+use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
@@ -39,18 +41,28 @@ impl World {
         let first_timer = timers_of_flows + scenario.probes.len() as u32;
         let mut timers = Timers::new(first_timer as usize);
         let mut applications = Applications::new(first_timer);
+        let mut transports = Transports::default();
         let mut owners = Owners::default();
         let mut access = AccessLinks::default();
         let mut flows = on_large_pages(scenario.flows.len());
         let mut configs = Vec::new();
         for (spec, id) in scenario.flows.iter().zip(0..) {
-            let kind = registry
-                .cc(&spec.cc.kind)
-                .ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
+            let kind = match &spec.transport {
+                // Its sender and receiver are unused.
+                Some(_) => registry.ccs().first(),
+                None => registry.cc(&spec.cc.kind),
+            };
+            let kind = kind.ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
             let mut flow = flow(scenario, spec, kind, &mut configs, &mut access);
-            flow.application = applications
-                .add(scenario, id, kind, &mut owners)?
-                .map(|number| number as u32);
+            flow.driver = if let Some(name) = &spec.transport {
+                let kind = registry
+                    .transport(name)
+                    .ok_or_else(|| SimError::UnknownTransport(name.clone()))?;
+                Driver::Transport(transports.add(scenario, id, kind, &mut owners)?)
+            } else {
+                let number = applications.add(scenario, id, kind, &mut owners)?;
+                number.map_or(Driver::Tcp, |number| Driver::Application(number as u32))
+            };
             set_timers(scenario, spec, id, &mut flow, &mut timers);
             flows.push(flow);
         }
@@ -84,7 +96,7 @@ impl World {
             timers,
             events: 0,
         };
-        let lookahead = if applications.is_empty() && !stepped {
+        let lookahead = if applications.is_empty() && transports.is_empty() && !stepped {
             Lookahead::new(&mut datapath).map(Box::new)
         } else {
             None
@@ -94,6 +106,7 @@ impl World {
         Ok(World {
             datapath,
             applications,
+            transports,
             lookahead,
             end: Time::ZERO + scenario.duration,
             metric_interval,
@@ -131,9 +144,16 @@ fn flow(
         Direction::Up => host.far_config(),
     };
     let own = Config { kernel, ..own };
+    let unused;
+    let params = if spec.transport.is_some() {
+        unused = Params::defaults(kind.params);
+        &unused
+    } else {
+        &spec.cc.params
+    };
     let sender = Sender::new(
         shared(configs, own.under(kind.signals(), spec.ecn)),
-        (kind.make)(&spec.cc.params, &cc_host),
+        (kind.make)(params, &cc_host),
         spec.size,
     );
     let receiver = Receiver::new(&config.facing(kind.signals(), spec.ecn)).reading(
@@ -150,7 +170,7 @@ fn flow(
         label: Label::new(spec.dscp, spec.host, scenario.path.nat),
         transfer: spec.size.is_some(),
         restarts: spec.restart.is_some(),
-        application: None,
+        driver: Driver::Tcp,
         receiver,
         received_before: None,
         meter: Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration)),

@@ -15,9 +15,9 @@
 use super::World;
 use crate::datapath::Datapath;
 use crate::error::SimError;
-use crate::flow::{Flow, MEASURE, RECEIVER, RESTART, SENDER, START, STOP, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, MEASURE, RECEIVER, RESTART, SENDER, START, STOP, TIMERS_PER_FLOW};
 use crate::lookahead::{outbox, run_path};
-use crate::owners::is_application;
+use crate::owners::{is_application, is_transport};
 use crate::packet::Kind;
 use crate::prefetch::{load, prefetch};
 use narrows_core::engine::Progress;
@@ -75,7 +75,10 @@ impl World {
                 datapath.network.poll(now, &mut datapath.observer);
                 self.deliver(now);
             } else if access == now {
-                datapath.leave_access_link(now);
+                let transports = &mut self.transports;
+                datapath.leave_access_link(now, |datapath, packet| {
+                    transports.leave_access_link(now, packet, datapath);
+                });
             } else if device == now {
                 let applications = &mut self.applications;
                 datapath.leave_device(now, |datapath, id| applications.depart(now, id, datapath));
@@ -155,6 +158,7 @@ impl World {
     ) -> Result<(), SimError> {
         let (end, events) = (self.end, self.datapath.events);
         if events >= self.next_progress {
+            self.transports.fault()?;
             self.next_progress = events + PROGRESS_EVENTS;
             if !progress(Progress { now, end, events }) {
                 return Err(SimError::Stopped);
@@ -166,9 +170,15 @@ impl World {
     /// Passes the packets that have left the network to their hosts.
     fn deliver(&mut self, now: Time) {
         prefetch_arrivals(&self.datapath);
-        let applications = &mut self.applications;
+        let (applications, transports) = (&mut self.applications, &mut self.transports);
         self.datapath.deliver(now, |datapath, packet| {
-            applications.arrive(now, packet, datapath)
+            if !is_transport(packet.flow()) {
+                applications.arrive(now, packet, datapath);
+            } else if let Some(link) = transports.access_link(packet, datapath) {
+                datapath.access.push(now, link, *packet);
+            } else {
+                transports.arrive(now, packet, datapath);
+            }
         });
     }
 
@@ -188,8 +198,12 @@ impl World {
                 .timers
                 .set(number, (next < self.end).then_some(next));
         };
-        if let Some(application) = flow.application() {
-            return self.fire_application(now, id, application, timer);
+        match flow.driver {
+            Driver::Tcp => {}
+            Driver::Application(number) => {
+                return self.fire_application(now, id, number as usize, timer);
+            }
+            Driver::Transport(number) => return self.fire_transport(now, id, number, timer),
         }
         let due = match timer {
             SENDER => {
@@ -245,6 +259,27 @@ impl World {
         }
         // Jitter may have moved the start behind the stop.
         datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
+    }
+
+    /// Handles a timer of flow `id`, which is connection `number` of a transport.
+    fn fire_transport(&mut self, now: Time, id: u32, number: u32, timer: u32) {
+        let info = self.transports.info(number);
+        let (transports, datapath) = (&mut self.transports, &mut self.datapath);
+        let flow = &mut datapath.flows[id as usize];
+        match timer {
+            START => {
+                flow.meter.started(now);
+                transports.start(now, number, datapath);
+            }
+            RESTART => transports.offer(now, number, true, datapath),
+            STOP if flow.restarts => transports.offer(now, number, false, datapath),
+            STOP => {
+                flow.meter.stopped(now, &info);
+                transports.stop(number, datapath);
+            }
+            MEASURE => flow.meter.measure(now, &info),
+            _ => transports.wake(now, number, timer, datapath),
+        }
     }
 
     /// The network updates its queues only when it must. Before they are sampled, it handles its

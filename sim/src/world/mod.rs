@@ -23,9 +23,10 @@ pub use streaming::Streaming;
 use crate::application::Applications;
 use crate::datapath::Datapath;
 use crate::error::{SimError, check};
-use crate::flow::Flow;
+use crate::flow::{Driver, Flow};
 use crate::lookahead::Lookahead;
 use crate::packet::Packet;
+use crate::transport::Transports;
 use narrows_core::capture::Capture;
 use narrows_core::engine::{Options, Outcome, Progress, Recorder, Run, probe_metrics};
 use narrows_core::metrics::{FlowMetrics, LimitMetrics, NO_CC, QueueMeter, Samples};
@@ -86,6 +87,7 @@ fn finish(
     if observer.packets.pings > 0 {
         world.run_until(world.end + GRACE, progress)?;
     }
+    world.transports.fault()?;
     let (datapath, mut samples) = (world.datapath, world.samples);
     let mut observer = datapath.observer;
     if let Some(recorder) = observer.recorder.take() {
@@ -127,17 +129,19 @@ fn flow_metrics(
     scenario: &Scenario,
 ) -> FlowMetrics {
     let cc = if spec.has_cc() {
-        spec.cc.kind.as_str()
+        spec.cc_name()
     } else {
-        NO_CC
+        NO_CC.into()
     };
     let stop = spec.stop.unwrap_or(scenario.duration);
     let end = Time::ZERO + stop.min(scenario.duration);
-    let application = flow.application();
-    let mut metrics = flow.meter.metrics(spec.id.clone(), cc.into());
-    if let Some(number) = application {
+    let driver = flow.driver;
+    let mut metrics = flow.meter.metrics(spec.id.clone(), cc);
+    if driver != Driver::Tcp {
         metrics.limits = LimitMetrics::unknown();
-        metrics.workload = Some(applications.metrics(number, end));
+    }
+    if let Driver::Application(number) = driver {
+        metrics.workload = Some(applications.metrics(number as usize, end));
     }
     metrics
 }
@@ -146,6 +150,7 @@ fn flow_metrics(
 struct World {
     datapath: Datapath,
     applications: Applications,
+    transports: Transports,
     /// With lookahead: the two ends of the path.
     lookahead: Option<Box<Lookahead>>,
     end: Time,

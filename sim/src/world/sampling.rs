@@ -2,7 +2,8 @@
 
 use super::World;
 use crate::application::Applications;
-use crate::flow::{Flow, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, TIMERS_PER_FLOW};
+use crate::transport::Transports;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
 use narrows_core::units::Time;
@@ -18,7 +19,7 @@ impl World {
             if !flow.meter.runs() {
                 continue;
             }
-            let info = info(flow, &self.applications);
+            let info = info(flow, &self.applications, &self.transports);
             if metrics {
                 flow.meter.sample(now, &info);
             }
@@ -28,14 +29,14 @@ impl World {
             if rows {
                 self.samples.flows.push_info(now, id, &info);
                 let states = &mut self.samples.states;
-                match flow.application() {
-                    None => states.push(now, id, None, flow.sender.cc()),
-                    Some(number) if states.kept => {
-                        for (name, cc) in self.applications.controls(number) {
+                match flow.driver {
+                    Driver::Tcp => states.push(now, id, None, flow.sender.cc()),
+                    Driver::Application(number) if states.kept => {
+                        for (name, cc) in self.applications.controls(number as usize) {
                             states.push(now, id, Some(name), cc);
                         }
                     }
-                    Some(_) => {}
+                    _ => {}
                 }
             }
         }
@@ -63,13 +64,17 @@ impl World {
             if flow.meter.runs() {
                 flow.meter.limited(flow.sender.limited(end));
             }
-            flow.meter.ended(end, &info(flow, &self.applications));
-            if flow.application.is_none() {
+            flow.meter
+                .ended(end, &info(flow, &self.applications, &self.transports));
+            if flow.driver == Driver::Tcp {
                 let before = flow.received_before;
                 flow.meter
                     .received(before.map_or(0, |before| flow.receiver.received_bytes() - before));
             }
             flow.sender.stop();
+            if let Driver::Transport(number) = flow.driver {
+                self.transports.close(number);
+            }
             let first = id * TIMERS_PER_FLOW;
             for timer in first..first + TIMERS_PER_FLOW {
                 datapath.timers.set(timer, None);
@@ -83,10 +88,11 @@ impl World {
     }
 }
 
-/// The state of a flow: that of its sender, or of its application's connections.
-fn info(flow: &Flow, applications: &Applications) -> Info {
-    match flow.application() {
-        Some(number) => applications.info(number),
-        None => flow.sender.info(),
+/// The state of a flow: that of its sender, of its application's connections, or of its transport.
+fn info(flow: &Flow, applications: &Applications, transports: &Transports) -> Info {
+    match flow.driver {
+        Driver::Tcp => flow.sender.info(),
+        Driver::Application(number) => applications.info(number as usize),
+        Driver::Transport(number) => transports.info(number),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::error::{SimError, check};
+use crate::flow::Driver;
 use crate::packet::Packet;
 use crate::steering::{SharedSteering, Steered, Steering, lock};
 use narrows_core::engine::{Options, Progress, Run};
@@ -68,7 +69,7 @@ impl Stepping {
             .datapath
             .flows
             .get_mut(flow)
-            .filter(|flow| flow.application.is_none())
+            .filter(|flow| flow.driver == Driver::Tcp)
             .ok_or(SimError::Uncontrolled(flow))?;
         controlled.sender.wrap_cc(|inner| {
             let shared = Arc::clone(&shared);

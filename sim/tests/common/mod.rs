@@ -44,7 +44,9 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         size: None,
         like: None,
         station: None,
+        route: None,
         workload: None,
+        transport: None,
         keys: Params::default(),
     }
 }
@@ -57,6 +59,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         dscp: 0,
         host: 0,
         station: None,
+        route: None,
         keys: Params::default(),
     }
 }

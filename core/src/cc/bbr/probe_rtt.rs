@@ -5,8 +5,9 @@
 //! The window stays at 4 packets until no more than 4 packets are in flight, and then for 200 ms
 //! and a round trip. When the queue becomes empty, all flows that share it measure a new minimum at
 //! the same time. Their ten seconds therefore end at the same time, and they enter ProbeRTT
-//! together. Rates of data delivered in ProbeRTT count as limited by the application. A flow that
-//! resumes after an idle period skips the probe, because its queue was empty.
+//! together. Delivery rates of packets sent in ProbeRTT count as limited by the application. They
+//! enter the bandwidth estimate only if they are at least as high. A flow that resumes after an
+//! idle period skips the probe, because its queue was empty.
 
 use super::{Ack, Bbr, Delivery, Mode, Window};
 use crate::kernel::Rule;

@@ -143,7 +143,7 @@ impl Bbr3 {
         self.bdp(self.bw()).min(u64::from(w.cwnd))
     }
 
-    /// The bound less the headroom for other flows.
+    /// The bound minus the headroom for other flows.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.long.inflight == UNBOUND {
             return UNBOUND;

@@ -217,8 +217,8 @@ const UNTRAINED: Action = Action {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "remy",
-    help: "a tree of rules, found by a computer search, that maps packet gaps and RTTs to changes \
-        of the window",
+    help: "a tree of rules, found by a computer search, that maps RTTs and the gaps between \
+        packets to changes of the window",
     source: "Winstein, Balakrishnan 2013",
     family: Family::Learned,
     year: 2013,

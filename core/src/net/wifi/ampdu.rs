@@ -29,7 +29,7 @@ pub const WINDOW: u64 = 64;
 pub const SOFTWARE_RETRIES: u8 = 30;
 
 const DELIMITER: u64 = 4;
-/// QoS header, LLC/SNAP and FCS, less the 14 bytes of Ethernet header that they replace.
+/// QoS header, LLC/SNAP and FCS, minus the 14 bytes of Ethernet header that they replace.
 const MORE_THAN_ETHERNET: u64 = 26 + 8 + 4 - 14;
 
 /// The size of a single Ethernet frame on the air.

@@ -77,6 +77,14 @@ pub(super) const KEYS: &[Key] = &[
     ),
     custom(
         "flow",
+        "transport",
+        "name",
+        "the TCP of Linux",
+        "transport of an adapter, with a congestion control of its own in cc",
+    )
+    .within("a transport that --plugin loads"),
+    custom(
+        "flow",
         "ecn",
         "boolean or name",
         "as the cc requires; otherwise true if ecn of [host] is on",

@@ -88,17 +88,17 @@ pub(super) const KEYS: &[Key] = &[
     made(
         "host",
         "rmem",
-        "bytes…bytes",
+        "bytes…bytes or release",
         || host::range_text(Config::default().rmem_default, Config::default().rmem_max),
-        "receive buffer: initial size…maximum",
+        "receive buffer: initial size…maximum; release: that of the Linux release (tcp_rmem)",
     )
     .ranging(host::buffer_range),
     made(
         "host",
         "wmem",
-        "bytes…bytes",
+        "bytes…bytes or release",
         || host::range_text(Config::default().wmem_default, Config::default().wmem_max),
-        "send buffer: initial size…maximum",
+        "send buffer: initial size…maximum; release: that of Linux (tcp_wmem)",
     )
     .ranging(host::buffer_range),
     plain(
@@ -118,12 +118,35 @@ pub(super) const KEYS: &[Key] = &[
         "upper limit of the random delay between the wake-up of a receiving application and its \
          read",
     ),
+    optional(
+        "host",
+        "rto_max",
+        Kind::Span(Span::s(120), Span::s(1), Span::s(120)),
+        "120s",
+        "longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15",
+    ),
+    optional(
+        "host",
+        "rack",
+        Kind::Bool(true),
+        "true",
+        "RACK detects losses (bit 0 of tcp_recovery); false: three SACKed segments above one; \
+         Linux 6.17 and later ignore it",
+    ),
     plain(
         "host",
         "slow_start_after_idle",
         Kind::Bool(true),
         "halve the congestion window once per retransmission timeout of idle time, but not below \
          iw",
+    ),
+    optional(
+        "host",
+        "rto_min",
+        Kind::Span(Span::ms(5), Span::us(1), Span::s(1)),
+        "200ms",
+        "minimum retransmission timeout above the smoothed RTT (net.ipv4.tcp_rto_min_us); also \
+         limits delayed ACKs to less",
     ),
     optional(
         "host",

@@ -3,6 +3,7 @@
 
 mod flows;
 mod host;
+mod links;
 mod path;
 mod top;
 mod wifi;
@@ -14,16 +15,26 @@ use alloc::vec::Vec;
 pub use super::schema::{Form, Key};
 
 /// The keys, by section.
-const SECTIONS: [&[Key]; 5] = [top::KEYS, path::KEYS, host::KEYS, flows::KEYS, wifi::KEYS];
+const SECTIONS: [&[Key]; 6] = [
+    top::KEYS,
+    path::KEYS,
+    links::KEYS,
+    host::KEYS,
+    flows::KEYS,
+    wifi::KEYS,
+];
 
 /// Every key, those of later versions included.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.into_iter().flatten()
 }
 
-/// Names that the format defines and this version does not support: they are rejected with a
-/// message of their own, unless a registry has them.
-pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
+/// Queue disciplines of Linux that are another one with a certain buffer, and which. They are
+/// rejected with a message of their own, unless a registry has them.
+pub(super) const OTHER_QUEUES: &[(&str, &str)] = &[
+    ("pfifo", "is fifo with a buffer in packets, such as 1000p"),
+    ("bfifo", "is fifo with a buffer in bytes, such as 150kB"),
+];
 
 /// The keys of one section. A hop has the path's keys, in any section.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
@@ -35,6 +46,7 @@ pub(super) fn entry(section: &str) -> Option<&'static str> {
     match section {
         "path.steps" => Some("{ at = \"10s\", rate = \"5Mbit\" }"),
         "path.outages" => Some("{ at = \"20s\", lasts = \"2s\" }"),
+        "flow.reroute" | "probe.reroute" => Some("{ at = \"10s\", route = [\"b\"] }"),
         "path.trace" => Some("{ file = \"rates.csv\" }"),
         _ => None,
     }
@@ -48,9 +60,9 @@ pub(super) fn last(section: &'static str) -> &'static str {
 /// The header of a section.
 pub(super) fn header(section: &str) -> String {
     match section {
-        "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages" => {
-            format!("[[{section}]]")
-        }
+        "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages"
+        | "flow.reroute" | "probe.reroute" => format!("[[{section}]]"),
+        "link" | "switch" => format!("[{section}.NAME]"),
         _ => format!("[{section}]"),
     }
 }
@@ -97,8 +109,25 @@ mod tests {
     /// ([`Values::all`](super::super::schema)).
     #[test]
     fn values_stand_in_sections_that_keep_or_take_them() {
-        const KEEP: [&str; 7] = ["", "path", "host", "flow", "probe", "wifi", "wifi.station"];
-        const TAKE: [&str; 4] = ["path.steps", "path.outages", "path.trace", "wifi.aggregate"];
+        const KEEP: [&str; 8] = [
+            "",
+            "path",
+            "link",
+            "host",
+            "flow",
+            "probe",
+            "wifi",
+            "wifi.station",
+        ];
+        const TAKE: [&str; 7] = [
+            "path.steps",
+            "path.outages",
+            "path.trace",
+            "switch",
+            "flow.reroute",
+            "probe.reroute",
+            "wifi.aggregate",
+        ];
         for key in all().filter(|key| key.is_kept()) {
             let known = KEEP
                 .iter()

@@ -54,7 +54,7 @@ pub(super) const KEYS: &[Key] = &[
     section(
         "",
         "path",
-        "required unless wifi is given",
+        "required unless wifi or links are given",
         "path between the hosts",
     ),
     section(

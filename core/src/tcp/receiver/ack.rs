@@ -8,9 +8,12 @@
 //! - when the last hole was filled;
 //! - when a segment with PSH, or a short one, has been read.
 //!
-//! Otherwise it leaves after a delay that adapts to the gaps between segments. The delay is at
-//! least 40 ms. With each gap that is shorter than the delay, the delay becomes half of its
-//! previous value plus the gap. The round-trip time bounds it.
+//! Otherwise it leaves after a delay that adapts to the gaps between segments. At first the delay
+//! is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its previous
+//! value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout bounds the
+//! delay. The timer uses this delay or, if that is less, the round-trip time (at least 40 ms) or
+//! 200 ms. It is always shorter than the minimum timeout of the host (`tcp_delack_max` since Linux
+//! 6.7). Each time the timer has to fire, the delay doubles.
 //!
 //! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
 //! 1 ms or 5 % of the round trip (SACK compression; 33 % since 6.19), at most 44. Without SACK
@@ -25,6 +28,7 @@
 //! `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
 use crate::kernel::{Kernel, Rule};
+use crate::tcp::rtt::RTO_MIN_US;
 use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 
@@ -73,6 +77,8 @@ pub(super) struct Acks {
     ato: u64,
     ato_min: u64,
     delay_max: u64,
+    /// A tick less than the minimum timeout, where the host has another one than 200 ms.
+    delay_below_rto: u64,
     last_data: u64,
     /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. It keeps running
     /// when its ACK leaves for another reason; if ACKs are then held back by compression, it
@@ -101,12 +107,24 @@ impl Acks {
             ato: 0,
             ato_min: (hz / 25).max(1),
             delay_max: (hz / 5).max(1),
+            delay_below_rto: u64::MAX,
             last_data: 0,
             delayed: None,
             delayed_owed: false,
             compress_timer: None,
             duplicates: 0,
             duplicates_of: 0,
+        }
+    }
+    /// With this minimum timeout of the host.
+    pub fn below_rto(self, rto_min_us: u64, ticks: Jiffies) -> Acks {
+        let delay_below_rto = match rto_min_us {
+            RTO_MIN_US => u64::MAX,
+            us => ticks.from_us(us).max(2) - 1,
+        };
+        Acks {
+            delay_below_rto,
+            ..self
         }
     }
     pub fn established(&mut self, tick: u64) {
@@ -201,6 +219,11 @@ impl Acks {
         false
     }
 
+    /// Returns whether a compressed ACK has the time of its departure.
+    pub fn stamps_compressed(&self) -> bool {
+        self.kernel.follows(Rule::CompressedAckStamp)
+    }
+
     /// Sets the delayed-ACK timer. Returns whether it would fire so soon that the ACK should leave
     /// now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
@@ -216,7 +239,7 @@ impl Acks {
             }
             ato = ato.min(most);
         }
-        ato = ato.min(self.delay_max);
+        ato = ato.min(self.delay_max).min(self.delay_below_rto);
         let tick = ticks.at(now);
         let mut expires = tick + ato;
         if let Some((earlier, _)) = self.delayed.filter(|_| self.delayed_owed) {

@@ -15,6 +15,7 @@ mod window;
 use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse, MSS};
+use crate::kernel::Rule;
 use crate::packet::Feedback;
 use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
@@ -96,6 +97,8 @@ pub struct Receiver {
     syn_ack_sent: Time,
     syn_ack_timer: Option<Time>,
     syn_ack_timeouts: u32,
+    /// The longest timeout of a SYN-ACK.
+    syn_ack_longest: Span,
     /// Round trip of the handshake, µs; the upper bound of the ACK delay.
     rtt_us: u64,
 }
@@ -114,7 +117,7 @@ impl Receiver {
             ts_recent: 0,
             clock: Time::ZERO,
             holes: Holes::default(),
-            acks: Acks::new(cfg.hz, cfg.kernel),
+            acks: Acks::new(cfg.hz, cfg.kernel).below_rto(u64::from(cfg.rto_min_us), ticks),
             window: Window::new(cfg),
             sack: cfg.sack,
             dsack: None,
@@ -126,6 +129,11 @@ impl Receiver {
             syn_ack_sent: Time::ZERO,
             syn_ack_timer: None,
             syn_ack_timeouts: 0,
+            syn_ack_longest: if cfg.kernel.follows(Rule::SynAckRtoMax) {
+                cfg.longest_timeout()
+            } else {
+                super::rtt::RTO_MAX
+            },
             rtt_us: 0,
         }
     }
@@ -484,7 +492,7 @@ impl Receiver {
         }
         let rto = rto_ticks(self.ticks, self.rtt_us);
         if let Some(due) = self.acks.timer_fired(now, rto) {
-            if due == Due::Delayed {
+            if due == Due::Delayed || self.acks.stamps_compressed() {
                 self.clock = now;
             }
             self.send_ack(wire);
@@ -499,9 +507,10 @@ impl Receiver {
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
         self.syn_ack_sent = now;
         let tick = self.ticks.at(now);
+        let doubled = super::rtt::RTO_INITIAL_US << self.syn_ack_timeouts.min(SYN_ACK_RETRIES);
         let wait = self
             .ticks
-            .from_us(super::rtt::RTO_INITIAL_US << self.syn_ack_timeouts.min(SYN_ACK_RETRIES));
+            .from_us(doubled.min(self.syn_ack_longest.as_us()));
         self.syn_ack_timer = Some(self.ticks.fires(tick, tick + wait));
         wire(AckSegment {
             syn: true,
@@ -602,6 +611,61 @@ mod tests {
         let beyond = (2..100).map(|n| arrives(n, 1000 + 2 * n, 650)).last();
         let again = arrives(1, 1500, 143);
         assert_eq!((in_order, beyond, again), (432, Some(650), 143));
+    }
+
+    #[test]
+    fn timeouts_of_syn_acks_have_the_limit_since_6_19() {
+        let waits = |kernel| {
+            let mut receiver = Receiver::new(&Config {
+                kernel,
+                rto_max: Span::s(3),
+                ..Config::default()
+            });
+            let syn = Segment {
+                syn: true,
+                ..Segment::default()
+            };
+            receiver.on_segment(Time::ZERO, &syn, &mut |_| {});
+            let mut last = Time::ZERO;
+            [(); 4].map(|()| {
+                let next = receiver.next_wakeup().unwrap();
+                receiver.on_timer(next, &mut |_| {});
+                next.since(core::mem::replace(&mut last, next)).as_us() / 1_000_000
+            })
+        };
+        assert_eq!(waits(crate::kernel::Kernel::published(6, 18)), [1, 2, 4, 8]);
+        assert_eq!(waits(crate::kernel::Kernel::published(6, 19)), [1, 2, 3, 3]);
+    }
+
+    /// With an RTT of 40 ms, the timer of compressed ACKs fires 1 ms and its slack after the
+    /// segment that set it.
+    #[test]
+    fn a_compressed_ack_had_the_timestamp_of_the_last_segment_before_6_13() {
+        let stamps = |kernel| {
+            let mut receiver = Receiver::new(&Config {
+                kernel,
+                rmem_default: crate::units::Bytes::new(60_000),
+                rmem_max: crate::units::Bytes::new(60_000),
+                ..Config::default()
+            });
+            receiver.accept(Time::ZERO, 40_000, EcnUse::default());
+            // The first ACKs of a connection, and those that enlarge the window, leave at once.
+            let early = (0..60).map(|n| (n, 100 + n));
+            for (n, ms) in early.chain((61..67).map(|n| (n, 165))) {
+                let seg = Segment {
+                    seq: n * u64::from(MSS),
+                    len: MSS,
+                    ..Segment::default()
+                };
+                receiver.on_segment(Time::ZERO + Span::ms(ms), &seg, &mut |_| {});
+            }
+            let at = receiver.acks.next_wakeup().unwrap();
+            let mut told = None;
+            receiver.on_timer(at, &mut |ack| told = Some(ack.tsval));
+            told.unwrap() - crate::tcp::sender::stamp(Time::ZERO + Span::ms(165))
+        };
+        assert_eq!(stamps(crate::kernel::Kernel::published(6, 12)), 0);
+        assert_eq!(stamps(crate::kernel::Kernel::published(6, 13)), 1);
     }
 
     /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the ACK of the segment that fills a hole

@@ -6,6 +6,7 @@ use super::delivery_rate::Newest;
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::host::Fate;
+use crate::kernel::Rule;
 use crate::tcp::paws;
 use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Seg};
 use crate::tcp::sender::stamp;
@@ -152,8 +153,8 @@ impl Sender {
         if ack.n_sacks > 0 {
             self.tag_sacks(now, ack, &mut news, &mut times);
         }
-        // The delivered count of congestion controls, in Linux's order: SACKed packets not yet
-        // acknowledged in order. Kernels with accurate ECN count all before.
+        // The delivered count of congestion controls before `DeliveredBeforeEvent`: with the
+        // SACKed packets of this ACK, without those that it acknowledges in order.
         let shown = self.delivered.packets + u64::from(news.delivered);
         let shown_ce = self.delivered_ce
             + if news.ece {
@@ -188,7 +189,9 @@ impl Sender {
             ev.plain = plain;
             ev.state = self.state;
             ev.srtt8_us = self.rtt.srtt8_us();
-            (ev.delivered, ev.delivered_ce) = if self.ecn.agreed() == EcnUse::Accurate {
+            (ev.delivered, ev.delivered_ce) = if self.cfg.kernel.follows(Rule::DeliveredBeforeEvent)
+                || self.ecn.agreed() == EcnUse::Accurate
+            {
                 (self.delivered.packets, self.delivered_ce)
             } else {
                 (shown, shown_ce)
@@ -489,7 +492,7 @@ impl Sender {
                 self.rtt.sample_min(shown, self.ticks.at(now));
             }
             self.rtt.sample(m, self.board.una(), self.board.nxt());
-            self.rto_ticks = self.rtt.rto_ticks(self.ticks);
+            self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
         }
         if news.una_advanced {
             news.set_timer = true;

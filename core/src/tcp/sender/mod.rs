@@ -202,7 +202,7 @@ impl Sender {
     /// A sender for a transfer of `size` bytes, or without end. Senders of one kind share `cfg`.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Jiffies::new(cfg.hz);
-        let rtt = Rtt::new(cfg.hz);
+        let rtt = Rtt::new(cfg.hz).with_min_rto(u64::from(cfg.rto_min_us));
         let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::default();
@@ -217,7 +217,7 @@ impl Sender {
             w: Window::new(cfg.iw),
             board,
             flights: records.then(Box::default),
-            rto_ticks: rtt.rto_ticks(ticks),
+            rto_ticks: rtt.rto_ticks(ticks, cfg.longest_timeout()),
             rtt,
             rack: Rack::new(cfg.kernel),
             prr: Prr::default(),
@@ -530,7 +530,7 @@ impl Sender {
         };
         self.rtt.sample_min(us, self.ticks.at(now));
         self.rtt.sample(us, 0, 0);
-        self.rto_ticks = self.rtt.rto_ticks(self.ticks);
+        self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
         self.timeouts = 0;
         self.peer_window = ack.window;
         self.max_window = ack.window;

@@ -1,7 +1,7 @@
 //! Pacing by the sender: each super-packet has a departure time, and the next one waits for it.
 //!
 //! Algorithm (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at
-//! `wstamp = max(wstamp, now)`. Then `wstamp += len / rate`, less its lateness, of which at most
+//! `wstamp = max(wstamp, now)`. Then `wstamp += len / rate`, minus its lateness, of which at most
 //! half the gap counts. The first ten segments of a connection do not move `wstamp`. A timer with a
 //! resolution of nanoseconds, not ticks, fires at `wstamp`.
 //!

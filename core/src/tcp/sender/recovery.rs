@@ -170,7 +170,7 @@ impl Sender {
             return;
         }
         let retransmissions = self.board.retrans_out();
-        if self.rack.advanced {
+        if self.rack.advanced && self.cfg.has_rack() {
             self.rack.advanced = false;
             let next = self.detect_losses(now);
             if let Some(us) = next.filter(|_| self.cfg.kernel.follows(Rule::RackTimer)) {
@@ -211,10 +211,14 @@ impl Sender {
         }
     }
 
-    /// Before RACK counted them, duplicates alone began recovery.
+    /// Returns whether the number of SACKed segments detects losses: before RACK counted them, and
+    /// without RACK.
+    fn counts_duplicates(&self) -> bool {
+        let by_rack = self.cfg.kernel.follows(Rule::RackSubsumesDupacks) && self.cfg.has_rack();
+        self.cfg.sack && !by_rack
+    }
     fn enough_duplicates(&self) -> bool {
-        !self.cfg.kernel.follows(Rule::RackSubsumesDupacks)
-            && self.cfg.sack
+        self.counts_duplicates()
             && (self.board.sacked_out() >= self.reordering
                 || (self.by_fack() && self.up_to_fack() > self.reordering))
     }
@@ -241,10 +245,10 @@ impl Sender {
             }
         }
     }
-    /// Before that, the count detected losses too: segments with enough SACKs above them, and at
-    /// the begin of recovery at least the first.
+    /// Detects losses by counting: segments with enough SACKs above them, and at the begin of
+    /// recovery at least the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
-        if self.cfg.kernel.follows(Rule::RackSubsumesDupacks) || !self.cfg.sack {
+        if !self.counts_duplicates() {
             return;
         }
         let far =

@@ -3,6 +3,7 @@
 use super::output::{Hold, Push};
 use super::{Sender, State};
 use crate::cc::reno::Reno;
+use crate::cc::{Ack, CongestionControl, Loss, Sample, Window};
 use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
 use crate::tcp::wire::{AckSegment, Range};
 use crate::tcp::{Config, MSS};
@@ -21,7 +22,11 @@ fn sender(kernel: Kernel, rtt_ms: u64) -> Sender {
         kernel,
         ..Config::default()
     };
-    let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
+    connected(cfg, Box::new(Reno), rtt_ms)
+}
+
+fn connected(cfg: Config, cc: Box<dyn CongestionControl>, rtt_ms: u64) -> Sender {
+    let mut s = Sender::new(cfg.into(), cc, None);
     s.connect(Time::ZERO, &mut |_| ());
     let syn_ack = AckSegment {
         syn: true,
@@ -196,6 +201,91 @@ fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
     };
     assert_eq!(lost(Kernel::published(4, 16)), (State::Recovery, 3));
     assert_eq!(lost(Kernel::published(4, 18)), (State::Disorder, 0));
+}
+
+/// Without RACK, three duplicates detect losses, up to Linux 6.16.
+#[test]
+fn rack_can_be_switched_off_before_6_17() {
+    let lost = |kernel, rack| {
+        let cfg = Config {
+            kernel,
+            rack,
+            ..Config::default()
+        };
+        let mut s = connected(cfg, Box::new(Reno), 40);
+        s.rack.reordering_seen = true;
+        ack(&mut s, at(80_000), 0, Some(3..6));
+        let after = (s.state, s.board.lost_out());
+        s.enter_loss(at(81_000));
+        (after, s.board.in_flight() > 0)
+    };
+    let (by_count, by_rack) = ((State::Recovery, 3), (State::Disorder, 0));
+    assert_eq!(lost(Kernel::published(6, 16), false), (by_count, false));
+    assert_eq!(lost(Kernel::published(6, 16), true), (by_rack, true));
+    assert_eq!(lost(Kernel::published(6, 17), false), (by_rack, true));
+}
+
+/// After a tail loss probe, the timeouts of a silent peer double up to the limit.
+#[test]
+fn timeouts_have_a_limit_since_6_15() {
+    let waits = |kernel| {
+        let cfg = Config {
+            kernel,
+            rto_max: Span::s(2),
+            ..Config::default()
+        };
+        let mut s = connected(cfg, Box::new(Reno), 800);
+        let mut last = at(800_000);
+        [(); 5].map(|()| {
+            let next = s.next_wakeup().unwrap();
+            s.on_timer(next, &mut |_| ());
+            next.since(core::mem::replace(&mut last, next)).as_us() / 100_000
+        })
+    };
+    assert_eq!(waits(Kernel::published(6, 14)), [16, 24, 48, 97, 194]);
+    assert_eq!(waits(Kernel::published(6, 15)), [16, 20, 20, 20, 20]);
+}
+
+/// Records the delivered packets of the last sample.
+#[derive(Clone, Debug)]
+struct Delivered(u64);
+
+impl CongestionControl for Delivered {
+    fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
+        self.0 = ev.delivered;
+    }
+    fn on_ack(&mut self, _w: &mut Window, _ev: &Ack) {}
+    fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {}
+    fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
+        visit("delivered", self.0 as f64);
+    }
+    fn fork(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+/// An ACK for two segments, then one for three, with one SACKed above them; the SYN counts.
+#[test]
+fn congestion_controls_knew_the_deliveries_of_earlier_acks_before_6_15() {
+    let delivered = |kernel| {
+        let cfg = Config {
+            kernel,
+            ..Config::default()
+        };
+        let mut s = connected(cfg, Box::new(Delivered(0)), 40);
+        let told = |s: &mut Sender, us, segments, sacked| {
+            ack(s, at(us), segments, sacked);
+            let mut known = 0;
+            s.cc.describe(&mut |_, value| known = value as u64);
+            known
+        };
+        [
+            told(&mut s, 80_000, 2, None),
+            told(&mut s, 81_000, 5, Some(6..7)),
+        ]
+    };
+    assert_eq!(delivered(Kernel::published(6, 14)), [1, 4]);
+    assert_eq!(delivered(Kernel::published(6, 15)), [3, 7]);
 }
 
 /// Below three duplicates, the first segment alone is lost if recovery begins for another reason;

@@ -7,7 +7,6 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
-use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 
 /// Probe and reordering timers wait at least this long: 2 ms.
@@ -25,11 +24,16 @@ impl Sender {
     /// Arms the timer to fire in `ticks`, on the wheel's next edge.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.ticks.from_us(RTO_MAX_US));
+        let ticks = ticks.min(self.longest_timeout());
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
         });
+    }
+
+    /// The longest timeout, in ticks.
+    pub(super) fn longest_timeout(&self) -> u64 {
+        self.ticks.from_us(self.cfg.longest_timeout().as_us())
     }
 
     /// µs until the retransmission timeout of the first segment, from when it was last sent.
@@ -84,7 +88,11 @@ impl Sender {
         let mut us = if self.rtt.srtt8_us() > 0 {
             // The ACK of a single segment may be delayed.
             if self.cfg.kernel.follows(Rule::TailProbeTimeout) {
-                let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
+                let extra = if out == 1 {
+                    u64::from(self.cfg.rto_min_us)
+                } else {
+                    TIMEOUT_MIN_US
+                };
                 (self.rtt.srtt8_us() >> 2) + extra
             } else {
                 let srtt_us = self.rtt.srtt8_us() >> 3;
@@ -245,7 +253,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.from_us(RTO_MAX_US));
+        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_timeout());
     }
 
     /// Marks everything lost that was sent long enough ago; one packet may leave.
@@ -286,7 +294,9 @@ impl Sender {
         let Some(first) = self.board.first() else {
             return;
         };
-        let spares = self.cfg.sack && self.cfg.kernel.follows(Rule::TimeoutSparesRecent);
+        let spares = self.cfg.sack
+            && self.cfg.has_rack()
+            && self.cfg.kernel.follows(Rule::TimeoutSparesRecent);
         // A SACK of the first segment would have advanced `una`: the receiver has discarded the
         // segment.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);

@@ -304,10 +304,15 @@ def _held(layers: Sequence[Layer], keys: JsonObject, assumed: list[str]) -> Json
         _RATE_BITS,
     )
     if own and most > own:
+        if keys.get("buffer") != f"{limit}p":
+            return {}
         delayed = math.ceil(delay * own / 8 / FRAME)
-        return (
-            {"buffer": f"{max(1, limit - delayed)}p"} if keys.get("buffer") == f"{limit}p" else {}
+        room = max(1, limit - delayed)
+        assumed.append(
+            f"a buffer of {room} packets: netem's limit of {limit} packets includes the {delayed} "
+            f"packets that are delayed by {span(delay)} at {bits(own)}"
         )
+        return {"buffer": f"{room}p"}
     if most >= (own or other) or "policer" in keys:
         return {}
     assumed.append(

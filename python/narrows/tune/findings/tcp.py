@@ -32,8 +32,8 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
         bdp = path.bdp_bytes
         short = bdp is not None and usable < bdp
         told = (
-            f"the {what} buffer of a connection is at most {_size(limits[2])} (about "
-            f"{_size(usable)} of payload)"
+            f"the {what} buffer of a connection is at most {_size(limits[2])} (about half of it is "
+            "payload, the rest is overhead of the kernel)"
         )
         if bdp is None:
             held = f"{told}: enough for {rate:.0f} Mbit/s at an RTT of {_RTT_MS:.0f} ms"

@@ -1,0 +1,68 @@
+//! What the adapters share.
+//!
+//! | module | contents |
+//! |---|---|
+//! | this one | the clock, and the amounts of data at both ends |
+//! | `random` | random numbers of a stack, from the seed of the run |
+//! | `tls` | a fixed certificate, and TLS configurations without effects on sizes |
+
+#[cfg(feature = "seeded")]
+pub mod random;
+#[cfg(feature = "tls")]
+pub mod tls;
+
+use std::time::{Duration, Instant};
+
+/// Nanoseconds since the start of the run.
+pub type Nanos = u64;
+
+/// Virtual time as [`Instant`]: an arbitrary instant is the start of the run.
+#[derive(Copy, Clone, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock whose run starts now.
+    pub fn new() -> Clock {
+        Clock(Instant::now())
+    }
+    /// An instant of the run.
+    pub fn instant(&self, now: Nanos) -> Instant {
+        self.0 + Duration::from_nanos(now)
+    }
+    /// The time of an instant; zero before the start.
+    pub fn nanos(&self, at: Instant) -> Nanos {
+        let since = at.saturating_duration_since(self.0).as_nanos();
+        Nanos::try_from(since).unwrap_or(Nanos::MAX)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+/// Nanoseconds of a duration.
+pub fn nanos(of: Duration) -> Nanos {
+    Nanos::try_from(of.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// Data that an application writes at once.
+pub const CHUNK: &[u8] = &[0; 1 << 16];
+
+/// The data of one direction.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Supply {
+    /// Bytes that the application may write in total.
+    pub offered: u64,
+    /// Bytes that it has written.
+    pub written: u64,
+}
+
+impl Supply {
+    /// The bytes to write next, at most [`CHUNK`].
+    pub fn next(&self) -> usize {
+        let left = self.offered.saturating_sub(self.written);
+        usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK.len())
+    }
+}

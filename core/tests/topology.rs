@@ -1,0 +1,184 @@
+//! Networks of links: what must hold for any routes and any arrivals.
+
+use narrows_core::net::topology::Topology;
+use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
+use narrows_core::packet::{Ecn, Packet};
+use narrows_core::queue::fifo::Fifo;
+use narrows_core::queue::{DropReason, Limit, QueueDiscipline};
+use narrows_core::scenario::{
+    Choice, HopSpec, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec,
+};
+use narrows_core::units::{Bytes, Rate, Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Frame {
+    number: u64,
+    owner: u32,
+    size: u64,
+    entered: Time,
+}
+
+impl Packet for Frame {
+    fn size(&self) -> Bytes {
+        Bytes::new(self.size)
+    }
+    fn enqueued_at(&self) -> Time {
+        self.entered
+    }
+    fn set_enqueued_at(&mut self, now: Time) {
+        self.entered = now;
+    }
+    fn flow_hash(&self, _seed: u64) -> u32 {
+        self.owner
+    }
+    fn joined(&self) -> bool {
+        false
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ce(&mut self) {}
+    fn damage(&mut self) {}
+}
+
+#[derive(Default)]
+struct Log {
+    arrived: Vec<(Time, Port, Frame)>,
+    dropped: Vec<u64>,
+}
+
+impl NetworkObserver<Frame> for Log {
+    fn owner(&self, packet: &Frame) -> u32 {
+        packet.owner
+    }
+    fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
+        self.arrived.push((now, port, packet));
+    }
+    fn dropped(&mut self, _now: Time, _hop: u8, packet: Frame, _reason: DropReason) {
+        self.dropped.push(packet.number);
+    }
+}
+
+const LINKS: usize = 6;
+
+/// A permutation of the links, cut into a route, a route back and the rest.
+fn route() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let links: Vec<u8> = (0..LINKS as u8).collect();
+    (Just(links).prop_shuffle(), 1..LINKS, 0..3usize).prop_map(|(links, cut, back)| {
+        let forward = links[..cut].to_vec();
+        let back = links[cut..].iter().take(back).copied().collect();
+        (forward, back)
+    })
+}
+
+fn routes() -> impl Strategy<Value = Vec<Route>> {
+    let one = (route(), route(), any::<bool>()).prop_map(|((forward, back), other, changes)| {
+        let back_too = other.1.is_empty() == back.is_empty();
+        let change = RouteChange {
+            at: Span::ms(20),
+            forward: other.0,
+            back: other.1,
+        };
+        let changes = if changes && back_too {
+            vec![change]
+        } else {
+            vec![]
+        };
+        Route {
+            forward,
+            back,
+            changes,
+        }
+    });
+    proptest::collection::vec(one, 1..5)
+}
+
+fn network(rates: &[u64], limit: u64, routes: &[Route], shared: bool) -> Topology<Frame> {
+    let fifo = || Choice::new("fifo", &[], &[]);
+    let hop = |(i, rate): (u64, &u64)| HopSpec {
+        delay_forward: Span::us(i * 300),
+        ..HopSpec::new(Rate::mbit(*rate), Span::ms(4), fifo())
+    };
+    let place = |i: usize| LinkPlace {
+        name: format!("l{i}"),
+        from: None,
+        to: None,
+        switch: (shared && i < 3).then_some(0),
+    };
+    let spec = PathSpec {
+        hops: (0..).zip(rates).map(hop).collect(),
+        links: Some(Box::new(Links {
+            links: (0..rates.len()).map(place).collect(),
+            switches: vec![SwitchSpec {
+                name: "s".into(),
+                buffer: Bytes::new(20_000),
+                alpha: 1.0,
+            }],
+        })),
+        ..PathSpec::from(HopSpec::new(Rate::mbit(1), Span::ms(1), fifo()))
+    };
+    let queue = |_| Box::new(Fifo::new(Limit::Packets(limit))) as Box<dyn QueueDiscipline<Frame>>;
+    let queues = (0..rates.len()).map(queue).collect();
+    let routes = routes.iter().cloned().map(Arc::new);
+    Topology::new(&spec, queues, routes, 1, Time::ZERO)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Every packet arrives once at the end of its route or is dropped once. Without changes of
+    /// routes, packets of one flow and direction keep their order.
+    #[test]
+    fn packets_are_conserved(
+        rates in proptest::collection::vec(1u64..20, LINKS),
+        limit in 1u64..20,
+        routes in routes(),
+        shared in any::<bool>(),
+        arrivals in proptest::collection::vec(
+            (0u64..500_000, any::<prop::sample::Index>(), any::<bool>(), 60u64..1514), 1..300),
+    ) {
+        let mut network = network(&rates, limit, &routes, shared);
+        let mut log = Log::default();
+        let (mut now, mut sent) = (Time::ZERO, 0);
+        for (gap, owner, back, size) in &arrivals {
+            let next = now + Span::ns(*gap);
+            while let Some(at) = network.next_wakeup().filter(|at| *at <= next) {
+                network.poll(at, &mut log);
+            }
+            now = next;
+            let owner = owner.index(routes.len()) as u32;
+            let frame = Frame { number: sent, owner, size: *size, entered: now };
+            network.push(now, if *back { FAR } else { NEAR }, frame, &mut log);
+            sent += 1;
+            let gone = (log.arrived.len() + log.dropped.len()) as u64;
+            prop_assert_eq!(gone + network.in_transit(), sent);
+        }
+        while let Some(at) = network.next_wakeup() {
+            network.poll(at, &mut log);
+        }
+        prop_assert_eq!(network.in_transit(), 0);
+        let mut ends: Vec<u64> = log.arrived.iter().map(|(_, _, f)| f.number).collect();
+        ends.extend(&log.dropped);
+        ends.sort_unstable();
+        prop_assert_eq!(ends, (0..sent).collect::<Vec<u64>>());
+        for (_, port, frame) in &log.arrived {
+            let back = arrivals[frame.number as usize].2;
+            prop_assert_eq!(*port, if back { NEAR } else { FAR });
+        }
+        for (owner, route) in (0..).zip(&routes) {
+            for port in [NEAR, FAR] {
+                let of = log.arrived.iter().filter(|(_, to, f)| f.owner == owner && *to == port);
+                let numbers: Vec<u64> = of.map(|(_, _, f)| f.number).collect();
+                prop_assert!(numbers.is_sorted() || !route.changes.is_empty());
+            }
+        }
+    }
+}

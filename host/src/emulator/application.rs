@@ -1,0 +1,729 @@
+//! Flows with an application over real sockets: the driver of the workloads of the core.
+//!
+//! A workload is a state machine that plays both ends of a flow. One thread owns the sockets of
+//! both hosts, executes the actions of the workloads and reports events to them. A socket belongs
+//! to the namespace in which the thread has created it.
+//!
+//! ```text
+//!   Open     the opening side connects to the listening socket of the other side
+//!   Write    bytes are written, or wait until the socket is writable
+//!   Close    both ends are closed with a reset
+//!   Send     a datagram; its first bytes are its number, its time of transmission is stored here
+//! ```
+//!
+//! Both ends of a connection are matched by the source port of its SYN. Each flow has one listening
+//! socket and, for datagrams, one socket at each host.
+//!
+//! Deviations from the simulator: each connection has the congestion control at both ends. A
+//! connection that the kernel gives up ends the run with an error.
+
+use crate::emulator::application_socket::{
+    Kind, asked, broken, datagrams, listening, of_token, prepared, token,
+};
+use crate::emulator::preflight::metric_interval;
+use crate::emulator::traffic::Watching;
+use crate::error::HostError;
+use crate::netns::Space;
+use crate::sys::clock::Clock;
+use crate::sys::{self, Epoll};
+use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL, WorkloadMetrics};
+use narrows_core::tcp::Info;
+use narrows_core::units::{Span, Time};
+use narrows_core::workload::{Action, Conn, Event, MOST_DATAGRAM, Setting, Side, Workload};
+use std::collections::{HashMap, VecDeque};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Largest read or write, bytes.
+const CHUNK: usize = 256 << 10;
+/// Longest sleep: the interval at which a request to stop is noticed.
+const LONGEST: Span = Span::ms(50);
+/// Time for which datagrams are awaited after the end.
+const GRACE: Span = Span::s(2);
+/// Real-time priority, as that of other flows.
+const PRIORITY: i32 = 5;
+/// Connections of all flows that may be open at once; further ones are refused.
+const MOST_OPEN: usize = 4096;
+/// Datagrams of one side whose time of transmission is stored.
+const MOST_UNDER_WAY: usize = 1 << 16;
+
+/// The application of a flow.
+pub struct Spec {
+    /// The index of the flow in the scenario.
+    pub number: u32,
+    /// The name of the flow in the scenario.
+    pub id: String,
+    /// The workload.
+    pub workload: Box<dyn Workload>,
+    /// Whether it sends datagrams only.
+    pub udp: bool,
+    /// The congestion control of its connections.
+    pub cc: String,
+    /// The hosts of server and client: their places in the list of namespaces.
+    pub hosts: [usize; 2],
+    /// The sources of connections at server and client, with any port.
+    pub from: [SocketAddrV4; 2],
+    /// The addresses at which server and client listen.
+    pub at: [SocketAddrV4; 2],
+    /// The addresses of datagrams at server and client. Most workloads look up names with them.
+    pub datagrams: [SocketAddrV4; 2],
+    /// The code point of its packets.
+    pub dscp: u8,
+    /// The start of the flow.
+    pub start: Time,
+    /// The end of the flow.
+    pub end: Time,
+    /// The application writes while less than this is unsent, bytes.
+    pub notsent_lowat: u32,
+}
+
+impl Spec {
+    /// The setting of a workload with this seed.
+    pub fn setting(seed: u64, warmup: Span, start: Span, end: Time) -> Setting {
+        Setting {
+            seed,
+            from: Time::ZERO + warmup.max(start),
+            end,
+        }
+    }
+}
+
+/// Observations of all applications.
+pub struct Told {
+    /// The flows: index, meter of the metrics, metrics of the workload.
+    pub flows: Vec<(u32, FlowMeter, WorkloadMetrics)>,
+    /// Samples of the flows.
+    pub samples: FlowSamples,
+}
+
+/// An end of a connection.
+#[derive(Default)]
+struct End {
+    socket: Option<OwnedFd>,
+    /// Bytes that the application has written and the kernel has not accepted.
+    waiting: u64,
+    /// Bytes that were read.
+    read: u64,
+    /// Whether the socket is watched for room.
+    full: bool,
+}
+
+struct Connection {
+    by: Side,
+    opened: bool,
+    /// The ends at server and client.
+    ends: [End; 2],
+}
+
+/// Sums over closed connections, and datagrams.
+#[derive(Copy, Clone, Default)]
+struct Totals {
+    sent: u64,
+    again: u64,
+    retransmits: u64,
+}
+
+impl Totals {
+    fn add(&mut self, info: &Info) {
+        self.sent += info.bytes_sent;
+        self.again += info.bytes_retrans;
+        self.retransmits += info.retransmits;
+    }
+}
+
+struct Application {
+    spec: Spec,
+    meter: FlowMeter,
+    running: bool,
+    measured: bool,
+    over: bool,
+    listeners: [Option<OwnedFd>; 2],
+    datagrams: [Option<UdpSocket>; 2],
+    /// Number and time of the datagrams of each side, by number modulo the length.
+    times: [Vec<Time>; 2],
+    /// The last number that each side has sent.
+    last: [u64; 2],
+    connections: HashMap<Conn, Connection>,
+    /// Connections whose other end has not accepted yet, by the port of the opener.
+    unmatched: HashMap<u16, Conn>,
+    closed: Totals,
+    /// Bytes that have arrived at the client.
+    delivered: u64,
+}
+
+/// The applications of a run, ready to start.
+pub struct Applications<'s> {
+    epoll: Epoll,
+    spaces: &'s [Space],
+    /// The namespace of this thread.
+    here: usize,
+    all: Vec<Application>,
+    watching: Watching,
+    samples: FlowSamples,
+    open: usize,
+    chunk: Vec<u8>,
+}
+
+fn place(side: Side) -> usize {
+    match side {
+        Side::Server => 0,
+        Side::Client => 1,
+    }
+}
+
+const SIDES: [Side; 2] = [Side::Server, Side::Client];
+
+impl<'s> Applications<'s> {
+    /// The applications of these flows between the hosts of `spaces`; this thread enters them.
+    pub fn new(
+        specs: Vec<Spec>,
+        spaces: &'s [Space],
+        watching: Watching,
+    ) -> Result<Applications<'s>, HostError> {
+        sys::socket::allow_descriptors();
+        let mut all = Applications {
+            epoll: Epoll::new().map_err(HostError::failed("epoll"))?,
+            spaces,
+            here: usize::MAX,
+            all: Vec::new(),
+            watching,
+            samples: FlowSamples::default(),
+            open: 0,
+            chunk: vec![0; CHUNK],
+        };
+        for spec in specs {
+            all.add(spec)?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, spec: Spec) -> Result<(), HostError> {
+        let number = self.all.len();
+        let mut app = Application {
+            meter: FlowMeter::new(self.watching.warmup, self.watching.end),
+            running: false,
+            measured: false,
+            over: false,
+            listeners: [None, None],
+            datagrams: [None, None],
+            times: [Vec::new(), Vec::new()],
+            last: [0, 0],
+            connections: HashMap::new(),
+            unmatched: HashMap::new(),
+            closed: Totals::default(),
+            delivered: 0,
+            spec,
+        };
+        for side in 0..2 {
+            self.enter(app.spec.hosts[side])?;
+            let own = app.spec.datagrams;
+            let socket = datagrams(own[side], own[1 - side], app.spec.dscp)
+                .map_err(HostError::failed("a datagram socket"))?;
+            let fd = OwnedFd::from(socket);
+            self.watch(&fd, sys::READABLE, token(number, Kind::Datagrams, side))?;
+            app.datagrams[side] = Some(fd.into());
+            if !app.spec.udp {
+                let listener =
+                    listening(&app.spec, side).map_err(HostError::failed("a listening socket"))?;
+                self.watch(
+                    &listener,
+                    sys::READABLE,
+                    token(number, Kind::Listener, side),
+                )?;
+                app.listeners[side] = Some(listener);
+            }
+        }
+        self.all.push(app);
+        Ok(())
+    }
+
+    fn enter(&mut self, host: usize) -> Result<(), HostError> {
+        if self.here != host {
+            self.spaces[host].enter()?;
+            self.here = host;
+        }
+        Ok(())
+    }
+
+    fn watch(&self, fd: &OwnedFd, events: u32, token: u64) -> Result<(), HostError> {
+        self.epoll
+            .add(fd, events, token)
+            .map_err(HostError::failed("epoll"))
+    }
+
+    /// Runs until the end, and then awaits the last datagrams.
+    pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
+        sys::prefer(-10);
+        sys::real_time(PRIORITY);
+        let end = self.watching.end;
+        let interval = metric_interval(end);
+        let mut next_metrics = Time::ZERO + interval;
+        let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
+        let last = if self.all.iter().any(|app| app.spec.udp) {
+            end + GRACE
+        } else {
+            end
+        };
+        loop {
+            let now = clock.now();
+            if stop.load(Ordering::Relaxed) {
+                return Err(HostError::Stopped);
+            }
+            if now < end {
+                for app in 0..self.all.len() {
+                    self.on_time(now, app, &clock)?;
+                }
+            }
+            if (now >= next_metrics || now >= next_rows) && next_metrics <= end {
+                let (metrics, rows) = (now >= next_metrics, now >= next_rows);
+                let point = metrics && next_metrics.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+                self.sample(now.min(end), metrics, point, rows);
+                while next_metrics <= now {
+                    next_metrics += interval;
+                }
+                while let Some(own) = self.watching.interval.filter(|_| next_rows <= now) {
+                    next_rows += own;
+                }
+            }
+            if now >= end {
+                self.close(end);
+            }
+            if now >= last {
+                break;
+            }
+            let due = self.all.iter().map(Application::due).min();
+            let until = due
+                .unwrap_or(Time::MAX)
+                .min(next_metrics)
+                .min(next_rows)
+                .min(if now < end { end } else { last })
+                .min(now + LONGEST);
+            let now = if self.watching.timeless {
+                now
+            } else {
+                clock.now()
+            };
+            let events = self.epoll.wait(until.since(now).as_ns());
+            for (events, token) in events.map_err(HostError::failed("epoll"))? {
+                match self.happened(events, token, &clock) {
+                    // After the end the other host may have gone already.
+                    Err(HostError::Broken(_)) if clock.now() >= end => {}
+                    told => told?,
+                }
+            }
+        }
+        let flows = self.all.into_iter().map(|app| {
+            let metrics = app.spec.workload.metrics(app.spec.end);
+            (app.spec.number, app.meter, metrics)
+        });
+        Ok(Told {
+            flows: flows.collect(),
+            samples: self.samples,
+        })
+    }
+
+    /// Performs the due actions of an application.
+    fn on_time(&mut self, now: Time, number: usize, clock: &Clock) -> Result<(), HostError> {
+        let app = &mut self.all[number];
+        if !app.over && !app.running && app.spec.start <= now {
+            if app.spec.start >= app.spec.end {
+                app.over = true;
+            } else {
+                app.running = true;
+                app.meter.started(now);
+                self.notify(now, number, Event::Started, clock)?;
+            }
+        }
+        let app = &self.all[number];
+        if app.running && !app.measured && app.meter.measure_from(app.spec.start) <= now {
+            let info = app.info();
+            let app = &mut self.all[number];
+            app.meter.measure(now, &info);
+            app.measured = true;
+        }
+        if self.all[number].running && self.all[number].spec.end <= now {
+            let info = self.all[number].info();
+            self.all[number].meter.stopped(now, &info);
+            self.stop(number);
+        }
+        let app = &self.all[number];
+        if app.running && app.spec.workload.next_wakeup().is_some_and(|at| at <= now) {
+            self.notify(now, number, Event::Woke, clock)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the connections of an application; datagrams under way may still arrive.
+    fn stop(&mut self, number: usize) {
+        let app = &mut self.all[number];
+        (app.running, app.over) = (false, true);
+        self.open -= app.connections.len();
+        app.connections.clear();
+        app.listeners = [None, None];
+    }
+
+    /// The end of the run.
+    fn close(&mut self, end: Time) {
+        for number in 0..self.all.len() {
+            let app = &mut self.all[number];
+            if app.running {
+                let info = app.info();
+                app.meter.ended(end, &info);
+                self.stop(number);
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Time, metrics: bool, point: bool, rows: bool) {
+        for app in self.all.iter_mut().filter(|app| app.running) {
+            let info = app.info();
+            if metrics {
+                app.meter.sample(now, &info);
+            }
+            if point {
+                app.meter.point(now, &info);
+            }
+            if rows {
+                self.samples.push(FlowSample {
+                    ack_rtt_ms: f64::NAN,
+                    ..FlowSample::of(now, app.spec.number, &info)
+                });
+            }
+        }
+    }
+
+    /// Reports an event to a workload, and executes the actions that follow.
+    fn notify(
+        &mut self,
+        now: Time,
+        number: usize,
+        event: Event,
+        clock: &Clock,
+    ) -> Result<(), HostError> {
+        let mut events = VecDeque::from([event]);
+        let mut todo = Vec::new();
+        while let Some(event) = events.pop_front() {
+            self.all[number]
+                .spec
+                .workload
+                .on_event(now, event, &mut todo);
+            for action in todo.drain(..) {
+                if self.all[number].over {
+                    continue;
+                }
+                match action {
+                    Action::Open { conn, by, .. } => {
+                        let opened = self.connect(number, conn, by)?;
+                        if !opened {
+                            events.push_back(Event::Refused(conn));
+                        }
+                    }
+                    Action::Write { conn, from, bytes } => {
+                        let app = &mut self.all[number];
+                        if let Some(connection) = app.connections.get_mut(&conn) {
+                            connection.ends[place(from)].waiting += bytes;
+                            self.fill(number, conn, place(from))?;
+                        }
+                    }
+                    Action::Close(conn) => self.drop(number, conn),
+                    Action::Send {
+                        from,
+                        number: at,
+                        bytes,
+                    } => {
+                        self.all[number].send(clock.now(), place(from), at, bytes);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a connection; false if there are too many.
+    fn connect(&mut self, number: usize, conn: Conn, by: Side) -> Result<bool, HostError> {
+        if self.open >= MOST_OPEN {
+            return Ok(false);
+        }
+        let side = place(by);
+        let host = self.all[number].spec.hosts[side];
+        self.enter(host)?;
+        let spec = &self.all[number].spec;
+        let doing = HostError::failed("the socket of a connection");
+        let made = || {
+            let socket = sys::tcp(SocketAddrV4::new(*spec.from[side].ip(), 0))?;
+            prepared(&socket, spec)?;
+            sys::connect(&socket, spec.at[1 - side])?;
+            let port = sys::socket::local(&socket)?.port();
+            Ok((socket, port))
+        };
+        let (socket, port) = made().map_err(doing)?;
+        let at = token(number, Kind::Connection(conn), side);
+        self.watch(&socket, sys::READABLE | sys::WRITABLE, at)?;
+        let mut connection = Connection {
+            by,
+            opened: false,
+            ends: [End::default(), End::default()],
+        };
+        connection.ends[side] = End {
+            socket: Some(socket),
+            full: true,
+            ..End::default()
+        };
+        let app = &mut self.all[number];
+        app.connections.insert(conn, connection);
+        app.unmatched.insert(port, conn);
+        self.open += 1;
+        Ok(true)
+    }
+
+    fn drop(&mut self, number: usize, conn: Conn) {
+        let app = &mut self.all[number];
+        let Some(connection) = app.connections.remove(&conn) else {
+            return;
+        };
+        self.open -= 1;
+        for socket in connection.ends.iter().filter_map(|end| end.socket.as_ref()) {
+            app.closed.add(&asked(socket));
+        }
+        app.unmatched.retain(|_, other| *other != conn);
+    }
+
+    /// Writes what waits at an end; watches the socket for room while something waits.
+    fn fill(&mut self, number: usize, conn: Conn, side: usize) -> Result<(), HostError> {
+        let app = &mut self.all[number];
+        let Some(connection) = app.connections.get_mut(&conn) else {
+            return Ok(());
+        };
+        let ready = connection.opened || place(connection.by) != side;
+        let end = &mut connection.ends[side];
+        let Some(socket) = end.socket.as_ref().filter(|_| ready) else {
+            return Ok(());
+        };
+        let mut room = true;
+        while end.waiting > 0 && room {
+            let some = usize::try_from(end.waiting)
+                .unwrap_or(usize::MAX)
+                .min(CHUNK);
+            match sys::send_some(socket, &self.chunk[..some]) {
+                Ok(Some(n)) => end.waiting -= n as u64,
+                Ok(None) => room = false,
+                Err(error) => return Err(broken(&app.spec.id, &error)),
+            }
+        }
+        let full = end.waiting > 0;
+        if full != end.full {
+            let events = if full {
+                sys::READABLE | sys::WRITABLE
+            } else {
+                sys::READABLE
+            };
+            self.epoll
+                .change(socket, events, token(number, Kind::Connection(conn), side))
+                .map_err(HostError::failed("epoll"))?;
+            end.full = full;
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, events: u32, at: u64, clock: &Clock) -> Result<(), HostError> {
+        let (number, kind, side) = of_token(at);
+        match kind {
+            Kind::Listener => self.accept(number, side),
+            Kind::Datagrams => self.receive(number, side, clock),
+            Kind::Connection(conn) => self.ready(events, number, conn, side, clock),
+        }
+    }
+
+    fn accept(&mut self, number: usize, side: usize) -> Result<(), HostError> {
+        loop {
+            let app = &mut self.all[number];
+            let Some(listener) = &app.listeners[side] else {
+                return Ok(());
+            };
+            let Some((socket, from)) =
+                sys::socket::accept(listener).map_err(HostError::failed("accept"))?
+            else {
+                return Ok(());
+            };
+            // A connection that was closed before it was accepted.
+            let Some(conn) = app.unmatched.remove(&from.port()) else {
+                continue;
+            };
+            prepared(&socket, &app.spec).map_err(HostError::failed("an accepted socket"))?;
+            let at = token(number, Kind::Connection(conn), side);
+            self.epoll
+                .add(&socket, sys::READABLE, at)
+                .map_err(HostError::failed("epoll"))?;
+            if let Some(connection) = app.connections.get_mut(&conn) {
+                connection.ends[side].socket = Some(socket);
+            }
+            self.fill(number, conn, side)?;
+        }
+    }
+
+    fn receive(&mut self, number: usize, side: usize, clock: &Clock) -> Result<(), HostError> {
+        let mut content = [0; MOST_DATAGRAM as usize];
+        while let Some(length) = self.all[number].datagrams[side]
+            .as_ref()
+            .and_then(|socket| socket.recv(&mut content).ok())
+        {
+            let app = &mut self.all[number];
+            let (of, sent) = app.sent_at(1 - side, &content[..length]);
+            if side == 1 && !app.over {
+                app.delivered += length as u64;
+            }
+            let event = Event::Datagram {
+                at: SIDES[side],
+                number: of,
+                sent,
+                bytes: length as u16,
+            };
+            self.notify(clock.now(), number, event, clock)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a connection that is readable, writable or broken.
+    fn ready(
+        &mut self,
+        events: u32,
+        number: usize,
+        conn: Conn,
+        side: usize,
+        clock: &Clock,
+    ) -> Result<(), HostError> {
+        let app = &mut self.all[number];
+        let Some(connection) = app.connections.get_mut(&conn) else {
+            return Ok(());
+        };
+        let Some(socket) = &connection.ends[side].socket else {
+            return Ok(());
+        };
+        if events & sys::BROKEN != 0 {
+            return Err(broken(&app.spec.id, &sys::error_of(socket)));
+        }
+        if !connection.opened && place(connection.by) == side && events & sys::WRITABLE != 0 {
+            connection.opened = true;
+            self.fill(number, conn, side)?;
+            self.notify(clock.now(), number, Event::Opened(conn), clock)?;
+        } else if events & sys::WRITABLE != 0 {
+            self.fill(number, conn, side)?;
+        }
+        if events & sys::READABLE == 0 {
+            return Ok(());
+        }
+        let app = &mut self.all[number];
+        let Some(end) = app.connections.get_mut(&conn).map(|c| &mut c.ends[side]) else {
+            return Ok(());
+        };
+        let Some(socket) = &end.socket else {
+            return Ok(());
+        };
+        let before = end.read;
+        while let Ok(Some(n)) = sys::discard(socket, CHUNK) {
+            if n == 0 {
+                break;
+            }
+            end.read += n as u64;
+        }
+        let (bytes, new) = (end.read, end.read - before);
+        if new == 0 {
+            return Ok(());
+        }
+        if side == 1 {
+            app.delivered += new;
+        }
+        let at = SIDES[side];
+        self.notify(
+            clock.now(),
+            number,
+            Event::Arrived { conn, at, bytes },
+            clock,
+        )
+    }
+}
+
+impl Application {
+    /// The time of its next action.
+    fn due(&self) -> Time {
+        if self.over {
+            return Time::MAX;
+        }
+        if !self.running {
+            return self.spec.start;
+        }
+        let measure = if self.measured {
+            Time::MAX
+        } else {
+            self.meter.measure_from(self.spec.start)
+        };
+        let woken = self.spec.workload.next_wakeup().unwrap_or(Time::MAX);
+        woken.min(self.spec.end).min(measure)
+    }
+
+    /// The state of the flow as if it were one connection: sums, and the mean of the RTTs.
+    fn info(&self) -> Info {
+        let mut totals = self.closed;
+        let mut found = Info {
+            bytes_acked: self.delivered,
+            ..Info::default()
+        };
+        let (mut srtt_us, mut measured) = (0, 0);
+        for connection in self.connections.values() {
+            for (side, end) in connection.ends.iter().enumerate() {
+                let Some(socket) = &end.socket else { continue };
+                let each = asked(socket);
+                totals.add(&each);
+                if side == 0 {
+                    found.cwnd += each.cwnd;
+                    found.in_flight += each.in_flight;
+                    srtt_us += each.srtt.as_us();
+                    measured += u64::from(each.srtt > Span::ZERO);
+                }
+            }
+        }
+        found.srtt = Span::us(srtt_us / measured.max(1));
+        found.bytes_sent = totals.sent;
+        found.bytes_retrans = totals.again;
+        found.retransmits = totals.retransmits;
+        found
+    }
+
+    /// Sends a datagram; one for which the device has no room is lost.
+    fn send(&mut self, now: Time, side: usize, number: u64, bytes: u16) {
+        let mut content = [0; MOST_DATAGRAM as usize];
+        content[..8].copy_from_slice(&number.to_le_bytes());
+        let times = &mut self.times[side];
+        // Few workloads send many datagrams.
+        if times.is_empty() {
+            times.resize(MOST_UNDER_WAY, Time::ZERO);
+        }
+        times[number as usize % MOST_UNDER_WAY] = now;
+        self.last[side] = number;
+        self.closed.sent += u64::from(bytes);
+        if let Some(socket) = &self.datagrams[side] {
+            let _ = socket.send(&content[..usize::from(bytes)]);
+        }
+    }
+
+    /// Number and time of transmission of a datagram of a side. A short datagram has the low bytes
+    /// of its number.
+    fn sent_at(&self, side: usize, content: &[u8]) -> (u64, Time) {
+        let known = content.len().min(8);
+        let mut bytes = [0; 8];
+        bytes[..known].copy_from_slice(&content[..known]);
+        let mut number = u64::from_le_bytes(bytes);
+        if known < 8 {
+            let span = 1_u64 << (8 * known);
+            let last = self.last[side];
+            number |= last & !(span - 1);
+            if number > last {
+                number = number.saturating_sub(span);
+            }
+        }
+        let sent = self.times[side].get(number as usize % MOST_UNDER_WAY);
+        (number, sent.copied().unwrap_or(Time::ZERO))
+    }
+}

@@ -1,0 +1,124 @@
+"""A check: scenarios, a metric, and the range in which a source expects it.
+
+The metric of each seed is computed from the run of that seed. The verdict uses the 95 % confidence
+interval of the mean over the seeds (`narrows.inference.of_mean`). The check passes if the interval
+is inside the range, and fails if it is outside. If it contains a limit of the range, the check is
+not decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from narrows.inference import of_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from narrows.conform.model import CheckJson, VerdictName
+    from narrows.conform.target import Target
+    from narrows.json_object import JsonObject
+    from narrows.runs.run import Run
+
+
+def _always(_target: Target) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check.
+
+    Attributes:
+        name: Its name.
+        suite: `basics`, `fairness` or `ccwg`.
+        question: The quantity, as a noun phrase.
+        source: The document with its section that states the range.
+        scenario: The tables of the scenario for a target.
+        metric: The quantity of a run; None if it was not measured.
+        least: Lower end of the range.
+        most: Upper end.
+        unit: Unit of the quantity.
+        applies: Whether the source makes a statement about this target.
+        samples: Interval of samples that the metric needs.
+    """
+
+    name: str
+    suite: str
+    question: str
+    source: str
+    scenario: Callable[[Target], JsonObject]
+    metric: Callable[[Run], float | None]
+    least: float
+    most: float
+    unit: str = ""
+    applies: Callable[[Target], bool] = field(default=_always)
+    samples: str = "off"
+
+    def judge(self, values: Sequence[float | None]) -> Result:
+        """The result of this check, from the metric of each seed."""
+        seen = [value for value in values if value is not None]
+        if len(seen) < len(values) or not seen:
+            count = f"{len(values) - len(seen)} of {len(values)} runs"
+            return Result(check=self, verdict="not decided", reason=f"not measured in {count}")
+        interval = of_mean(seen, least=min(0.0, *seen))
+        low = interval.mean if interval.low is None else interval.low
+        high = interval.mean if interval.high is None else interval.high
+        verdict: VerdictName = "not decided"
+        if self.least <= low and high <= self.most:
+            verdict = "pass"
+        elif high < self.least or low > self.most:
+            verdict = "fail"
+        return Result(
+            check=self,
+            verdict=verdict,
+            mean=interval.mean,
+            low=low,
+            high=high,
+            seeds=len(seen),
+            reason="" if verdict != "not decided" else "the interval contains a limit",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The result of a check.
+
+    Attributes:
+        check: The check.
+        verdict: The verdict.
+        mean: Mean over the seeds; None if it was not measured.
+        low: Lower end of its 95 % confidence interval.
+        high: Upper end.
+        seeds: Number of seeds.
+        reason: The reason if it is neither `pass` nor `fail`.
+    """
+
+    check: Check
+    verdict: VerdictName
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seeds: int = 0
+    reason: str = ""
+
+    def json(self) -> CheckJson:
+        """The result as JSON."""
+        of = self.check
+        return {
+            "suite": of.suite,
+            "check": of.name,
+            "question": of.question,
+            "source": of.source,
+            "unit": of.unit,
+            "least": of.least,
+            "most": of.most,
+            "mean": self.mean,
+            "low": self.low,
+            "high": self.high,
+            "seeds": self.seeds,
+            "verdict": self.verdict,
+            "reason": self.reason,
+        }

@@ -1,0 +1,105 @@
+"""`narrows conform`: the command."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import SEED, file_option, json_option, plugin_option, seeds_option
+from narrows.cli.outputs import every
+from narrows.conform import render, running, target
+from narrows.conform.suites import SUITES, checks
+from narrows.errors import NarrowsError
+from narrows.registry import check_cc
+from narrows.render.progress import ProgressBar
+from narrows.render.styled import table
+from narrows.render.terminal import console, echo
+from narrows.storage import output
+
+
+@command(
+    "narrows conform cubic --suite basics --seeds 2",
+    "narrows conform bbr --only policer,standing-queue --junit conform.xml",
+    "narrows conform reno --only steady-goodput,rtt --json | jq .failed",
+)
+@argument("name", metavar="TARGET", help="Congestion control, TRANSPORT or TRANSPORT:CC")
+@plugin_option
+@option(
+    "--suite",
+    group="Simulation",
+    type=click.Choice(SUITES),
+    default="all",
+    help="Checks to run",
+)
+@option(
+    "--only",
+    group="Simulation",
+    metavar="CHECK,...",
+    show_default="all of the suite",
+    help="Names of single checks, separated by commas",
+)
+@option(
+    "--as",
+    "rules",
+    group="Simulation",
+    metavar="CC",
+    show_default="the congestion control of TARGET",
+    help="Congestion control whose rules apply to TARGET",
+)
+@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
+@seeds_option("Number of runs of each check, with consecutive seeds", default=running.SEEDS)
+@file_option("--junit", what="Write the results to FILE as JUnit XML")
+@file_option("--report", "page", what="Write an HTML report of the first failing check")
+@json_option("Print one JSON object instead of a table")
+def conform(  # noqa: PLR0917 - Click calls it by keyword
+    name: str,
+    suite: str,
+    only: str | None,
+    rules: str | None,
+    seed: int,
+    seeds: int,
+    junit: str | None,
+    page: str | None,
+    as_json: bool,
+) -> None:
+    """Check a transport or a congestion control against RFCs and published results.
+
+    Each check has a source, an expected range and a measured mean with its 95 % confidence
+    interval over the seeds. A check passes if the interval is inside the range, and fails if it is
+    outside. Otherwise it is not decided. The exit code is 1 if a check failed.
+    """
+    if rules is not None:
+        check_cc("--as", rules)
+    of = target.find(name, rules)
+    names = None if only is None else only.split(",")
+    known = {check.name for check in checks(suite)}
+    for unknown in set(names or ()) - known:
+        raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")
+    with ProgressBar(quiet=as_json, of="simulations") as bar:
+        found = running.conform(of, suite, seed=seed, seeds=seeds, only=names, progress=bar)
+    with every() as attempt:
+        if junit is not None:
+            with attempt():
+                output.write(junit, render.junit(found))
+        if page is not None:
+            with attempt():
+                _report(found, page)
+        if as_json:
+            echo(json.dumps(found.json()))
+        else:
+            table(console(), render.table(found))
+            for line in render.sentences(found):
+                echo(line)
+    if found.count("fail"):
+        click.get_current_context().exit(1)
+
+
+def _report(found: running.Conformance, page: str) -> None:
+    """Writes the report of the run of the first failing check, with its first seed."""
+    failed = [result.check for result in found.results if result.verdict == "fail"]
+    if not failed:
+        echo(f"--report {page}: no check failed, so there is no report.", err=True)
+        return
+    running.play(failed[0], found.target, found.seed, samples="pictures").report(page)

@@ -1,0 +1,88 @@
+"""The target of conformance checks: a congestion control of narrows, or a transport of an adapter.
+
+The family of a target decides which checks apply. The registry has the families of narrows' own
+congestion controls. A transport's congestion control has that of narrows' control of the same name;
+one whose name begins with `bbr` belongs to the family `model`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from narrows import _core, registry
+from narrows.errors import NarrowsError
+from narrows.json_object import JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A transport with one of its congestion controls.
+
+    Attributes:
+        cc: Its congestion control.
+        family: The signals to which it responds.
+        transport: The transport; None for the TCP of narrows.
+        version: Package and version of its stack; empty for narrows itself.
+        rules: The congestion control whose rules apply, usually `cc`.
+    """
+
+    cc: str
+    family: str
+    transport: str | None = None
+    version: str = ""
+    rules: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name: `cubic`, or `quinn:cubic`.
+
+        >>> Target(cc="cubic", family="loss", transport="quinn").name
+        'quinn:cubic'
+        """
+        return self.cc if self.transport is None else f"{self.transport}:{self.cc}"
+
+    def flow(self, **keys: object) -> JsonObject:
+        """A flow of it, with further keys."""
+        of = {} if self.transport is None else {"transport": self.transport}
+        return {"cc": self.cc, **of, **keys}
+
+
+def find(name: str, rules: str | None = None) -> Target:
+    """The target of this name: `CC`, `TRANSPORT` or `TRANSPORT:CC`.
+
+    Args:
+        name: The name.
+        rules: The congestion control whose rules apply, by default that of the name.
+
+    >>> find("cubic").family
+    'loss'
+
+    Raises:
+        NarrowsError: If there is none.
+    """
+    transport, _, cc = name.partition(":")
+    loaded = {row[0]: row for row in _core.transports()}
+    if transport in loaded:
+        _, version, _, ccs = loaded[transport]
+        if cc and cc not in ccs:
+            raise NarrowsError(
+                f"{name}: {transport} has no congestion control {cc}; known: {', '.join(ccs)}"
+            )
+        cc = cc or ccs[0]
+        own = rules or cc
+        return Target(cc=cc, family=_family(own), transport=transport, version=version, rules=own)
+    known = registry.names("cc")
+    if not cc and (transport in known or _core.find_model("cc", transport)):
+        own = rules or transport
+        return Target(cc=transport, family=_family(own), rules=own)
+    raise NarrowsError(
+        f"{name}: neither a congestion control of narrows nor a loaded transport; to load the "
+        f"adapter of a transport, write --plugin {transport} (make adapters builds it)"
+    )
+
+
+def _family(cc: str) -> str:
+    rows = {row["name"]: str(row["family"]) for row in registry.table("cc")}
+    if cc.startswith("bbr"):
+        return "model"
+    return rows.get(cc, "loss")

@@ -1,0 +1,266 @@
+"""Experiments of users on one path: a page beside downloads, loss by RTT, and a changed host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+
+from narrows.reproduce.lab import Grid, Lab, Runs, finished, goodput, mid
+from narrows.runs.model import RunJson, measured
+from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
+
+_OBJECTS, _PAGE_BYTES, _PAGE_MBIT = 62, 1_800_000, 20.0
+_LIMIT_S = 600
+
+
+def page(lab: Lab) -> dict[str, float]:
+    """A page alone, and beside twelve downloads."""
+    web: dict[str, bool | int | float | str | list[str]] = {
+        "kind": "web",
+        "objects": _OBJECTS,
+        "total": f"{_PAGE_BYTES}B",
+        "fetch": "sequential",
+        "tls": 0,
+    }
+
+    def fetched(downloads: int, duration: str) -> Scenario:
+        flows = [Flow(workload=web, id="page", start="10s")]
+        if downloads:
+            flows.append(Flow("cubic", count=downloads))
+        return Scenario(
+            Path(rate=f"{_PAGE_MBIT:g}Mbit", rtt="45ms", buffer="2.5MB"),
+            flows=flows,
+            probes=[Ping()],
+            duration=duration,
+            warmup="5s",
+        )
+
+    cases = {"alone": fetched(0, "30s"), "loaded": fetched(12, "420s")}
+    # A live run takes its duration: a quarter of an hour for two seeds.
+    found = lab.play(cases, seeds=2 if lab.engine.name == "live" else 6)
+    ours = {name: mid(runs, _load_s) for name, runs in found.items()}
+    ours["factor"] = ours["loaded"] / ours["alone"]
+    bytes_s = _PAGE_BYTES * 8 / _PAGE_MBIT / 1e6
+    ours["not-bytes"] = 100 * (1 - bytes_s / ours["loaded"])
+    ours["before-data"] = 100 * mid(found["loaded"], _share("before_data_share"))
+    ours["set-up"] = 100 * mid(found["loaded"], _share("setup_share"))
+    ours["queue"] = mid(found["loaded"], lambda one: measured(one["probes"][0]["rtt_ms"]["p50"]))
+    heads = ("page", "load time, s", "look-ups and handshakes, s", "waiting, s", "receiving, s")
+    rows = tuple(
+        (
+            name,
+            _text(ours[key]),
+            *(_text(mid(found[key], _share(part))) for part in _PARTS),
+        )
+        for key, name in (("alone", "alone"), ("loaded", "beside 12 downloads"))
+    )
+    lab.tables.append(Grid("Parts of the page load time, medians", heads, rows))
+    return ours
+
+
+_PARTS = ("setup_s", "waiting_s", "receiving_s")
+
+
+def _load_s(figures: RunJson) -> float:
+    """Load time of the first page, in s; of a page that did not end, the time until the end."""
+    loaded = figures["flows"][0]["workload"]["page_load_s"]["p50"]
+    return float(_LIMIT_S if loaded is None else loaded)
+
+
+def _share(key: str) -> Callable[[RunJson], float]:
+    return lambda figures: float(figures["flows"][0]["workload"][key] or 0.0)
+
+
+def _text(value: float) -> str:
+    """Three significant digits.
+
+    >>> _text(0.0345), _text(94.27), _text(12345.6)
+    ('0.0345', '94.3', '12346')
+    """
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
+_LOSSES_PCT, _RTTS_MS = (0, 5, 10, 20, 40), (3, 50, 100, 200)
+_LONGEST_S = 1200
+_SHORTER_S = {"bbr": 120, "cubic": 450}
+"""Duration of a live run, which does not end with its transfer."""
+
+
+def loss_by_rtt(lab: Lab) -> dict[str, float]:
+    """Goodput by loss and RTT, and the transfer of an image of 1 MB."""
+
+    def bulk(cc: str, loss: int, rtt: int) -> Scenario:
+        return Scenario(
+            Path(
+                rate="100Mbit",
+                rtt=f"{rtt}ms",
+                buffer="1000p",
+                loss=f"{loss}%" if loss else None,
+            ),
+            flows=[Flow(cc)],
+            duration=lab.seconds(10, 5),
+            warmup="0s",
+            start_jitter="0s",
+        )
+
+    def image(cc: str, *, acks: bool) -> Scenario:
+        back = Hop(rate="1Gbit", buffer="1000p", loss="20%") if acks else None
+        return Scenario(
+            Path(rate="20Mbit", rtt="200ms", buffer="500000B", loss="20%", reverse=back),
+            flows=[Flow(cc, size="1000000B")],
+            duration=f"{_SHORTER_S[cc] if lab.engine.name == 'live' else _LONGEST_S}s",
+            start_jitter="0s",
+        )
+
+    cells = {
+        (cc, loss, rtt): bulk(cc, loss, rtt)
+        for cc in ("bbr", "cubic")
+        for loss in (_LOSSES_PCT[::2] if lab.quick else _LOSSES_PCT)
+        for rtt in (_RTTS_MS[::2] if lab.quick else _RTTS_MS)
+    }
+    got = lab.play(cells, seeds=3, quick_seeds=3, partial=True)
+    middle = {key: mid(runs, goodput()) for key, runs in got.items() if runs}
+    for cc in ("bbr", "cubic"):
+        lab.tables.append(_losses(cc, got))
+    seeds = 3 if lab.engine.name == "live" else 20
+    images = {
+        f"1MB-{cc}{'-acks' if acks else ''}": image(cc, acks=acks)
+        for cc in ("bbr", "cubic")
+        for acks in (False, True)
+    }
+    times = lab.play(images, seeds=seeds, quick_seeds=3, partial=True)
+    for name in images:
+        if not times[name]:
+            lab.failed[name] = "no run of this engine was trusted"
+    lab.tables.append(_spread(times))
+    ours = {name: mid(runs, finished(_LONGEST_S)) for name, runs in times.items() if runs}
+    for cc in ("bbr", "cubic"):
+        if (cc, 5, 100) in middle:
+            ours[f"{cc}-5-100"] = middle[cc, 5, 100]
+    pairs = [
+        (middle["bbr", loss, rtt], middle["cubic", loss, rtt])
+        for cc, loss, rtt in middle
+        if cc == "bbr" and loss and ("cubic", loss, rtt) in middle
+    ]
+    if pairs:
+        ours["bbr-wins"] = 100 * sum(bbr > cubic for bbr, cubic in pairs) / len(pairs)
+    return ours
+
+
+def _losses(cc: str, got: dict[tuple[str, int, int], Runs]) -> Grid:
+    """Goodput of a congestion control: median, and the range of the runs."""
+    losses, rtts = sorted({key[1] for key in got}), sorted({key[2] for key in got})
+
+    def cell(loss: int, rtt: int) -> str:
+        values = sorted(map(goodput(), got[cc, loss, rtt]))
+        if not values:
+            return "–"
+        return f"{_text(median(values))} ({_text(values[0])} to {_text(values[-1])})"
+
+    return Grid(
+        f"{cc.upper()}: goodput in Mbit/s, median of three runs (smallest to largest)",
+        ("loss", *(f"{rtt} ms" for rtt in rtts)),
+        tuple((f"{loss} %", *(cell(loss, rtt) for rtt in rtts)) for loss in losses),
+    )
+
+
+def _spread(times: dict[str, Runs]) -> Grid:
+    """Completion times of the transfers."""
+    rows = []
+    for name, runs in times.items():
+        values = sorted(map(finished(_LONGEST_S), runs))
+        if values:
+            _, cc, *acks = name.split("-")
+            rows.append(
+                (
+                    cc.upper(),
+                    "data and ACKs" if acks else "data",
+                    str(len(values)),
+                    _text(values[0]),
+                    _text(median(values)),
+                    _text(values[-1]),
+                )
+            )
+    heads = ("cc", "lost", "runs", "smallest, s", "median, s", "largest, s")
+    return Grid("1 MB at 20 % loss and 200 ms: completion time", heads, tuple(rows))
+
+
+_BEFORE_MBIT, _STEPS = 9.9, 12
+_LEAST_PCT, _MOST_PCT = 1e-3, 10.0
+_INTERVAL_S = 2.0
+
+
+def before_and_after(lab: Lab) -> dict[str, float]:
+    """CUBIC and BBR over a path on which CUBIC has the published goodput."""
+
+    def over(cc: str, loss_pct: float) -> Scenario:
+        return Scenario(
+            Path(
+                rate="41.1Mbit",
+                rtt="30ms",
+                buffer="1bdp",
+                loss={"probability": f"{loss_pct:.4g}%", "per": "packet"},
+            ),
+            flows=[Flow(cc)],
+            duration="30s",
+            warmup="0s",
+            start_jitter="0s",
+        )
+
+    def cubic(loss_pct: float) -> float:
+        return mid(lab.play({"": over("cubic", loss_pct)}, simulated=True)[""], goodput())
+
+    loss = falls_below(cubic, _BEFORE_MBIT, _LEAST_PCT, _MOST_PCT, 6 if lab.quick else _STEPS)
+    if loss is None:
+        why = (
+            f"not found: the goodput of CUBIC does not cross {_BEFORE_MBIT:g} Mbit/s between "
+            f"{_LEAST_PCT:g} and {_MOST_PCT:g} % loss"
+        )
+        lab.failed |= dict.fromkeys(("loss", "before", "after", "ratio", "spread"), why)
+        return {}
+    found = lab.play(
+        {cc: over(cc, loss) for cc in ("cubic", "bbr")}, interval="100ms", partial=False
+    )
+    ours = {
+        "loss": loss,
+        "before": mid(found["cubic"], goodput()),
+        "after": mid(found["bbr"], goodput()),
+        "spread": mid(found["bbr"], _variation),
+    }
+    ours["ratio"] = ours["after"] / ours["before"]
+    return ours
+
+
+def falls_below(
+    of: Callable[[float], float], value: float, least: float, most: float, steps: int
+) -> float | None:
+    """Where a falling function crosses a value, by bisection of the logarithm; None if it does not.
+
+    >>> round(falls_below(lambda x: 1 / x, 4.0, 0.01, 10, 20), 3)
+    0.25
+    >>> falls_below(lambda x: 1 / x, 400.0, 0.01, 10, 20) is None
+    True
+    """
+    if not of(least) >= value > of(most):
+        return None
+    low, high = math.log(least), math.log(most)
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if of(math.exp(middle)) >= value:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
+
+
+def _variation(figures: RunJson) -> float:
+    """Largest goodput in an interval of 2 s relative to the smallest one, from 2 s on."""
+    rows = figures["flows"][0]["series"]
+    points: list[tuple[float, float]] = []
+    for row in rows:
+        if row[0] >= _INTERVAL_S * (len(points) + 1) - 1e-9:
+            points.append((row[0], row[1]))
+    rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(points)]
+    return max(rates) / max(min(rates), 1e-9) if rates else math.inf

@@ -1,0 +1,146 @@
+"""The lesson `wifi-queues`: the settings of the Wi-Fi queues of Linux, one after another.
+
+Two near stations and a far one receive downloads. Each step changes one setting and keeps those of
+the steps before it: from two FIFOs to FQ-CoDel for each station, airtime fairness and AQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from narrows.render.words import listed, number, percent
+
+if TYPE_CHECKING:
+    from narrows.runs.model import RunJson
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A step.
+
+    Attributes:
+        name: Name of the step.
+        what: The change and its purpose, in a sentence.
+        wifi: Keys of `[wifi]` that change; None removes a key.
+        far: Keys of the far station that change.
+    """
+
+    name: str
+    what: str
+    wifi: dict[str, str | None]
+    far: dict[str, str] = field(default_factory=dict)
+
+
+DIALS = (
+    Dial(
+        "before",
+        "A pfifo_fast of 1000 packets is above a driver that accepts 123 frames, as before Linux "
+        "4.8.",
+        {"stack": '"before"'},
+    ),
+    Dial(
+        "driver = 16",
+        "The driver accepts 16 frames. Packets wait in the qdisc instead, which is still a FIFO.",
+        {"driver": "16"},
+    ),
+    Dial(
+        "qdisc = fq_codel",
+        "FQ-CoDel replaces the FIFO above the driver. It separates flows and drops packets that "
+        "wait too long.",
+        {"qdisc": '"fq_codel"'},
+    ),
+    Dial(
+        "stack = fq_mac, txops = 16",
+        "FQ-CoDel moves into mac80211, with queues for each station. The hardware holds up to 16 "
+        "transmissions.",
+        {"stack": '"fq_mac"', "driver": None, "qdisc": None, "txops": "16"},
+    ),
+    Dial(
+        "txops = 2",
+        "The hardware holds two transmissions: one on the air and one that is ready.",
+        {"txops": "2"},
+    ),
+    Dial(
+        "codel_target = 5ms",
+        "CoDel tolerates a delay of 5 ms instead of the 20 ms of mac80211.",
+        {"codel_target": '"5ms"', "codel_interval": '"100ms"'},
+    ),
+    Dial(
+        "stack = airtime, aql = false",
+        "Stations are scheduled by airtime instead of transmissions, without limits of the "
+        "airtime in the driver.",
+        {"stack": '"airtime"', "aql": "false"},
+    ),
+    Dial(
+        "aql = true",
+        "AQL limits the airtime that the driver holds. Two transmissions of at most 4 ms do not "
+        "reach this limit.",
+        {"aql": "true"},
+    ),
+    Dial(
+        "weight = 1024 of the far station",
+        "The far station gets four times the airtime of a near one.",
+        {},
+        {"weight": "1024"},
+    ),
+)
+"""The steps, in the order in which they are applied."""
+
+
+def scenario(step: int) -> str:
+    """The scenario of a step."""
+    wifi: dict[str, str] = {"standard": '"n"', "aggregate": "{ frames = 19 }"}
+    far: dict[str, str] = {"name": '"far"', "mcs": "0"}
+    for dial in DIALS[: step + 1]:
+        wifi |= {key: value for key, value in dial.wifi.items() if value is not None}
+        for key in (key for key, value in dial.wifi.items() if value is None):
+            del wifi[key]
+        far |= dial.far
+
+    def table(head: str, keys: dict[str, str]) -> str:
+        return f"{head}\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
+
+    near = {"name": '"near"', "count": "2", "mcs": "15"}
+    parts = [table("[wifi]", wifi), table("[[wifi.station]]", near)]
+    parts.append(table("[[wifi.station]]", far))
+    parts += [
+        table("[[flow]]", {"cc": '"cubic"', "station": f'"{station}"'})
+        for station in ("near", "far")
+    ]
+    # A second ping in the access category of voice.
+    for dscp in ("0", "46"):
+        ping = {"kind": '"ping"', "interval": '"20ms"', "station": '"near0"', "dscp": dscp}
+        parts.append(table("[[probe]]", ping))
+    return 'duration = "20s"\n\n' + "\n".join(parts)
+
+
+def scenarios() -> dict[str, str]:
+    """The scenarios of all steps, by name."""
+    return {dial.name: scenario(step) for step, dial in enumerate(DIALS)}
+
+
+def result(figures: RunJson) -> str:
+    """The results of a step in a sentence."""
+    near = listed([number(flow["goodput_mbit"], 1) for flow in figures["flows"][:2]])
+    far = number(figures["flows"][2]["goodput_mbit"], 1)
+    best, voice = (probe["rtt_ms"] for probe in figures["probes"])
+    return (
+        f"The near stations have {near} Mbit/s, the far station {far} Mbit/s and "
+        f"{percent(figures['stations'][2]['airtime_share'])} of the airtime. The RTT of a ping to "
+        f"a near station is {number(best['p50'], 0)} ms (p50) and {number(best['p95'], 0)} ms "
+        f"(p95), with voice priority {number(voice['p95'], 0)} ms (p95)."
+    )
+
+
+Step = tuple[str, tuple[str, ...], int]
+"""Heading, paragraphs, and index of the run."""
+
+
+def steps(runs: Sequence[RunJson]) -> list[Step]:
+    """The sections of the lesson."""
+    return [
+        (dial.name, (dial.what, result(figures)), place)
+        for place, (dial, figures) in enumerate(zip(DIALS, runs, strict=True))
+    ]

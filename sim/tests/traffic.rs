@@ -1,0 +1,110 @@
+//! Random traffic against queueing theory, and incast against its cure.
+
+use narrows_core::engine::Run;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::Scenario;
+use narrows_sim::{Options, Packet};
+
+fn play(text: &str) -> Run {
+    let registry = Registry::<Packet>::standard();
+    let scenario = Scenario::from_toml(text, "test", &registry).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options {
+        sample_interval: None,
+        ..Options::default()
+    };
+    narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap()
+}
+
+/// Bytes of headers of a datagram on the wire.
+const HEADERS: f64 = 42.0;
+
+/// The sizes on the wire of datagrams of `poisson_udp`, with their probabilities.
+fn frames(sizes: &str, mean: f64) -> Vec<(f64, f64)> {
+    if sizes == "fixed" {
+        return vec![(mean + HEADERS, 1.0)];
+    }
+    // Sizes are rounded, and cut to 1 to 1472 bytes.
+    let above = |x: f64| (-x / mean).exp();
+    let size = |k: u32| {
+        let least = if k == 1 { 0.0 } else { f64::from(k) - 0.5 };
+        let rest = if k == 1472 {
+            0.0
+        } else {
+            above(f64::from(k) + 0.5)
+        };
+        (f64::from(k) + HEADERS, above(least) - rest)
+    };
+    (1..=1472).map(size).collect()
+}
+
+/// The mean time in a queue with Poisson arrivals and its transmission is
+/// E[S] + λ E[S²] / (2 (1 − ρ)) (Pollaczek and Khinchine). For datagrams of one size this is M/D/1.
+/// Exponential sizes with headers are nearly M/M/1.
+#[test]
+fn random_datagrams_wait_as_long_as_queueing_theory_says() {
+    let rate = 100e6;
+    for (sizes, packet) in [("fixed", 1000.0), ("exponential", 300.0)] {
+        for load in [0.3, 0.6, 0.8] {
+            let sizes_on_wire = frames(sizes, packet);
+            let moment = |n: i32| -> f64 {
+                let parts = sizes_on_wire.iter();
+                parts.map(|(size, p)| p * (8.0 * size / rate).powi(n)).sum()
+            };
+            let lambda = load / moment(1);
+            let payload = lambda * 8.0 * packet;
+            let run = play(&format!(
+                "duration = \"100s\"\nwarmup = \"1s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
+                 \"1ms\"\nbuffer = \"10000p\"\n[[flow]]\nworkload = {{ kind = \"poisson_udp\", \
+                 rate = \"{payload:.0}bit\", packet = \"{packet}B\", sizes = \"{sizes}\" }}\n"
+            ));
+            let law = 1e3 * (moment(1) + lambda * moment(2) / (2.0 * (1.0 - load)));
+            let measured = run.queue.delay_ms.mean;
+            assert!(
+                (measured / law - 1.0).abs() < 0.02,
+                "{sizes}, {load}: {measured} ms, not {law} ms"
+            );
+        }
+    }
+}
+
+/// Transfers with the sizes of a file request the load, and are listed with their slowdown.
+#[test]
+fn empirical_transfers_have_the_load_of_their_distribution() {
+    let run = play(
+        "duration = \"40s\"\nwarmup = \"5s\"\n[path]\nrate = \"10Gbit\"\nrtt = \"100us\"\nbuffer = \
+         \"1MB\"\n[[flow]]\nworkload = { kind = \"empirical\", load = \"3Gbit\" }\n",
+    );
+    let work = run.flows[0].workload.as_ref().unwrap();
+    // 220 transfers a second of 1.7 MB with a standard deviation of 4.3 MB: 3 % over 35 s.
+    assert!((work.number("asked_mbit") / 3000.0 - 1.0).abs() < 0.09);
+    assert!((work.number("asked") / (35.0 * 3e9 / 8.0 / 1.711e6) - 1.0).abs() < 0.04);
+    let slowdown = &run.samples.transfers.slowdown;
+    assert!(slowdown.iter().filter(|x| x.is_finite()).all(|x| *x > 0.9));
+}
+
+/// Workers whose responses exceed the buffer of a switch: a query waits for a retransmission
+/// timeout of 200 ms, so goodput collapses. A minimum timeout of 1 ms restores it (Vasudevan et
+/// al., SIGCOMM 2009).
+#[test]
+fn incast_collapses_and_a_short_timeout_cures_it() {
+    let answered = |workers: u32, host: &str, queue: &str| {
+        let run = play(&format!(
+            "duration = \"4s\"\nwarmup = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"100us\"\n\
+             buffer = \"64kB\"\n{queue}[path.reverse]\nrate = \"1Gbit\"\n{host}[[flow]]\n\
+             workload = {{ kind = \"partition\", workers = {workers}, answer = \"{}B\" }}\n",
+            1_000_000 / workers
+        ));
+        run.flows[0]
+            .workload
+            .as_ref()
+            .unwrap()
+            .number("answered_mbit")
+    };
+    let few = answered(2, "", "");
+    let many = answered(40, "", "");
+    let cured = answered(40, "[host]\nrto_min = \"1ms\"\n", "");
+    assert!(
+        few > 800.0 && many < 200.0 && cured > 600.0,
+        "{few}, {many}, {cured} Mbit/s"
+    );
+}
