@@ -75,24 +75,28 @@ fn route() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 }
 
 fn routes() -> impl Strategy<Value = Vec<Route>> {
-    let one = (route(), route(), any::<bool>()).prop_map(|((forward, back), other, changes)| {
-        let back_too = other.1.is_empty() == back.is_empty();
-        let change = RouteChange {
-            at: Span::ms(20),
-            forward: other.0,
-            back: other.1,
-        };
-        let changes = if changes && back_too {
-            vec![change]
-        } else {
-            vec![]
-        };
-        Route {
-            forward,
-            back,
-            changes,
-        }
-    });
+    let one =
+        (route(), route(), any::<bool>()).prop_map(|((forward, back), mut other, changes)| {
+            // A link carries one direction.
+            other.0.retain(|link| !back.contains(link));
+            other.1.retain(|link| !forward.contains(link));
+            let back_too = !other.0.is_empty() && other.1.is_empty() == back.is_empty();
+            let change = RouteChange {
+                at: Span::ms(20),
+                forward: other.0,
+                back: other.1,
+            };
+            let changes = if changes && back_too {
+                vec![change]
+            } else {
+                vec![]
+            };
+            Route {
+                forward,
+                back,
+                changes,
+            }
+        });
     proptest::collection::vec(one, 1..5)
 }
 

@@ -390,7 +390,7 @@ impl Routes {
             }
             return None;
         }
-        found.changes = self.changes(out, s, links, found.back.is_empty())?;
+        found.changes = self.changes(out, s, links, &found.forward, &found.back)?;
         if let ([forward], [] | [_]) = (found.forward.as_slice(), found.back.as_slice()) {
             found.only = Some(Arc::new(Route {
                 forward: forward.clone(),
@@ -401,13 +401,14 @@ impl Routes {
         Some(found)
     }
 
-    /// `reroute`: later routes.
+    /// `reroute`: routes that replace `forward` and `back` later.
     fn changes(
         &self,
         out: &mut Collector<'_>,
         s: &Section<'_>,
         links: &[LinkPlace],
-        without_back: bool,
+        forward: &[Vec<u8>],
+        back: &[Vec<u8>],
     ) -> Option<Vec<RouteChange>> {
         let name = if s.name == "flow" {
             "flow.reroute"
@@ -415,6 +416,9 @@ impl Routes {
             "probe.reroute"
         };
         let list_of = sections(out, s, name)?;
+        let without_back = back.is_empty();
+        let mut ahead: Vec<u8> = forward.concat();
+        let mut behind: Vec<u8> = back.concat();
         let mut changes: Vec<RouteChange> = Vec::new();
         for s in &list_of {
             let at = out.values(s).all(|values| values.take::<Span>("at"))?;
@@ -446,8 +450,14 @@ impl Routes {
                     return missing(out, s, "route_back", "route_back = [\"NAME\"]");
                 }
             };
-            if forward.iter().any(|link| back.contains(link)) {
-                let problem = "and route_back cross one link, but a link carries one direction";
+            ahead.extend(&forward);
+            behind.extend(&back);
+            if let Some(link) = ahead.iter().find(|link| behind.contains(link)) {
+                let name = &links[usize::from(*link)].name;
+                let problem = format!(
+                    "and another route of this flow cross \"{name}\" in opposite directions, but a \
+                     link carries one direction"
+                );
                 out.refuse(&route, problem, Fix::None);
                 return None;
             }
