@@ -63,9 +63,9 @@ fn the_corrected_line_keeps_what_was_right() {
     );
     assert_eq!(
         told("", "cuont = 3"),
-        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, \
-         stop, restart, size, id, ecn, direction, dscp, like, workload, host, station\n    \
-         write: count = 3"
+        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: route, route_back, from, \
+         to, reroute, cc, count, rtt, start, stop, restart, size, id, transport, ecn, direction, \
+         dscp, like, workload, host, station\n    write: count = 3"
     );
     assert_eq!(
         told("[path]", "[paht]").lines().nth(1).unwrap().trim(),
