@@ -292,7 +292,13 @@ def test_every_scenario_loads_and_runs(file: Path) -> None:
 
 def test_the_objects_have_the_keys_of_the_core() -> None:
     objects = {"": nw.Scenario, "path": nw.Path, "host": nw.Host, "flow": nw.Flow, "probe": nw.Ping}
-    names = {"flows": "flow", "probes": "probe"}
+    names = {
+        "flows": "flow",
+        "probes": "probe",
+        "links": "link",
+        "switches": "switch",
+        "from_": "from",
+    }
     for section, cls in objects.items():
         keys = {
             k["name"]

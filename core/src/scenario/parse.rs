@@ -402,7 +402,7 @@ fn flows(
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, context.wifi);
         let routes = context.routes.read(out, s);
-        let reverse = routes.as_ref().map_or(true, |r| r.reverse(context.reverse));
+        let reverse = routes.as_ref().is_none_or(|r| r.reverse(context.reverse));
         let template = flow(out, s, known, context, reverse);
         let (Some((template, count, named)), Some(stations), Some(routes)) =
             (template, stations, routes)

@@ -395,7 +395,7 @@ def _ask(
 )
 @json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Check earlier predictions of `narrows advise` against later measurements.
+    """Check predictions of `narrows advise` against later measurements.
 
     With each recommendation for a measured path, `narrows advise` stores a prediction of the next
     measurement (a sealed forecast). Later measurements to the same host are compared with the

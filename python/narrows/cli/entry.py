@@ -59,7 +59,7 @@ COMMANDS = {
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build Linux kernels for `run --engine linux`, and compare TCP of Linux releases",
+            "Build kernels for `--engine linux`, compare TCP of Linux releases",
         ),
     },
     "Measure": {
@@ -69,7 +69,7 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times, and split them into host and network time",
+            "Measure UDP response times, split into host and network time",
         ),
         "serve": (
             "narrows.host.serve:serve",
@@ -90,7 +90,7 @@ COMMANDS = {
         ),
         "record": (
             "narrows.advise.command:record",
-            "Check earlier predictions of `narrows advise` against later measurements",
+            "Check predictions of `narrows advise` against later measurements",
         ),
     },
     "Change a host": {

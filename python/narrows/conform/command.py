@@ -64,7 +64,9 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     page: str | None,
     as_json: bool,
 ) -> None:
-    """Check a transport or a congestion control against RFCs and published results.
+    """Check a transport against RFCs and published results.
+
+    The target may also be a congestion control of narrows.
 
     Each check has a source, an expected range and a measured mean with its 95 % confidence
     interval over the seeds. A check passes if the interval is inside the range, and fails if it is

@@ -122,7 +122,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure UDP response times, and split them into host and network time.
+    """Measure UDP response times, split into host and network time.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The
