@@ -6,8 +6,8 @@
 //! because TCP's bursts are segmented after the queue. By default, the model draws once per
 //! super-packet, too. `per = "packet"` draws for each packet, as on a wire.
 //!
-//! - `independent`: each unit (super-packet or packet) is lost with a probability; [`Bernoulli`]
-//!   describes its correlation.
+//! - `independent`: each unit (super-packet or packet) is lost with one probability. With
+//!   `correlation`, a draw also depends on the previous one ([`Bernoulli`]).
 //! - `gilbert_elliott`: a chain of two states that steps once for each unit. In the good state a
 //!   unit is lost with `loss_good`, in the bad state with `loss_bad`. After each unit, the state
 //!   changes from good to bad with probability `p`, and from bad to good with probability `r`. The

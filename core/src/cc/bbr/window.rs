@@ -1,10 +1,10 @@
 //! The window: a goal of two bandwidth-delay products, rounded to leave room for bursts and delayed
 //! ACKs; and recovery.
 //!
-//! Algorithm: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, even, plus 2 in the probing
-//! phase. Once the pipe is full, the window grows by the delivered packets up to the goal, and
-//! follows the goal down at once. Before, it grows while it is below the goal. The minimum is 4
-//! packets.
+//! Algorithm: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, rounded up to an even
+//! number, plus 2 in the phase of ProbeBW with the gain 1.25. A burst is one super-packet of TSO.
+//! Once the pipe is full, the window grows by the delivered packets up to the goal, and follows the
+//! goal down at once. Before, it grows while it is below the goal. The minimum is 4 packets.
 //!
 //! In recovery, lost packets are subtracted from the window. During the first round trip of
 //! recovery, the window is the packets in flight plus those just delivered (packet conservation).
