@@ -7,8 +7,9 @@
 //!   every `tupdate`, the change of `p` is `alpha (d - target)` plus `beta (d - previous d)`.
 //! - The probability of a mark or drop is `p²` for C (two random numbers below `p`), and
 //!   `coupling · p` for L. A packet that can be marked is marked, others are dropped.
-//! - A packet of L is also marked if it waited longer than `step`. If both queues together contain
-//!   fewer bytes than two full frames after a packet departs, it is neither marked nor dropped.
+//!   These probabilities do not apply to a packet if both queues together contain fewer bytes than
+//!   two full frames besides it.
+//! - A packet of L is also marked if it waited longer than `step`.
 //! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking, and L
 //!   marks every packet and drops with `p²`.
 //! - L is served first while it has credit. While both queues have packets, a byte sent from L

@@ -1,8 +1,9 @@
 //! The state of a flow at one time, as both ends of a measurement record it: integers, in the order
 //! of transmission.
 //!
-//! A receiver records only time and bytes. The columns are those of Linux's TCP_INFO
-//! (include/uapi/linux/tcp.h), each in the unit of the kernel; rounding is left to the output.
+//! A receiver records only time and bytes. Apart from the time, a row has values of Linux's
+//! TCP_INFO (include/uapi/linux/tcp.h) in the units of the kernel. The report converts them to the
+//! units in the names of `COLUMNS` and rounds them.
 
 use crate::sys::TcpInfo;
 use serde_json::{Value, json};
