@@ -42,6 +42,7 @@ impl HostError {
 }
 
 /// Whether an error of a socket shows that the other host cannot be reached or no longer answers.
+/// A refusal is an answer: no server listens at this port.
 pub fn is_outage(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(
@@ -50,7 +51,6 @@ pub fn is_outage(error: &io::Error) -> bool {
             | Kind::NetworkDown
             | Kind::HostUnreachable
             | Kind::TimedOut
-            | Kind::ConnectionRefused
             | Kind::ConnectionReset
             | Kind::ConnectionAborted
             | Kind::BrokenPipe

@@ -3,6 +3,7 @@
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
 use crate::digest::{from_hex, hex, random};
+use crate::error::is_outage;
 use crate::protocols::handshake::{Role, Transcript, canonical};
 use crate::protocols::iperf3::state;
 use crate::protocols::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};
@@ -73,10 +74,13 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
                 format!("{to} does not answer"),
                 format!("start {whom} there, and permit its port in firewalls"),
             ),
-            ReadError::Failed(error) => HostError::Silent(
+            ReadError::Failed(error) if is_outage(&error) => HostError::Silent(
                 format!("{to}: {}", reason(&error)),
                 format!("start {whom} there"),
             ),
+            ReadError::Failed(error) => {
+                HostError::Missing(format!("{to}: {}; start {whom} there", reason(&error)))
+            }
         })
 }
 
