@@ -1,8 +1,8 @@
 //! Networks of links: what must hold for any routes and any arrivals.
 
+use crate::frame::Frame;
 use narrows_core::net::topology::Topology;
 use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
-use narrows_core::packet::{Ecn, Packet};
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{DropReason, Limit, QueueDiscipline};
 use narrows_core::scenario::{
@@ -13,52 +13,28 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::sync::Arc;
 
-#[derive(Clone, Debug, PartialEq)]
-struct Frame {
+/// What a packet carries: its number, and the flow that sent it.
+#[derive(Copy, Clone, Debug)]
+struct Sent {
     number: u64,
     owner: u32,
-    size: u64,
-    entered: Time,
-}
-
-impl Packet for Frame {
-    fn size(&self) -> Bytes {
-        Bytes::new(self.size)
-    }
-    fn enqueued_at(&self) -> Time {
-        self.entered
-    }
-    fn set_enqueued_at(&mut self, now: Time) {
-        self.entered = now;
-    }
-    fn flow_hash(&self, _seed: u64) -> u32 {
-        self.owner
-    }
-    fn joined(&self) -> bool {
-        false
-    }
-    fn ecn(&self) -> Ecn {
-        Ecn::NotEct
-    }
-    fn set_ce(&mut self) {}
-    fn damage(&mut self) {}
 }
 
 #[derive(Default)]
 struct Log {
-    arrived: Vec<(Time, Port, Frame)>,
+    arrived: Vec<(Time, Port, Frame<Sent>)>,
     dropped: Vec<u64>,
 }
 
-impl NetworkObserver<Frame> for Log {
-    fn owner(&self, packet: &Frame) -> u32 {
-        packet.owner
+impl NetworkObserver<Frame<Sent>> for Log {
+    fn owner(&self, packet: &Frame<Sent>) -> u32 {
+        packet.content.owner
     }
-    fn arrived(&mut self, now: Time, port: Port, packet: Frame) {
+    fn arrived(&mut self, now: Time, port: Port, packet: Frame<Sent>) {
         self.arrived.push((now, port, packet));
     }
-    fn dropped(&mut self, _now: Time, _hop: u8, packet: Frame, _reason: DropReason) {
-        self.dropped.push(packet.number);
+    fn dropped(&mut self, _now: Time, _hop: u8, packet: Frame<Sent>, _reason: DropReason) {
+        self.dropped.push(packet.content.number);
     }
 }
 
@@ -100,7 +76,7 @@ fn routes() -> impl Strategy<Value = Vec<Route>> {
     proptest::collection::vec(one, 1..5)
 }
 
-fn network(rates: &[u64], limit: u64, routes: &[Route], shared: bool) -> Topology<Frame> {
+fn network(rates: &[u64], limit: u64, routes: &[Route], shared: bool) -> Topology<Frame<Sent>> {
     let fifo = || Choice::new("fifo", &[], &[]);
     let hop = |(i, rate): (u64, &u64)| HopSpec {
         delay_forward: Span::us(i * 300),
@@ -124,7 +100,8 @@ fn network(rates: &[u64], limit: u64, routes: &[Route], shared: bool) -> Topolog
         })),
         ..PathSpec::from(HopSpec::new(Rate::mbit(1), Span::ms(1), fifo()))
     };
-    let queue = |_| Box::new(Fifo::new(Limit::Packets(limit))) as Box<dyn QueueDiscipline<Frame>>;
+    let queue =
+        |_| Box::new(Fifo::new(Limit::Packets(limit))) as Box<dyn QueueDiscipline<Frame<Sent>>>;
     let queues = (0..rates.len()).map(queue).collect();
     let routes = routes.iter().cloned().map(Arc::new);
     Topology::new(&spec, queues, routes, 1, Time::ZERO)
@@ -159,7 +136,7 @@ proptest! {
             }
             now = next;
             let owner = owner.index(routes.len()) as u32;
-            let frame = Frame { number: sent, owner, size: *size, entered: now };
+            let frame = Frame::new(*size, Sent { number: sent, owner });
             network.push(now, if *back { FAR } else { NEAR }, frame, &mut log);
             sent += 1;
             let gone = (log.arrived.len() + log.dropped.len()) as u64;
@@ -169,18 +146,18 @@ proptest! {
             network.poll(at, &mut log);
         }
         prop_assert_eq!(network.in_transit(), 0);
-        let mut ends: Vec<u64> = log.arrived.iter().map(|(_, _, f)| f.number).collect();
+        let mut ends: Vec<u64> = log.arrived.iter().map(|(_, _, f)| f.content.number).collect();
         ends.extend(&log.dropped);
         ends.sort_unstable();
         prop_assert_eq!(ends, (0..sent).collect::<Vec<u64>>());
         for (_, port, frame) in &log.arrived {
-            let back = arrivals[frame.number as usize].2;
+            let back = arrivals[frame.content.number as usize].2;
             prop_assert_eq!(*port, if back { NEAR } else { FAR });
         }
         for (owner, route) in (0..).zip(&routes) {
             for port in [NEAR, FAR] {
-                let of = log.arrived.iter().filter(|(_, to, f)| f.owner == owner && *to == port);
-                let numbers: Vec<u64> = of.map(|(_, _, f)| f.number).collect();
+                let of = log.arrived.iter().filter(|(_, to, f)| f.content.owner == owner && *to == port);
+                let numbers: Vec<u64> = of.map(|(_, _, f)| f.content.number).collect();
                 prop_assert!(numbers.is_sorted() || !route.changes.is_empty());
             }
         }
