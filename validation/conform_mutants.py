@@ -140,19 +140,3 @@ class Sleepy(Sound):
             window.cwnd = 1
         else:
             super().on_ack(window, ack)
-
-
-MUTANTS = {
-    "deaf": "share-of-reno-1",
-    "stubborn": "closed-form-reno",
-    "meek": "reduction-reno",
-    "hasty": "initial-window",
-    "steep": "start-up-growth",
-    "flat": "start-up-goodput",
-    "greedy": "closed-form-reno",
-    "timid": "closed-form-reno",
-    "small": "steady-goodput",
-    "fixed": "retransmits",
-    "sleepy": "idle-restart",
-}
-"""For each mutant, a check that it fails."""
