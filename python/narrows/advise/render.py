@@ -285,8 +285,8 @@ def every(advice: Advice) -> tables.Table:
 def legend(advice: Advice) -> list[str]:
     """The meaning of the columns of `every` that are not metrics of a run."""
     shares = [
-        "Share beside CUBIC: the candidate's share of the goodput of one flow of it and one CUBIC "
-        "flow.",
+        "Share beside CUBIC: goodput of a flow of the candidate beside one CUBIC flow, in % of the "
+        "sum of both.",
         "CUBIC keeps: goodput of that CUBIC flow, in % of its goodput beside another CUBIC flow.",
         "× fair share: goodput of one flow among three CUBIC flows, divided by an equal share.",
     ]
