@@ -1,8 +1,9 @@
 """Published figures with accepted ranges (`data/experiments.toml`), and the outcome of their
 checks.
 
-The file was committed before the first run, so that no range depends on a result. Explanations of
-figures outside their range are in `data/misses.toml`.
+The file was committed before the first run, so that no range depends on a result of its experiment.
+If results of similar runs were known, `setup` states this. Explanations of figures outside their
+range are in `data/misses.toml`.
 """
 
 from __future__ import annotations
