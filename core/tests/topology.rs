@@ -156,8 +156,9 @@ proptest! {
         }
         for (owner, route) in (0..).zip(&routes) {
             for port in [NEAR, FAR] {
-                let of = log.arrived.iter().filter(|(_, to, f)| f.content.owner == owner && *to == port);
-                let numbers: Vec<u64> = of.map(|(_, _, f)| f.content.number).collect();
+                let sent = log.arrived.iter().map(|(_, to, f)| (*to, f.content));
+                let of = sent.filter(|(to, sent)| sent.owner == owner && *to == port);
+                let numbers: Vec<u64> = of.map(|(_, sent)| sent.number).collect();
                 prop_assert!(numbers.is_sorted() || !route.changes.is_empty());
             }
         }
