@@ -20,13 +20,13 @@
 use crate::emulator::application_socket::{
     Kind, asked, broken, datagrams, listening, of_token, prepared, token,
 };
-use crate::emulator::preflight::metric_interval;
+use crate::emulator::sample_times::{Due, SampleTimes};
 use crate::emulator::traffic::Watching;
 use crate::error::HostError;
 use crate::netns::Space;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll};
-use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL, WorkloadMetrics};
+use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, WorkloadMetrics};
 use narrows_core::tcp::Info;
 use narrows_core::units::{Span, Time};
 use narrows_core::workload::{Action, Conn, Event, MOST_DATAGRAM, Setting, Side, Workload};
@@ -257,9 +257,7 @@ impl<'s> Applications<'s> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
         let end = self.watching.end;
-        let interval = metric_interval(end);
-        let mut next_metrics = Time::ZERO + interval;
-        let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
+        let mut times = SampleTimes::new(end, self.watching.interval);
         let last = if self.all.iter().any(|app| app.spec.udp) {
             end + GRACE
         } else {
@@ -275,16 +273,8 @@ impl<'s> Applications<'s> {
                     self.on_time(now, app, &clock)?;
                 }
             }
-            if (now >= next_metrics || now >= next_rows) && next_metrics <= end {
-                let (metrics, rows) = (now >= next_metrics, now >= next_rows);
-                let point = metrics && next_metrics.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-                self.sample(now.min(end), metrics, point, rows);
-                while next_metrics <= now {
-                    next_metrics += interval;
-                }
-                while let Some(own) = self.watching.interval.filter(|_| next_rows <= now) {
-                    next_rows += own;
-                }
+            if let Some(due) = times.take(now) {
+                self.sample(now.min(end), due);
             }
             if now >= end {
                 self.close(end);
@@ -295,8 +285,7 @@ impl<'s> Applications<'s> {
             let due = self.all.iter().map(Application::due).min();
             let until = due
                 .unwrap_or(Time::MAX)
-                .min(next_metrics)
-                .min(next_rows)
+                .min(times.next())
                 .min(if now < end { end } else { last })
                 .min(now + LONGEST);
             let now = if self.watching.timeless {
@@ -375,16 +364,16 @@ impl<'s> Applications<'s> {
         }
     }
 
-    fn sample(&mut self, now: Time, metrics: bool, point: bool, rows: bool) {
+    fn sample(&mut self, now: Time, due: Due) {
         for app in self.all.iter_mut().filter(|app| app.running) {
             let info = app.info();
-            if metrics {
+            if due.metrics {
                 app.meter.sample(now, &info);
             }
-            if point {
+            if due.point {
                 app.meter.point(now, &info);
             }
-            if rows {
+            if due.rows {
                 self.samples.push(FlowSample {
                     ack_rtt_ms: f64::NAN,
                     ..FlowSample::of(now, app.spec.number, &info)

@@ -26,6 +26,7 @@
 //! | [`frame`], [`packets`] | real packets as the core sees them; super-packets split and joined |
 //! | [`application`], [`application_socket`] | flows with a workload |
 //! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
+//! | [`sample_times`] | times of samples |
 //! | [`self_check`] | deviation of a run from its scenario |
 //! | [`capture`] | the thread that writes a packet capture |
 //! | [`guest`] | the first process of the virtual machine of `--engine linux` |
@@ -43,6 +44,7 @@ pub mod kernel_queue;
 pub mod packets;
 pub mod preflight;
 pub mod probe;
+pub mod sample_times;
 pub mod self_check;
 pub mod shell;
 pub mod shell_command;

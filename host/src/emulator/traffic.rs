@@ -7,12 +7,12 @@
 //! because the route to this address enables ECN.
 
 use crate::emulator::cc_state;
-use crate::emulator::preflight::metric_interval;
+use crate::emulator::sample_times::{Due, SampleTimes};
 use crate::error::HostError;
 use crate::netns;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll, TcpInfo};
-use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL, StateSamples};
+use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, StateSamples};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
 use std::net::SocketAddrV4;
@@ -204,10 +204,8 @@ impl Traffic {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
         let chunk = vec![0; CHUNK];
-        let metric_interval = metric_interval(self.watching.end);
-        let mut next_metrics = Time::ZERO + metric_interval;
-        let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
         let end = self.watching.end;
+        let mut times = SampleTimes::new(end, self.watching.interval);
         loop {
             let now = clock.now();
             if stop.load(Ordering::Relaxed) {
@@ -216,16 +214,8 @@ impl Traffic {
             for (i, sender) in self.senders.iter_mut().enumerate() {
                 sender.on_time(now.min(end), i as u64, &self.epoll)?;
             }
-            if now >= next_metrics || now >= next_rows || now >= end {
-                let (metrics, rows) = (now >= next_metrics, now >= next_rows);
-                let point = metrics && next_metrics.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-                self.sample(now.min(end), metrics, point, rows);
-                while next_metrics <= now {
-                    next_metrics += metric_interval;
-                }
-                while let Some(interval) = self.watching.interval.filter(|_| next_rows <= now) {
-                    next_rows += interval;
-                }
+            if let Some(due) = times.take(now) {
+                self.sample(now.min(end), due);
             }
             if now >= end {
                 break;
@@ -236,11 +226,7 @@ impl Traffic {
                 .map(|s| s.due(now))
                 .min()
                 .unwrap_or(Time::MAX);
-            let until = due
-                .min(next_metrics)
-                .min(next_rows)
-                .min(end)
-                .min(now + LONGEST);
+            let until = due.min(times.next()).min(end).min(now + LONGEST);
             let now = if self.watching.timeless {
                 now
             } else {
@@ -319,17 +305,17 @@ impl Traffic {
         }
     }
 
-    fn sample(&mut self, now: Time, metrics: bool, point: bool, rows: bool) {
+    fn sample(&mut self, now: Time, due: Due) {
         for sender in self.senders.iter_mut().filter(|s| s.meter.runs()) {
             let info = sender.ask();
-            if metrics {
+            if due.metrics {
                 sender.meter.sample(now, &info);
             }
-            if point {
+            if due.point {
                 sender.meter.point(now, &info);
             }
             // There is no RTT before the end of the handshake.
-            if rows && info.srtt > Span::ZERO {
+            if due.rows && info.srtt > Span::ZERO {
                 self.samples.push(row(now, sender.flow.number, &info));
                 if self.states.kept {
                     let cc_state::CcState { mode, values } = sender.ask_cc();
