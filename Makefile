@@ -238,12 +238,12 @@ additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a co
 	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed NARROWS_GOLDEN=write $(CURDIR)/$(BIN)/pytest -q tests/test_schema.py tests/test_layers.py
 	cd $(ADDED)/python && $(CURDIR)/$(BIN)/ruff check --quiet narrows tests && $(CURDIR)/$(BIN)/ruff format --quiet --check narrows tests
 
-deny: ## Check advisories and bans of all Rust dependencies; needs cargo-deny and its database
+deny: ## Check licences, bans, sources and advisories of all Rust dependencies; needs cargo-deny
 	@if ! command -v cargo-deny > /dev/null; then \
 	  echo 'deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)'; \
-	elif ! cargo deny fetch db > /dev/null 2>&1; then \
-	  echo 'deny: skipped: the advisory database cannot be fetched'; \
-	else cargo deny --locked check --disable-fetch advisories bans; fi
+	else cargo deny --locked check --disable-fetch bans licenses sources \
+	  && if cargo deny fetch db > /dev/null 2>&1; then cargo deny --locked check --disable-fetch advisories; \
+	  else echo 'deny: skipped: the advisory database cannot be fetched; bans, licences and sources passed'; fi; fi
 
 NIGHTLY_FUZZ_SECONDS ?= 3600
 nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers, advisories; writes validation/nightly.txt
