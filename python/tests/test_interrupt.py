@@ -164,3 +164,25 @@ def test_a_run_and_a_sweep_end_with_the_signals_code(how: signal.Signals, tmp_pa
     assert child.returncode == 128 + how, (out, said)
     assert said.splitlines()[-1] == "stopped"
     assert "died" not in out + said
+
+
+def test_a_signal_that_wakes_no_thread_ends_a_sweep(tmp_path: Path) -> None:
+    """As a signal that arrives between the last check of Python and the wait for a thread."""
+    (tmp_path / "long.toml").write_text(LONG, encoding="utf-8")
+    program = (
+        "import _thread, threading\n"
+        "from narrows.runs.scenario import load\n"
+        "from narrows.sweeps.executors import Local\n"
+        "case = ('key', load('long.toml').tree(), 1)\n"
+        "threading.Timer(1, _thread.interrupt_main).start()\n"
+        "list(Local(1).outcomes(iter([case]), 1))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=8,
+    )
+    assert done.returncode == -signal.SIGINT, done.stderr

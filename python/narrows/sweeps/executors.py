@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
 from narrows.models.plugins import cargo
+from narrows.operating_system import SIGNALS
 from narrows.runs.metric import Metric
 from narrows.sweeps.model import PluginJson
 from narrows.sweeps.worker import READY, Case, Outcome, work
@@ -42,13 +44,30 @@ _AHEAD = 4
 """Maximum number of finished batches per process that wait to be stored."""
 
 _BEGIN = (
-    "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; "
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
     "main; main(json.loads(sys.argv[2]))"
 )
-"""Starts a process with the import path of this one. Signals to the whole process group do not end
-it, not even while it starts.
+"""Starts a process with the import path of this one."""
+
+_PATIENCE_S = 0.2
+"""Maximum time of a wait for a thread, in s. Python does not notice a signal that arrives just
+before the wait begins.
 """
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """A process that starts meanwhile inherits the blocked signals, so that a signal to the whole
+    process group does not end it, not even while it starts.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _loaded() -> list[PluginJson]:
@@ -117,7 +136,10 @@ class Local:
         working = len(hands)
         try:
             while working:
-                found = done.get()
+                try:
+                    found = done.get(timeout=_PATIENCE_S)
+                except queue.Empty:
+                    continue
                 if isinstance(found, BaseException):
                     raise found
                 if found is None:
@@ -162,7 +184,7 @@ class Threads:
                         )
                     if not waiting:
                         return
-                    ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    ready, waiting = wait(waiting, _PATIENCE_S, FIRST_COMPLETED)
                     for one in ready:
                         outcomes, seconds = one.result()
                         batches.took(len(outcomes), seconds)
@@ -220,13 +242,14 @@ class _Hand:
 
     def _ask(self, batch: list[Case]) -> list[Outcome] | None:
         if self._child is None:
-            self._child = subprocess.Popen(
-                [sys.executable, "-c", _BEGIN, json.dumps(sys.path), json.dumps(_loaded())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-            )
+            with _signals_blocked():
+                self._child = subprocess.Popen(
+                    [sys.executable, "-c", _BEGIN, json.dumps(sys.path), json.dumps(_loaded())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                )
             assert self._child.stdout is not None
             # A process that was killed meanwhile counts as dead; one that ended by itself would do
             # so again.
