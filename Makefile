@@ -91,7 +91,7 @@ web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
 # The wheel contains the program narrows-host.
 $(WHEEL): $(VENV)/.tools $(RUST_SOURCES) $(PYTHON_SOURCES)
 	rm -rf $(@D)
-	cargo build --quiet --locked --release --package narrows-host
+	cargo build --quiet --locked --release --package narrows-host --package narrows-bindings --bin narrows-host
 	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
 	$(BIN)/maturin build --quiet --locked --release --manifest-path python/bindings/Cargo.toml --interpreter $(BIN)/python --out $(@D)
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(@D)/narrows-*.whl
@@ -169,7 +169,9 @@ renew: setup ## Write all stored results and generated texts anew: stubs, tables
 	@$(MAKE) setup
 	cd python && NARROWS_GOLDEN=write ../$(BIN)/pytest -rs tests -m stored
 
-test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tests with real packets, namespaces, kernels and browsers, one after another
+# Tests of the system tier wait more than they compute.
+test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tests with namespaces, kernels and browsers, then those with the time of real packets one after another
+	cd python && $(PYTEST) -m system --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
 # core is also built without an operating system if this target is installed.

@@ -1,5 +1,5 @@
 """The documentation site: its navigation and links (exact), and the built site in Chromium
-(physical).
+(system).
 """
 
 from __future__ import annotations

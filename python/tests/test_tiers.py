@@ -14,13 +14,18 @@ HERE = Path(__file__).parent
 EVERYTHING = "\n".join(file.read_text(encoding="utf-8") for file in HERE.glob("*.py"))
 
 
-@pytest.mark.parametrize("entry", sorted(tiers.FILES | tiers.DOCS | tiers.TESTS))
+LISTED = tiers.DOCS | tiers.SYSTEM | tiers.PHYSICAL | tiers.SYSTEM_TESTS | tiers.PHYSICAL_TESTS
+DECIDING = tiers.SYSTEM_FIXTURES | tiers.SYSTEM_CALLS | tiers.PHYSICAL_CALLS
+TIERS = {"exact", "docs", "system", "physical"}
+
+
+@pytest.mark.parametrize("entry", sorted(LISTED))
 def test_what_is_listed_is_there(entry: str) -> None:
     file, _, name = entry.partition("::")
     assert f"def {name}" in (HERE / file).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted(tiers.FIXTURES | tiers.CALLS))
+@pytest.mark.parametrize("name", sorted(DECIDING))
 def test_fixtures_and_helpers_that_decide_are_there(name: str) -> None:
     assert re.search(rf"^def {name}\(", EVERYTHING, re.MULTILINE)
 
@@ -32,6 +37,4 @@ def test_names_that_mark_stored_results_are_there(name: str) -> None:
 
 def test_a_test_has_one_tier(request: pytest.FixtureRequest) -> None:
     for item in request.session.items:
-        assert (
-            len({mark.name for mark in item.iter_markers()} & {"exact", "docs", "physical"}) == 1
-        ), item.nodeid
+        assert len({mark.name for mark in item.iter_markers()} & TIERS) == 1, item.nodeid

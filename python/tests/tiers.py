@@ -1,9 +1,11 @@
-"""The tier of each test, which `conftest.py` sets as its marker: `exact`, `docs` or `physical`.
+"""The tier of each test, which `conftest.py` sets as its marker: `exact`, `docs`, `system` or
+`physical`.
 
-`make test` runs `exact` and `docs` on every core; `make test-physical` runs `physical`, one test
-after another. A test is physical when it needs real packets, their time, a network namespace, a
-user-mode kernel or a browser. Everything else is exact: it gives the same result on a machine as
-busy as can be, and beside any other exact test.
+`make test` runs `exact` and `docs` on every core. `make test-physical` runs `system`, four tests
+at a time, and then `physical`, one test after another. A test is physical if its result depends on
+the time of real packets. It belongs to the system tier if it needs a network namespace, signals, a
+user-mode kernel or a browser, but not their time: it waits more than it computes. Everything else
+is exact: it gives the same result on any busy machine, and beside any other exact test.
 """
 
 from __future__ import annotations
@@ -12,34 +14,49 @@ from pathlib import Path
 
 import pytest
 
-FILES = frozenset(
+SYSTEM = frozenset(
     {
-        "test_board_echo.py", "test_interrupt.py", "test_ipv6.py", "test_kernel_echo.py",
-        "test_kernel_machine.py",
-        "test_latency.py", "test_latency_hostile.py", "test_latency_policies.py", "test_live.py",
-        "test_live_wifi.py",
-        "test_measure_far_end.py", "test_measure_live.py", "test_measure_web.py", "test_serve.py",
-        "test_serve_confined.py", "test_serve_crowd.py", "test_serve_limits.py",
-        "test_serve_slow.py", "test_shell.py", "test_terminal_servers.py",
-        "test_tune_kernel.py", "test_tune_netns.py", "test_with.py",
+        "test_board_echo.py", "test_interrupt.py", "test_ipv6.py", "test_kernel_machine.py",
+        "test_measure_far_end.py", "test_measure_web.py", "test_serve_confined.py",
+        "test_serve_limits.py", "test_terminal_servers.py", "test_tune_kernel.py",
+        "test_tune_netns.py", "test_with.py",
     }
 )  # fmt: skip
-"""Every test in these files is physical."""
+"""Every test in these files belongs to the system tier."""
 
-FIXTURES = frozenset({"browser", "space"})
-"""So is every test that requests one of these."""
+PHYSICAL = frozenset(
+    {
+        "test_kernel_echo.py", "test_latency.py", "test_latency_hostile.py",
+        "test_latency_policies.py", "test_live.py", "test_live_wifi.py", "test_measure_live.py",
+        "test_serve.py", "test_serve_crowd.py", "test_serve_slow.py", "test_shell.py",
+    }
+)  # fmt: skip
+"""Every test in these files is physical, except those in `SYSTEM_TESTS`."""
 
-CALLS = frozenset({"chromium", "in_namespaces", "ready", "wire"})
-"""And every test that calls one of these."""
+SYSTEM_FIXTURES = frozenset({"browser", "space"})
+"""Every other test that requests one of these belongs to the system tier."""
 
-TESTS = frozenset(
+SYSTEM_CALLS = frozenset({"chromium", "in_namespaces"})
+"""And so does every test that calls one of these."""
+
+PHYSICAL_CALLS = frozenset({"ready", "wire"})
+"""A test that calls one of these is physical."""
+
+SYSTEM_TESTS = frozenset(
+    {
+        "test_files.py::test_iperf3_itself_is_read",
+        "test_measure_live.py::test_an_outage_before_the_first_load_keeps_the_idle_results",
+    }
+)
+"""These belong to the system tier."""
+
+PHYSICAL_TESTS = frozenset(
     {
         "test_agree.py::test_the_engines_agree_on_this_machine",
         "test_agree.py::test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good",
-        "test_files.py::test_iperf3_itself_is_read",
     }
 )
-"""And these."""
+"""And so are these."""
 
 DOCS = frozenset({"test_docs.py", "test_notebook.py"})
 """Every test in these files runs what the pages show."""
@@ -61,6 +78,9 @@ def tier(item: pytest.Item) -> str:
     if file in DOCS:
         return "docs"
     name = f"{file}::{getattr(item, 'originalname', item.name)}"
-    requested = frozenset(getattr(item, "fixturenames", ()))
-    physical = file in FILES or name in TESTS or requested & FIXTURES or called(item) & CALLS
-    return "physical" if physical else "exact"
+    requested, calls = frozenset(getattr(item, "fixturenames", ())), called(item)
+    if name in SYSTEM_TESTS or file in SYSTEM:
+        return "system"
+    if file in PHYSICAL or name in PHYSICAL_TESTS or calls & PHYSICAL_CALLS:
+        return "physical"
+    return "system" if requested & SYSTEM_FIXTURES or calls & SYSTEM_CALLS else "exact"

@@ -57,8 +57,8 @@ before the wait begins.
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """A process that starts meanwhile inherits the blocked signals, so that a signal to the whole
-    process group does not end it, not even while it starts.
+    """A process that starts meanwhile inherits the blocked signals. A signal to the whole process
+    group therefore does not end it, not even while it starts.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
