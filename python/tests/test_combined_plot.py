@@ -9,7 +9,7 @@ from conftest import Cli
 
 import narrows as nw
 from narrows import files
-from narrows.measure import render
+from narrows.measure.pictures import combined
 from narrows.measure.simulated import Plan, measure
 
 
@@ -27,7 +27,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_measurements_share_their_axes(two: list[Path]) -> None:
-    shown = render.combined([files.read(file) for file in two], ["a", "b"])
+    shown = combined([files.read(file) for file in two], ["a", "b"])
     assert [picture.key for picture in shown] == ["throughput", "rtt", "delay"]
     for picture in shown:
         assert {line.flow for line in picture.lines} == {0, 1}
