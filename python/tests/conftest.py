@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import chdir
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import settings
 from tiers import RENEWS, called, tier
 
 import narrows as nw
+from narrows.cli import main
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job is started with SIGINT ignored, and what a test starts would inherit that.
@@ -143,8 +147,34 @@ def tiny(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def command(tmp_path: Path) -> Cli:
+    """The command in this process and in an empty directory, for tests that are not about the
+    process: without the start of Python and the imports it is several times faster.
+    """
+
+    def run(*args: object) -> subprocess.CompletedProcess[str]:
+        words = [str(arg) for arg in args]
+        with chdir(tmp_path):
+            done = CliRunner().invoke(main, words, prog_name="narrows")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures have the first picture only, for tests of what is the same for all of them."""
+    for module in ("render.run_plots", "render.bands", "measure.command", "compare.command"):
+        place = import_module(f"narrows.{module}")
+        every = place.pictures
+        monkeypatch.setattr(place, "pictures", lambda *of, every=every: every(*of)[:1])
+
+
+@pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """The installed command, run in an empty directory."""
+    """The installed command, run as a process in an empty directory."""
 
     def run(*args: object) -> subprocess.CompletedProcess[str]:
         command = [str(NARROWS), *map(str, args)]

@@ -30,15 +30,17 @@ import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from click.testing import CliRunner
 from conftest import NARROWS, ROOT
 
 import narrows as nw
@@ -59,6 +61,9 @@ LISTED = json.loads(_core.list_json())
 
 _MADE = re.compile(r"(<!-- made: (?P<what>.+?) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(r"^```(?P<language>[a-z]+)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+_OF_A_SHELL = re.compile(r"[|<>;&$*?]|--plugin")
+"""A command line that needs a shell, or a process of its own because it loads a model."""
+
 _FIRST = re.compile(r"^\$ ", re.MULTILINE)
 
 
@@ -139,12 +144,18 @@ def _printed(part: str, place: Path) -> str:
     command, _, shown = part.partition("\n")
     if command.split()[0] not in {"narrows", "sed", "ls"}:
         return f"{command}\n{shown}"
-    told = subprocess.run(
-        ["bash", "-c", command], cwd=place, text=True, check=False, timeout=600,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env=os.environ | {"PATH": f"{NARROWS.parent}:{os.environ['PATH']}", "LC_ALL": "C"},
-    )  # fmt: skip
-    return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines())
+    if command.startswith("narrows ") and not _OF_A_SHELL.search(command):
+        # In this process, which has the modules of most commands already.
+        with chdir(place):
+            words = shlex.split(command)[1:]
+            told = CliRunner().invoke(main, words, prog_name="narrows").output
+    else:
+        told = subprocess.run(
+            ["bash", "-c", command], cwd=place, text=True, check=False, timeout=600,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | {"PATH": f"{NARROWS.parent}:{os.environ['PATH']}", "LC_ALL": "C"},
+        ).stdout  # fmt: skip
+    return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.splitlines())
 
 
 def _pages(of: str) -> str:

@@ -46,6 +46,7 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 
 
+@pytest.mark.usefixtures("one_picture")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_that_draws_has_the_options_of_figures(name: str, place: Path) -> None:
     appearance = ["--size", "150x250mm", "--font", "serif", "--font-size", "6", "--look", "print"]
@@ -102,7 +103,7 @@ def test_logarithmic_axes_are_those_that_were_requested() -> None:
 
 def test_a_plot_of_response_times_names_the_kernel(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    told = result("a", 1, 200.0) | {"kernel": "6.12.48"}
+    told = result("a", 1, 200.0, n=1000) | {"kernel": "6.12.48"}
     plot_latency([("a", told), ("b", told)], tmp_path / "a.svg", style=Style(look="print"))
     svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "Kernel rules: 6.12.48." in svg
@@ -163,7 +164,7 @@ def test_a_notebook_shows_every_figure(place: Path) -> None:
         nw.compare_plot([run, run], only=["queue"]),
         found.plot(only=["rtt"]),
         plot_race(raced),
-        plot_latency([("a", result("a", 1, 200.0))]),
+        plot_latency([("a", result("a", 1, 200.0, n=1000))]),
     ):
         assert figure._repr_png_().startswith(b"\x89PNG")
         assert "<text" in figure._repr_svg_()

@@ -46,8 +46,8 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
         (["tune", "audit", "--root="], "--root"),
     ],
 )
-def test_an_empty_word_is_refused(cli: Cli, words: list[str], of: str) -> None:
-    done = cli(*words)
+def test_an_empty_word_is_refused(command: Cli, words: list[str], of: str) -> None:
+    done = command(*words)
     assert done.returncode == 2
     assert f"{of}: the value is empty" in done.stderr
 
@@ -57,28 +57,30 @@ def test_what_a_program_is_given_may_be_empty(cli: Cli) -> None:
     assert "value is empty" not in done.stderr
 
 
-def test_of_very_many_flows_the_first_are_shown(cli: Cli, tmp_path: Path) -> None:
+def test_of_very_many_flows_the_first_are_shown(command: Cli, tmp_path: Path) -> None:
     file = tmp_path / "many.toml"
     file.write_text(
         TINY.replace("count = 2", "count = 300").replace('"2s"', '"100ms"'), encoding="utf-8"
     )
-    shown = cli("run", file).stdout
+    shown = command("run", file).stdout
     assert shown.count("\ncubic") == 200
     assert "The first 200 of 300 flows; --json and --out have all of them." in shown
 
 
-def test_a_run_without_flows_has_no_table_of_them(cli: Cli, tmp_path: Path) -> None:
+def test_a_run_without_flows_has_no_table_of_them(command: Cli, tmp_path: Path) -> None:
     file = tmp_path / "pings.toml"
     file.write_text(TINY.replace('[[flow]]\ncc    = "cubic"\ncount = 2\n', ""), encoding="utf-8")
-    shown = cli("run", file).stdout
+    shown = command("run", file).stdout
     assert shown.startswith("No flow sent data; mean queueing delay ")
     assert "cwnd" not in shown
 
 
-def test_where_nothing_passes_handshakes_are_no_data(cli: Cli, tmp_path: Path) -> None:
+def test_where_nothing_passes_handshakes_are_no_data(command: Cli, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text(TINY.replace('"10Mbit"', '"1bit"'), encoding="utf-8")
-    assert "used 0 % of 0.000001 Mbit/s; only handshakes retransmitted." in cli("run", file).stdout
+    assert (
+        "used 0 % of 0.000001 Mbit/s; only handshakes retransmitted." in command("run", file).stdout
+    )
 
 
 def on_terminal(tiny: Path, **env: str) -> str:
@@ -143,14 +145,16 @@ def test_the_same_seed_gives_the_same_bytes_but_for_provenance(cli: Cli, tiny: P
     assert bytes_of() != bytes_of("--seed", 8)
 
 
-def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_path: Path) -> None:
+def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(
+    command: Cli, tmp_path: Path
+) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(
         'duration = 30\n[path]\nrate = "50"\nrtt = "40ms"\n[[flow]]\ncc = "cubik"\n',
         encoding="utf-8",
     )
-    for command in ("run", "check"):
-        done = cli(command, file)
+    for name in ("run", "check"):
+        done = command(name, file)
         assert done.returncode == 2
         assert done.stdout == ""
         assert "Traceback" not in done.stderr
@@ -159,15 +163,15 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         assert 'write: duration = "30s"' in done.stderr
 
 
-def test_other_names_of_a_kind_list_it(cli: Cli) -> None:
-    assert cli("list", "qdiscs").stdout == cli("list", "queues").stdout
+def test_other_names_of_a_kind_list_it(command: Cli) -> None:
+    assert command("list", "qdiscs").stdout == command("list", "queues").stdout
 
 
-def test_a_similar_name_of_a_file_is_proposed(cli: Cli, tmp_path: Path) -> None:
+def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "cubic.toml").touch()
-    error = cli("run", "cubik.toml").stderr
+    error = command("run", "cubik.toml").stderr
     assert error == "cubik.toml: no such file or directory; did you mean cubic.toml?\n"
-    assert "mean" not in cli("run", "other.toml").stderr
+    assert "mean" not in command("run", "other.toml").stderr
 
 
 @pytest.mark.parametrize(
@@ -268,8 +272,8 @@ def test_a_similar_name_of_a_file_is_proposed(cli: Cli, tmp_path: Path) -> None:
         (("mesure", "h"), "mesure: narrows has no such command; did you mean narrows measure?"),
     ],
 )
-def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str) -> None:
-    done = cli(*args)
+def test_mistakes_on_the_command_line(command: Cli, args: tuple[str, ...], text: str) -> None:
+    done = command(*args)
     assert done.returncode == 2
     assert done.stderr.startswith(text)
     assert "Traceback" not in done.stderr
@@ -298,36 +302,36 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
     ],
 )
 def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
-    cli: Cli, tiny: Path, tmp_path: Path, args: tuple[str, ...], text: str
+    command: Cli, tiny: Path, tmp_path: Path, args: tuple[str, ...], text: str
 ) -> None:
     (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
     (tmp_path / "seen.json").write_text("{}", encoding="utf-8")
     (tmp_path / "many.toml").write_text(
         'scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8"
     )
-    done = cli(*args)
+    done = command(*args)
     assert (done.returncode, done.stderr) == (2, f"{text}\n")
 
 
-def test_a_wrong_sample_interval_is_told_with_its_fix(cli: Cli, tiny: Path) -> None:
-    done = cli("run", tiny, "--sample-interval", "100")
+def test_a_wrong_sample_interval_is_told_with_its_fix(command: Cli, tiny: Path) -> None:
+    done = command("run", tiny, "--sample-interval", "100")
     assert done.returncode == 2
     assert "sample_interval" in done.stderr
     assert "100ms" in done.stderr
 
 
-def test_check_names_the_right_and_the_wrong(cli: Cli, tiny: Path) -> None:
-    done = cli("check", tiny, "absent.toml")
+def test_check_names_the_right_and_the_wrong(command: Cli, tiny: Path) -> None:
+    done = command("check", tiny, "absent.toml")
     assert done.returncode == 2
     assert done.stdout == f"{tiny}: valid\n"
     assert done.stderr == "absent.toml: no such file or directory\n"
 
 
 def test_out_writes_everything_and_leaves_nothing_else(
-    cli: Cli, tiny: Path, tmp_path: Path
+    command: Cli, tiny: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):  # the second time over the first
-        done = cli("run", tiny, "--quiet", "--out", "deep/result", "--sample-interval", "50ms")
+        done = command("run", tiny, "--quiet", "--out", "deep/result", "--sample-interval", "50ms")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     names = {
         "class_samples.parquet",
@@ -341,21 +345,21 @@ def test_out_writes_everything_and_leaves_nothing_else(
     }
     assert {p.name for p in (tmp_path / "deep/result").iterdir()} == names
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["result"]
-    again = cli("run", "deep/result/scenario.toml", "--json")
+    again = command("run", "deep/result/scenario.toml", "--json")
     first = json.loads((tmp_path / "deep/result/run.json").read_text(encoding="utf-8"))
     assert json.loads(again.stdout)["flows"] == first["flows"]
 
 
-def test_out_that_cannot_be_written(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+def test_out_that_cannot_be_written(command: Cli, tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    done = cli("run", tiny, "--out", "file/result")
+    done = command("run", tiny, "--out", "file/result")
     assert done.returncode == 2
     assert done.stderr.startswith("file/result: ")
 
 
 @pytest.mark.parametrize("folder", ["/proc/x", "/proc/x/y"])
-def test_out_where_no_file_can_be_made_is_refused_before_the_run(cli: Cli, folder: str) -> None:
-    done = cli("run", "absent.toml", "--out", folder)
+def test_out_where_no_file_can_be_made_is_refused_before_the_run(command: Cli, folder: str) -> None:
+    done = command("run", "absent.toml", "--out", folder)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{folder}: ")
     assert "absent.toml" not in done.stderr
@@ -410,30 +414,30 @@ def test_a_run_imports_no_plotting_or_data_frame_library(tiny: Path) -> None:
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
 
 
-def test_list_without_a_kind_lists_both(cli: Cli) -> None:
-    assert cli("list").stdout.splitlines()[0] == "cc:"
-    assert {"cc", "queues", "link", "policer"} < set(json.loads(cli("list", "--json").stdout))
+def test_list_without_a_kind_lists_both(command: Cli) -> None:
+    assert command("list").stdout.splitlines()[0] == "cc:"
+    assert {"cc", "queues", "link", "policer"} < set(json.loads(command("list", "--json").stdout))
 
 
 def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(
-    cli: Cli, tmp_path: Path
+    command: Cli, tmp_path: Path
 ) -> None:
     text = TINY.replace("count = 2", 'size = "1kB"').replace(
         "seed ", 'warmup = "1s"\nstart_jitter = "0s"\nseed '
     )
     (tmp_path / "short.toml").write_text(text, encoding="utf-8")
-    assert cli("run", "short.toml").stdout.startswith(
+    assert command("run", "short.toml").stdout.startswith(
         "1 cubic flow sent no data after the warm-up; "
     )
 
 
-def test_list(cli: Cli) -> None:
-    assert "cubic" in cli("list", "cc").stdout
-    assert "fifo" in cli("list", "queues").stdout
-    assert "hystart" in cli("list", "cc", "cubic").stdout
+def test_list(command: Cli) -> None:
+    assert "cubic" in command("list", "cc").stdout
+    assert "fifo" in command("list", "queues").stdout
+    assert "hystart" in command("list", "cc", "cubic").stdout
     # Some parameters have no source.
-    assert "()" not in cli("list", "workload", "poisson").stdout
-    (cubic,) = json.loads(cli("list", "cc", "cubic", "--json").stdout)["cc"]
+    assert "()" not in command("list", "workload", "poisson").stdout
+    (cubic,) = json.loads(command("list", "cc", "cubic", "--json").stdout)["cc"]
     assert {"name", "help", "source", "params"} <= set(cubic)
 
 
@@ -555,7 +559,7 @@ def test_tune_plans_for_a_router(
 
 
 @pytest.mark.parametrize("option", ["--report", "--plot"])
-def test_a_full_disk_takes_no_older_result_away(tiny: Path, option: str) -> None:
+def test_a_full_disk_takes_no_older_result_away(tiny: Path, command: Cli, option: str) -> None:
     older = tiny.with_name("older.svg" if option == "--plot" else "older.html")
     older.write_text("older", encoding="utf-8")
     older.chmod(0o640)
@@ -564,10 +568,7 @@ def test_a_full_disk_takes_no_older_result_away(tiny: Path, option: str) -> None
     assert (done.returncode, done.stderr) == (2, f"{older}: file too large\n")
     assert older.read_text(encoding="utf-8") == "older"
     assert sorted(tiny.parent.iterdir()) == sorted([tiny, older])
-    assert (
-        subprocess.run([NARROWS, "run", tiny, "--quiet", option, older], check=False).returncode
-        == 0
-    )
+    assert command("run", tiny, "--quiet", option, older).returncode == 0
     assert (older.stat().st_size > 5000, older.stat().st_mode & 0o777) == (True, 0o640)
 
 

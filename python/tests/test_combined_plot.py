@@ -9,7 +9,7 @@ from conftest import Cli
 
 import narrows as nw
 from narrows import files
-from narrows.measure import render
+from narrows.measure.pictures import combined
 from narrows.measure.simulated import Plan, measure
 
 
@@ -27,25 +27,25 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_measurements_share_their_axes(two: list[Path]) -> None:
-    shown = render.combined([files.read(file) for file in two], ["a", "b"])
+    shown = combined([files.read(file) for file in two], ["a", "b"])
     assert [picture.key for picture in shown] == ["throughput", "rtt", "delay"]
     for picture in shown:
         assert {line.flow for line in picture.lines} == {0, 1}
         assert {line.label.partition(":")[0] for line in picture.lines} == {"a", "b"}
 
 
-def test_the_command_draws_measurements(two: list[Path], cli: Cli, tmp_path: Path) -> None:
+def test_the_command_draws_measurements(two: list[Path], command: Cli, tmp_path: Path) -> None:
     figure = tmp_path / "days.svg"
-    done = cli("plot", *two, "--out", figure)
+    done = command("plot", *two, "--out", figure)
     assert done.returncode == 0, done.stderr
     assert "<svg" in figure.read_text(encoding="utf-8")
 
 
 def test_tables_and_measurements_have_their_own_options(
-    two: list[Path], cli: Cli, tmp_path: Path
+    two: list[Path], command: Cli, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.svg"
-    assert "only for a table" in cli("plot", *two, "--y", "rtt", "--out", out).stderr
-    assert "--y: missing" in cli("plot", "rows.csv", "--out", out).stderr
-    assert "one table" in cli("plot", "rows.csv", *two, "--y", "a", "--out", out).stderr
-    assert "not written as a table" in cli("plot", *two, "--out", tmp_path / "a.tex").stderr
+    assert "only for a table" in command("plot", *two, "--y", "rtt", "--out", out).stderr
+    assert "--y: missing" in command("plot", "rows.csv", "--out", out).stderr
+    assert "one table" in command("plot", "rows.csv", *two, "--y", "a", "--out", out).stderr
+    assert "not written as a table" in command("plot", *two, "--out", tmp_path / "a.tex").stderr

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 import narrows as nw
 from narrows import cli, files, forecasts, inference
-from narrows.compare import measurements
+from narrows.compare import command, measurements
 from narrows.compare import render as comparison
 from narrows.errors import EngineError, NarrowsError
-from narrows.measure import command, history, run, summary
+from narrows.measure import history, run, summary
 from narrows.measure import render as telling
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan

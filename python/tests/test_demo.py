@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from conftest import NARROWS, Cli, cpu_s, until
 from narrows.reproduce.published import Cell, Gain, Result, cells, criteria, received_mbit, third
 from narrows.teach.demo import document
 from narrows.teach.render import show_maps
-from narrows.teach.story import story
+from narrows.teach.story import Story, story
 
 
 def test_the_data_are_whole() -> None:
@@ -163,8 +165,8 @@ def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     assert "CUBIC has 96 Mbit/s (published 47), BBR 840 Mbit/s (published 100)" in words
 
 
-def test_the_cheap_cells_agree(cli: Cli) -> None:
-    done = cli("demo", "--quick", "--up-to", 50, "--json")
+def test_the_cheap_cells_agree(command: Cli) -> None:
+    done = command("demo", "--quick", "--up-to", 50, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     out = json.loads(done.stdout)
     assert {c["rate_mbit"] for c in out["cells"]} == {10, 20, 50}
@@ -176,12 +178,12 @@ def test_the_cheap_cells_agree(cli: Cli) -> None:
         c["agree"] >= c["needed"] for c in out["criteria"]
     ]
     assert out["met"] is all(c["met"] for c in out["criteria"])
-    again = json.loads(cli("demo", "--quick", "--up-to", 50, "--json").stdout)
+    again = json.loads(command("demo", "--quick", "--up-to", 50, "--json").stdout)
     assert again["cells"] == out["cells"]
 
 
-def test_check_tells_by_its_exit_code(cli: Cli) -> None:
-    done = cli("demo", "--quick", "--up-to", 20, "--check")
+def test_check_tells_by_its_exit_code(command: Cli) -> None:
+    done = command("demo", "--quick", "--up-to", 20, "--check")
     assert done.returncode == (1 if "not met" in done.stdout else 0)
     assert "Traceback" not in done.stderr
 
@@ -201,8 +203,25 @@ def test_ctrl_c_stops_all_cores_in_one_line() -> None:
     assert used - started - before < 2
 
 
-def test_the_story_is_told_and_written(cli: Cli, tmp_path: Path) -> None:
-    done = cli("demo", "--story", "--engine", "sim", "--report", "story.html")
+@cache
+def told() -> tuple[Story, list[str]]:
+    """The story in the simulator, and what it said while it went on."""
+    said: list[str] = []
+    return story(said.append, live=False), said
+
+
+def test_the_story_is_told_and_written(
+    command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(say: Callable[[str], None], *, live: bool, **_: object) -> Story:
+        assert not live
+        found, said = told()
+        for line in said:
+            say(line)
+        return found
+
+    monkeypatch.setattr("narrows.teach.story.story", known)
+    done = command("demo", "--story", "--engine", "sim", "--report", "story.html")
     assert done.returncode == 0, done.stderr
     for part in (
         "Path in the simulator",
@@ -217,21 +236,21 @@ def test_the_story_is_told_and_written(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:
-    said: list[str] = []
-    told = story(said.append, live=False).json()
-    assert told["choice"] == "bbr"
-    assert told["after"]["loaded_p95_ms"] < told["before"]["loaded_p95_ms"] / 3
-    assert told["after"]["rate_mbit"] > 0.9 * told["before"]["rate_mbit"]
-    assert all(figure["hit"] for figure in told["forecast"])
+    found, said = told()
+    tree = found.json()
+    assert tree["choice"] == "bbr"
+    assert tree["after"]["loaded_p95_ms"] < tree["before"]["loaded_p95_ms"] / 3
+    assert tree["after"]["rate_mbit"] > 0.9 * tree["before"]["rate_mbit"]
+    assert all(figure["hit"] for figure in tree["forecast"])
     assert len(said) >= 5
 
 
-def test_options_of_the_maps_are_refused_with_the_story(cli: Cli) -> None:
+def test_options_of_the_maps_are_refused_with_the_story(command: Cli) -> None:
     for option in (["--quick"], ["--up-to", "100"], ["--goodput"], ["--check"]):
-        done = cli("demo", "--story", *option)
+        done = command("demo", "--story", *option)
         assert (done.returncode, "cannot be combined with --story" in done.stderr) == (2, True)
 
 
-def test_the_story_s_options_are_refused_without_it(cli: Cli) -> None:
+def test_the_story_s_options_are_refused_without_it(command: Cli) -> None:
     for option in (("--report", "story.html"), ("--engine", "sim")):
-        assert cli("demo", *option).returncode == 2
+        assert command("demo", *option).returncode == 2

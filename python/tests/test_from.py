@@ -662,8 +662,8 @@ def test_several_flows_of_each_kind() -> None:
     assert 15 < sum(judged.rows["both"]["goodput_mbit"]) < 20
 
 
-def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
-    done = cli(
+def test_the_command(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
+    done = command(
         "from",
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",
     )
@@ -672,15 +672,17 @@ def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     assert 'rate = "200kbit"' in done.stdout
     out = tmp_path / "path.toml"
     told = json.loads(
-        cli("from", "shape peak 2000000", "--json", "--rtt", "20ms", "-o", str(out)).stdout
+        command("from", "shape peak 2000000", "--json", "--rtt", "20ms", "-o", str(out)).stdout
     )
     assert told["path"]["rtt"] == "20ms"
     assert told["rate_mbit"] == 4
-    assert cli("check", str(out)).returncode == 0
-    wrong = cli("from", "tc qdisc add dev e root netem delay x")
+    assert command("check", str(out)).returncode == 0
+    wrong = command("from", "tc qdisc add dev e root netem delay x")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("text: line 1: `x` is not a time")
     assert "Traceback" not in wrong.stderr
-    assert cli("from", "nosuch.conf").stderr.startswith("no file nosuch.conf; as text: line 1: ")
-    unused = cli("from", "tc qdisc add dev e root netem delay 50ms rate 200000", "--rtt", "20")
+    assert command("from", "nosuch.conf").stderr.startswith(
+        "no file nosuch.conf; as text: line 1: "
+    )
+    unused = command("from", "tc qdisc add dev e root netem delay 50ms rate 200000", "--rtt", "20")
     assert (unused.returncode, unused.stderr) == (2, "--rtt 20: needs a unit; write --rtt 20ms\n")

@@ -15,7 +15,8 @@ import narrows as nw
 from narrows import forecasts
 from narrows.errors import NarrowsError
 from narrows.measure import run, summary
-from narrows.measure.render import latencies, own_error, pictures, sentences
+from narrows.measure.pictures import pictures
+from narrows.measure.render import latencies, own_error, sentences
 from narrows.measure.result import Measurement, MeasurementError, Spread
 from narrows.measure.simulated import Plan, measure
 from narrows.render.words import millis

@@ -134,7 +134,7 @@ def shown(one: Measurement) -> None:
     """Everything that commands show of a measurement."""
     measured.sentences(one)
     measured.own_error(one)
-    report.page(measured.document([one], ["a"], [None]))
+    report.page(measured.document([one], ["a"]))
     answers.answer(one).json()
     one.text()
     for suffix in files.WRITTEN:

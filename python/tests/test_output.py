@@ -166,7 +166,8 @@ def prepared(
     )
     monkeypatch.setattr("narrows.latency.run.measure", lambda *_, **__: told)
     monkeypatch.setattr("narrows.path_model.infer", lambda *_, **__: model)
-    monkeypatch.setattr("narrows.measure.command.infer", lambda *_, **__: model)
+    for command in ("narrows.measure.command", "narrows.path_model.command"):
+        monkeypatch.setattr(f"{command}.infer", lambda *_, **__: model)
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(measured.text(), encoding="utf-8")
         (tmp_path / f"{name}-latency.json").write_text(
@@ -270,7 +271,7 @@ def test_what_cannot_be_written_is_known_before_the_work(
     for where in (
         "narrows.runs.command.run_scenario",
         "narrows.files.read",
-        "narrows.measure.command.read_latency",
+        "narrows.compare.command.read_latency",
         "narrows.latency.run.measure",
     ):
         monkeypatch.setattr(where, works)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import narrows as nw
 from narrows.errors import NarrowsError
-from narrows.measure.render import model_lines
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.path_model import CHANGES, Known, PathModel, features_of, infer
 from narrows.path_model.fit import Budget, Guess, distance
 from narrows.path_model.others import Watch, _excluded, drained, noticed
+from narrows.path_model.render import model_lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

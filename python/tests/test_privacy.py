@@ -202,22 +202,22 @@ def test_old_measurements_are_forgotten_at_the_next_one(
     assert stored.exists()
 
 
-def test_the_command_forgets_what_is_selected(stored: Path, cli: Cli) -> None:
-    assert "select measurements" in cli("history", "forget").stderr
-    assert "select measurements" in cli("history", "forget", "--all", "--id", "a0").stderr
-    assert "narrows history forget" in cli("history", "--all").stderr
-    done = cli("history", "forget", "--id", "a0")
+def test_the_command_forgets_what_is_selected(stored: Path, command: Cli) -> None:
+    assert "select measurements" in command("history", "forget").stderr
+    assert "select measurements" in command("history", "forget", "--all", "--id", "a0").stderr
+    assert "narrows history forget" in command("history", "--all").stderr
+    done = command("history", "forget", "--id", "a0")
     assert done.stdout.startswith("1 measurement deleted from ")
-    done = cli("history", "forget", "--all")
+    done = command("history", "forget", "--all")
     assert done.stdout.startswith("2 measurements deleted from ")
     assert stored.exists()
 
 
-def test_files_have_pseudonyms_on_request(cli: Cli, tmp_path: Path) -> None:
+def test_files_have_pseudonyms_on_request(command: Cli, tmp_path: Path) -> None:
     plain = tmp_path / "m.json"
     plain.write_text(measurement("a", "server.example", "2026-01-01T00:00:00Z").text())
     public = tmp_path / "public.json"
-    done = cli("convert", plain, public, "--anonymize")
+    done = command("convert", plain, public, "--anonymize")
     assert done.returncode == 0, done.stderr
     assert "server.example" not in public.read_text(encoding="utf-8")
-    assert "add --anonymize" in cli("convert", plain, tmp_path / "a.pcapng").stderr
+    assert "add --anonymize" in command("convert", plain, tmp_path / "a.pcapng").stderr

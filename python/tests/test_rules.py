@@ -34,20 +34,20 @@ def lossy(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_table_of_rules_has_names_releases_effects_and_sources(cli: Cli) -> None:
-    listed = json.loads(cli("list", "rules", "--json").stdout)["rules"]
+def test_the_table_of_rules_has_names_releases_effects_and_sources(command: Cli) -> None:
+    listed = json.loads(command("list", "rules", "--json").stdout)["rules"]
     keys = {"of", "name", "since", "backports", "help", "source"}
     assert all(set(rule) == keys for rule in listed)
-    text = cli("list", "rules").stdout
+    text = command("list", "rules").stdout
     assert all(rule["name"] in text for rule in listed)
-    told = cli("list", "rules", "bbr").stdout
+    told = command("list", "rules", "bbr").stdout
     assert "source" in told
     assert "sack_compression" not in told
 
 
-def test_a_release_has_the_rules_of_its_stable_series(cli: Cli) -> None:
+def test_a_release_has_the_rules_of_its_stable_series(command: Cli) -> None:
     def active(like: str) -> set[str]:
-        found = json.loads(cli("list", "rules", "--like", like, "--json").stdout)["rules"]
+        found = json.loads(command("list", "rules", "--like", like, "--json").stdout)["rules"]
         return {rule["name"] for rule in found if rule["active"]}
 
     assert "tso_deferral_capped" not in active("linux-6.12.0")
@@ -66,25 +66,25 @@ def test_a_release_has_the_rules_of_its_stable_series(cli: Cli) -> None:
         (["kernel", "diff", "6.12", "7.3", "--seeds", "3"], "write --path scenario.toml"),
     ],
 )
-def test_errors_name_place_and_fix(cli: Cli, words: list[str], wrong: str) -> None:
-    done = cli(*words)
+def test_errors_name_place_and_fix(command: Cli, words: list[str], wrong: str) -> None:
+    done = command(*words)
     assert done.returncode == 2
     assert wrong in " ".join(done.stderr.split())
 
 
-def test_two_releases_differ_in_both_directions(cli: Cli) -> None:
-    told = json.loads(cli("kernel", "diff", "6.12.0", "7.3", "--json").stdout)
+def test_two_releases_differ_in_both_directions(command: Cli) -> None:
+    told = json.loads(command("kernel", "diff", "6.12.0", "7.3", "--json").stdout)
     assert told["releases"] == ["linux-6.12.0", "linux-7.3"]
     assert {one["in"] for one in told["differences"]} == {"second"}
-    back = json.loads(cli("kernel", "diff", "7.3", "6.12.0", "--json").stdout)
+    back = json.loads(command("kernel", "diff", "7.3", "6.12.0", "--json").stdout)
     assert {one["in"] for one in back["differences"]} == {"first"}
     names = [{one["name"] for one in found["differences"]} for found in (told, back)]
     assert names[0] == names[1] > {"receive_buffer_by_window"}
-    assert "receive_buffer_by_window" in cli("kernel", "diff", "6.12.0", "7.3").stdout
-    assert "have the same rules" in cli("kernel", "diff", "6.12", "linux-6.12").stdout
+    assert "receive_buffer_by_window" in command("kernel", "diff", "6.12.0", "7.3").stdout
+    assert "have the same rules" in command("kernel", "diff", "6.12", "linux-6.12").stdout
 
 
-def test_effects_are_differences_between_runs_with_equal_seeds(lossy: Path, cli: Cli) -> None:
+def test_effects_are_differences_between_runs_with_equal_seeds(lossy: Path, command: Cli) -> None:
     found = effects.effects(nw.load(lossy), "4.15", "4.20", seeds=2)
     names = [effect.difference.rule.name for effect in found.rules if effect.difference]
     assert set(names) == {one.rule.name for one in rules.differences("4.15", "4.20")}
@@ -103,10 +103,10 @@ def test_effects_are_differences_between_runs_with_equal_seeds(lossy: Path, cli:
     mean = (runs[0] + runs[1] - runs[2] - runs[3]) / 2
     assert one.changes["goodput_mbit"].mean == pytest.approx(mean, abs=1e-9)
     words = ("kernel", "diff", "4.15", "4.20", "--path", str(lossy), "--seeds", "2")
-    told = cli(*words).stdout
+    told = command(*words).stdout
     assert f"with {names[0]}" in told
     assert "linux-4.20: all together" in told
-    as_json = json.loads(cli(*words, "--json").stdout)["effects"]
+    as_json = json.loads(command(*words, "--json").stdout)["effects"]
     assert [rule["name"] for rule in as_json["rules"]] == names
     assert set(as_json["base"]) == set(effects.METRICS)
 
@@ -125,13 +125,13 @@ def test_a_path_without_flows_has_no_effects() -> None:
         effects.effects(scenario, "6.12", "7.3", seeds=1)
 
 
-def test_a_new_scenario_is_valid_and_never_replaces_a_file(tmp_path: Path, cli: Cli) -> None:
+def test_a_new_scenario_is_valid_and_never_replaces_a_file(tmp_path: Path, command: Cli) -> None:
     file = tmp_path / "path.toml"
-    told = cli("new", "scenario", str(file)).stdout
+    told = command("new", "scenario", str(file)).stdout
     assert f"narrows run {file}" in told
     assert 'like = "linux-7.3"' in file.read_text(encoding="utf-8")
-    assert "valid" in cli("check", str(file)).stdout
-    again = cli("new", "scenario", str(file))
+    assert "valid" in command("check", str(file)).stdout
+    again = command("new", "scenario", str(file))
     assert (again.returncode, "exists; write another name" in again.stderr) == (2, True)
-    nowhere = cli("new", "scenario", str(tmp_path / "no" / "path.toml"))
+    nowhere = command("new", "scenario", str(tmp_path / "no" / "path.toml"))
     assert nowhere.returncode == 2

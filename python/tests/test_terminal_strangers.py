@@ -97,7 +97,7 @@ def test_measurements(tmp_path: Path) -> None:
 
 def test_latency_results(tmp_path: Path) -> None:
     whole = tmp_path / "whole.json"
-    whole.write_text(json.dumps(result("far", 1, 80)), encoding="utf-8")
+    whole.write_text(json.dumps(result("far", 1, 80, n=1000)), encoding="utf-8")
     for name, changed in with_hostile_texts(json.loads(whole.read_text(encoding="utf-8"))):
         file = tmp_path / "changed.json"
         file.write_text(json.dumps(changed), encoding="utf-8")

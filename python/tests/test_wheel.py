@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -11,13 +13,22 @@ import pytest
 from browser import Opened, chromium
 from conftest import ROOT, TINY
 
+import narrows
 from narrows.render.picture import KEYS
 
 
 def test_the_stub_agrees_with_the_binary(tmp_path: Path) -> None:
+    # The stub in a package of its own: mypy would otherwise check all of narrows first.
+    stubs = tmp_path / "stubs/narrows"
+    stubs.mkdir(parents=True)
+    (stubs / "__init__.pyi").touch()
+    shutil.copy(Path(narrows.__file__).with_name("_core.pyi"), stubs)
     config = ROOT / "python/pyproject.toml"
     command = [sys.executable, "-m", "mypy.stubtest", "--mypy-config-file", config, "narrows._core"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = os.environ | {"MYPYPATH": str(stubs.parent)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -1,12 +1,10 @@
-"""`narrows advise`, `narrows from` and `narrows record`. Large modules are imported on use."""
+"""The command `narrows advise`. Large modules are imported on use."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,14 +12,11 @@ import click
 
 from narrows import _core, files, forecasts, path_model, registry
 from narrows import advise as library
-from narrows.advise import contract, from_scenario, importers, stated
+from narrows.advise import contract, from_scenario, stated
 from narrows.advise import measured as place_of
-from narrows.advise.importers.layers import RATE, RTT
-from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
-    file_option,
     jobs_option,
     json_option,
     path_option,
@@ -29,25 +24,19 @@ from narrows.cli.options import (
     report_option,
 )
 from narrows.cli.outputs import every
-from narrows.errors import NarrowsError, named_by, reason
+from narrows.errors import NarrowsError, named_by
 from narrows.json_object import JsonObject
 from narrows.render.progress import ProgressBar
-from narrows.render.styled import table
-from narrows.render.tables import Cell, Table, significant
 from narrows.render.terminal import console, echo
-from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
-from narrows.storage import output, untrusted_input
-from narrows.storage.durable import LEAST_HEAD, is_hash
+from narrows.runs.scenario import Hop, Path
+from narrows.storage import untrusted_input
 from narrows.storage.text import name_of, unread
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place
-    from narrows.advise.importers.reading import Reading
-    from narrows.advise.judge import Judgement
     from narrows.advise.search import Found
     from narrows.advise.verdict import Advice
     from narrows.measure.result import Measurement
-    from narrows.storage.durable import Chain
 
 _ROLES = ("sender", "forwarder", "receiver", "operator")
 
@@ -57,15 +46,6 @@ _KNOWN = ("buffer", "queue", "loss")
 _REVERSE = "reverse-rate"
 
 _WITHIN_S = 10.0
-
-_seed_option = option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(0, 2**63),
-    default=1,
-    help="Seed of all random numbers",
-)
 
 
 @command(
@@ -153,7 +133,14 @@ _seed_option = option(
     is_flag=True,
     help="Stop after ten seconds and report the results so far",
 )
-@_seed_option
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=click.IntRange(0, 2**63),
+    default=1,
+    help="Seed of all random numbers",
+)
 @jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)
 @option(
     "--seal/--no-seal",
@@ -366,260 +353,3 @@ def _ask(
         answers[name] = None if said == "-" else said
     cares = cares or ask("Goals (bulk, pages, calls, fairness, retransmissions)", "bulk,fairness")
     return answers, role, cares
-
-
-@command(
-    "narrows record",
-    "narrows record --score after.json",
-    "narrows record --verify 3f2a91bc04d5",
-)
-@option(
-    "--score",
-    group="Forecasts",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Compare a forecast with this measurement",
-)
-@option(
-    "--forecast",
-    group="Forecasts",
-    metavar="ID",
-    show_default="the last one that has not been compared",
-    help="Forecast to compare with --score",
-)
-@option(
-    "--verify",
-    group="Forecasts",
-    metavar="HASH",
-    help="Check that the record still contains the line with this hash; exit with code 1 if not",
-)
-@json_option("Print one JSON object instead of a table")
-def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Check predictions of `narrows advise` against later measurements.
-
-    With each recommendation for a measured path, `narrows advise` stores a prediction of the next
-    measurement (a sealed forecast). Later measurements to the same host are compared with the
-    predictions that they can test, and so are the measurements of `narrows tune prove`.
-    """
-    if verify is not None:
-        _verify(forecasts.chain(), verify, as_json=as_json)
-        return
-
-    if forecast is not None and score is None:
-        raise click.BadParameter("needs --score FILE", param_hint="--forecast")
-    if score is not None:
-        forecasts.score(files.read(score), forecast=forecast)
-
-    lines = forecasts.read()
-    hits, of = forecasts.rate(lines)
-    if as_json:
-        echo(
-            json.dumps(
-                {
-                    "hits": hits,
-                    "of": of,
-                    "lines": lines,
-                    "head": lines[-1]["hash"] if lines else None,
-                }
-            )
-        )
-        return
-    out = console()
-    stored = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
-    scores = {line["forecast"]: line for line in lines if line["kind"] == "score"}
-    if not stored:
-        out.print("There are no forecasts yet. narrows advise MEASUREMENT.json seals one.")
-        return
-    said = (
-        f"{len(scores)} tested: {hits} of {of} metrics were within their 90 % intervals"
-        if of
-        else "none tested yet"
-    )
-    s = "" if len(stored) == 1 else "s"
-    out.print(
-        f"{len(stored)} forecast{s}, {said}.",
-        style="bold",
-        markup=False,
-    )
-    rows = [
-        [
-            Cell(hash_[:12]),
-            Cell(line["at"]),
-            Cell(line["host"]),
-            Cell("no change" if line["leave"] else line["choice"]["key"]),
-            Cell(forecasts.LABELS.get(figure["name"], figure["name"])),
-            Cell(f"{significant(figure['low'])} … {significant(figure['high'])}"),
-            Cell(_became(scores.get(hash_), figure["name"])),
-        ]
-        for hash_, line in stored.items()
-        for figure in line["figures"]
-    ]
-    out.print()
-    table(
-        out,
-        Table(
-            "Forecasts",
-            ("forecast", "time", "host", "change", "metric"),
-            ("forecast", "measured"),
-            rows,
-        ),
-    )
-    out.print(f"\nThe last line has the hash {lines[-1]['hash']}.")
-    out.print(
-        "Keep the hash elsewhere: `narrows record --verify HASH` reports whether the record was "
-        "rewritten since."
-    )
-
-
-def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
-    if not is_hash(head):
-        raise NarrowsError(
-            f"--verify {head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it"
-        )
-    try:
-        number, of = chain.find(head), len(chain.lines())
-    except NarrowsError as error:
-        if as_json:
-            echo(json.dumps({"holds": False, "why": str(error)}))
-        else:
-            echo(str(error), err=True)
-        click.get_current_context().exit(1)
-    if as_json:
-        echo(json.dumps({"holds": True, "line": number, "of": of}))
-        return
-    since = f"{of - number} lines were added since" if number < of else "no line was added since"
-    echo(
-        f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before "
-        f"it; {since}."
-    )
-
-
-def _became(score: Mapping[str, Any] | None, name: str) -> str:
-    if score is None:
-        return "not tested yet"
-    judged = next((figure for figure in score["figures"] if figure["name"] == name), None)
-    if judged is None:
-        return "not measured"
-    return f"{judged['measured']:.4g} {'hit' if judged['hit'] else 'MISSED'}"
-
-
-@command(
-    "narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1% rate 20mbit'",
-    "narrows from router.cfg --rate 100Mbit --rtt 20ms --out path.toml",
-    "tc -j qdisc show dev eth0 | narrows from - --out path.toml",
-    name="from",
-)
-@argument(
-    "config",
-    help="Configuration: a file, the text itself, or - for standard input; its "
-    "commands are not run",
-)
-@path_option("rate", "Rate of the link, if CONFIG specifies none", show_default=RATE)
-@path_option("rtt", "Base RTT, if CONFIG specifies none", show_default=RTT)
-@option(
-    "--flows",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    default=1,
-    help="Number of flows of each congestion control in a simulation",
-)
-@_seed_option
-@file_option(
-    "--out",
-    "-o",
-    "out_file",
-    what="Write the scenario to FILE",
-)
-@json_option("Print one JSON object instead of text")
-def from_(  # noqa: PLR0917 - Click calls it by keyword
-    config: str,
-    rtt: str | None,
-    rate: str | None,
-    flows: int,
-    out_file: str | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Convert a tc or router configuration to a scenario.
-
-    CONFIG is in the syntax of Linux `tc` (traffic control), its JSON output (`tc -j`), a router's
-    policy-map, VyOS or OpenWrt's sqm. The command also simulates three cases on this path and
-    reports the results: CUBIC alone, BBR alone, and both together.
-    """
-    # Wrong is wrong also where the text says its own.
-    with named_by({"rtt": rtt, "rate": rate}):
-        stated = Scenario(
-            Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s"
-        ).toml()
-        _core.check_toml(stated, "the options")
-    text, name = _config(config)
-    found = importers.read(text, name)
-    if rtt is not None and any(RTT in sentence for sentence in found.assumed):
-        found.path = replace(found.path, rtt=rtt)
-        found.assumed = [sentence for sentence in found.assumed if RTT not in sentence]
-    if rate is not None and any(RATE in sentence for sentence in found.assumed):
-        found.path = replace(found.path, rate=rate)
-        found.assumed = [sentence for sentence in found.assumed if RATE not in sentence]
-    scenario = Scenario(
-        found.path,
-        flows=[Flow(cc, count=flows) if flows > 1 else Flow(cc) for cc in ("cubic", "bbr")],
-        probes=[Ping(interval="20ms")],
-        title=f"Read from {found.dialect}",
-        duration="30s",
-    )
-    toml = scenario.toml()
-    with ProgressBar(quiet=as_json, of="simulations") as bar:
-        judged = judge(found.path, flows=flows, seed=seed, progress=bar)
-    with every() as attempt:
-        if out_file is not None:
-            with attempt():
-                output.write(out_file, toml)
-        if as_json:
-            warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
-            told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml,
-            "warned": warned,
-                    "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
-                    "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
-            echo(json.dumps(told))
-        else:
-            _show_from(found, judged, toml if out_file is None else None)
-
-
-def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
-    out = console()
-    for warning in found.warned:
-        out.print(
-            f"line {warning.line}: warning: {warning.says}",
-            style="bold yellow",
-            markup=False,
-            soft_wrap=True,
-        )
-        if warning.fix:
-            out.print(f"    write: {warning.fix}", markup=False, soft_wrap=True)
-    for sentence in judged.sentences():
-        out.print(sentence, markup=False, soft_wrap=True)
-    for what, sentences in (("assumed", found.assumed), ("not modelled", found.left)):
-        for sentence in sentences:
-            out.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
-    if toml is not None:
-        out.print()
-        for line in toml.splitlines():
-            out.print(line, markup=False, soft_wrap=True)
-
-
-def _config(config: str) -> tuple[str, str]:
-    """The text of a configuration, and what it is called in errors."""
-    if config == "-":
-        raw, name = sys.stdin.buffer.read(2_000_000), "standard input"
-    # `Path.exists` raises an error for some names.
-    elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110
-        name = name_of(config)
-        try:
-            raw = untrusted_input.read(config)
-        except OSError as error:
-            raise NarrowsError(f"{name}: {reason(error)}") from error
-    else:
-        # One word is hardly a configuration, and may have been meant to name one.
-        return config, "text" if " " in config else f"no file {name_of(config)}; as text"
-    return raw.decode("utf-8", "replace"), name

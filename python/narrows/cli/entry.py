@@ -38,7 +38,7 @@ COMMANDS = {
         ),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
-            "narrows.advise.command:from_",
+            "narrows.advise.from_command:from_",
             "Convert a tc or router configuration to a scenario",
         ),
         "list": (
@@ -76,12 +76,12 @@ COMMANDS = {
             "Run the server for narrows measure, narrows latency and iperf3",
         ),
         "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
-        "model": ("narrows.measure.command:model", "Fit a path model to a measurement"),
+        "model": ("narrows.path_model.command:model", "Fit a path model to a measurement"),
         "convert": (
-            "narrows.measure.command:convert",
+            "narrows.files.command:convert",
             "Convert a measurement to another file format",
         ),
-        "history": ("narrows.measure.command:history", "List stored measurements"),
+        "history": ("narrows.measure.history_command:history", "List stored measurements"),
     },
     "Decide": {
         "advise": (
@@ -89,7 +89,7 @@ COMMANDS = {
             "Recommend a congestion control or queue for a path",
         ),
         "record": (
-            "narrows.advise.command:record",
+            "narrows.advise.record_command:record",
             "Check predictions of `narrows advise` against later measurements",
         ),
     },

@@ -85,6 +85,14 @@ def page_option(*, makes_folders: bool) -> Callable[[F], F]:
 
 report_option = page_option(makes_folders=True)
 
+anonymize_option = option(
+    "--anonymize",
+    group="Output",
+    is_flag=True,
+    help="Replace names and addresses of hosts by pseudonyms. Addresses with a common prefix keep "
+    "a common prefix",
+)
+
 Passed = tuple[str, str, str, str | None, str]
 """Name, group, metavar, default and help of an option that `narrows-host` checks."""
 

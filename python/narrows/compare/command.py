@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
 import click
 
+from narrows import files as stored
 from narrows.cli.command import command, option
 from narrows.cli.options import (
     IN_TERMINAL,
@@ -26,16 +27,25 @@ from narrows.cli.options import (
     seeds_option,
 )
 from narrows.cli.outputs import every
+from narrows.compare import latency as judged
+from narrows.compare import measurements
+from narrows.compare import render as comparison
 from narrows.compare.render import replications_table
 from narrows.compare.replications import differences
 from narrows.inference import LEVEL
-from narrows.measure.command import are_measurements, compare_measurements
+from narrows.latency import render as latencies
+from narrows.latency.result import is_result
+from narrows.latency.result import read as read_latency
+from narrows.measure import history, render
+from narrows.measure.pictures import pictures
+from narrows.measure.result import Measurement
 from narrows.render import words
 from narrows.render.bands import bands
 from narrows.render.latex import document
 from narrows.render.plot import about, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
-from narrows.render.report import compare_report, name, unique
+from narrows.render.report import compare_report, unique, write
+from narrows.render.report import name as title_of
 from narrows.render.run_plots import compare_plot
 from narrows.render.style import Style
 from narrows.render.styled import table as show
@@ -45,7 +55,7 @@ from narrows.runs.engines import EngineChoice, choose
 from narrows.runs.outputs import print_sketch
 from narrows.runs.replications import replicate
 from narrows.runs.run import Engine, Run
-from narrows.storage import output
+from narrows.storage import output, untrusted_input
 
 
 @command(
@@ -104,7 +114,7 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
         for word, given in {"--engine": engine != "sim", "--seeds": seeds is not None}.items():
             if given:
                 raise click.BadParameter("is for scenarios; omit it", param_hint=word)
-        compare_measurements(files, plot=plot, page=page, as_json=as_json, style=style)
+        _measurements(files, plot=plot, page=page, as_json=as_json, style=style)
         return
     if seeds is not None:
         _replicated(
@@ -131,7 +141,7 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
             runs.append(
                 chosen.run(file, seed=seed, **samples_for(None, plot, page, None), progress=bar)
             )
-    titles = [name(done) for done in runs]
+    titles = [title_of(done) for done in runs]
     # Copies of one scenario have its title; their files have names.
     names = (
         titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
@@ -241,3 +251,167 @@ def _replicated(
         f"{words.HALF} The probability of any false verdict in one table is at most 5 %.",
         soft_wrap=True,
     )
+
+
+def _read(named: Sequence[str]) -> Iterator[Measurement]:
+    """The measurements of files, or of the history if the file does not exist."""
+    for name in named:
+        yield (
+            stored.read(name)
+            if Path(name).exists() or not history.installed()
+            else history.get(name)
+        )
+
+
+def are_measurements(named: Sequence[str]) -> bool:
+    """Whether the first name is a measurement and not a scenario, which is TOML."""
+    file = Path(named[0])
+    if file.suffix == ".toml":
+        return False
+    try:
+        begin = untrusted_input.head(file, 4096)
+    except OSError:
+        # An id of the history has no dot.
+        return not file.exists() and "." not in file.name and "/" not in named[0]
+    return (
+        begin.lstrip()[:1] == b"{"
+        or begin[:2] == b"\x1f\x8b"
+        or begin[:3] == b"BZh"
+        or b" sec " in begin
+    )
+
+
+def _measurements(
+    named: Sequence[str],
+    *,
+    plot: str | None,
+    page: str | None,
+    as_json: bool = False,
+    style: Style | None = None,
+) -> None:
+    """Compares each measurement with the first."""
+    if len(named) < 2:  # noqa: PLR2004 - one is compared with another
+        raise click.UsageError(
+            "FILE: a second file is missing; write narrows compare before.json after.json"
+        )
+    if any(is_result(name) for name in named):
+        _latencies(named, plot=plot, page=page, as_json=as_json, style=style)
+        return
+    several = list(_read(named))
+    names = unique([Path(name).name for name in named])
+    found = [
+        (name, measurements.differences(several[0], one))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    ]
+    warned = {
+        name: comparison.warnings(several[0], one, (names[0], name))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    }
+    said = [
+        s
+        for name, each in found
+        for s in (*warned[name], *comparison.sentences(each, names[0], name))
+    ]
+    with every() as attempt:
+        if plot:
+            with attempt():
+                draw_columns(
+                    [(name, pictures(one)) for name, one in zip(names, several, strict=True)],
+                    plot,
+                    style=style,
+                )
+        if page is not None:
+            with attempt():
+                made = render.document(several, names)
+                write(made | {"first": " ".join([*said, comparison.caution(several)])}, page)
+        if as_json:
+            told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
+            echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
+            return
+        out = console()
+        for name, each in found:
+            for line in warned[name]:
+                out.print(line, style="bold yellow", markup=False, soft_wrap=True)
+            for line in comparison.sentences(each, names[0], name):
+                out.print(line, markup=False, soft_wrap=True)
+            out.print()
+            if each:
+                show(out, comparison.table(each, names[0], name))
+                out.print()
+        if any(each for _, each in found):
+            out.print(comparison.caution(several), markup=False, soft_wrap=True)
+
+
+def _latencies(
+    named: Sequence[str],
+    *,
+    plot: str | None,
+    page: str | None,
+    as_json: bool,
+    style: Style | None,
+) -> None:
+    """Compares each result of `narrows latency` with the first."""
+    several = [read_latency(name) for name in named]
+    hosts = [str(one.get("host") or "") for one in several]
+    # Host names identify the results, if they differ.
+    names = (
+        hosts
+        if all(hosts) and len(set(hosts)) == len(hosts)
+        else unique([Path(name).name for name in named])
+    )
+    if plot == IN_TERMINAL:
+        raise click.BadParameter(
+            "the name of a file is missing; write --plot out.png", param_hint="--plot"
+        )
+    found = [
+        (name, one, judged.differences(several[0], one))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    ]
+    said = {
+        name: comparison.latency_sentences(each, several[0], one, (names[0], name))
+        for name, one, each in found
+    }
+    with every() as attempt:
+        if plot:
+            with attempt():
+                latencies.plot(list(zip(names, several, strict=True)), plot, style=style)
+        if page is not None:
+            with attempt():
+                made = latencies.document(list(zip(names, several, strict=True)))
+                write(
+                    made | {"first": " ".join(line for lines in said.values() for line in lines)},
+                    page,
+                )
+        if as_json:
+            told = {
+                name: [{d.key: d.json() for d in of} for of in judged.by_clock(each)]
+                for name, _, each in found
+            }
+            warned = {
+                name: comparison.latency_warnings(several[0], one, (names[0], name))
+                for name, one, _ in found
+            }
+            echo(
+                json.dumps(
+                    {
+                        "before": names[0],
+                        "after": {
+                            name: clocks[0] if clocks else {} for name, clocks in told.items()
+                        },
+                        "round_trip": {
+                            name: clocks[1] if clocks[1:] else {} for name, clocks in told.items()
+                        },
+                        "warnings": warned,
+                    }
+                )
+            )
+            return
+        out = console()
+        for name, _, each in found:
+            for at, line in enumerate(said[name]):
+                out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
+            out.print()
+            for of in judged.by_clock(each):
+                show(out, comparison.latency_table(of, (names[0], name)))
+                out.print()
+        out.print(comparison.LATENCY_CAUTION, markup=False, soft_wrap=True)

@@ -15,6 +15,7 @@ by runs, as for the extremal index).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -102,15 +103,13 @@ def differences(before: LatencyJson, after: LatencyJson) -> Comparison:
         a_took, b_took = before.get(clock), after.get(clock)
         if a_took is None or b_took is None:
             continue
+        ranks = [_Ranks.of(took, one) for took, one in ((a_took, before), (b_took, after))]
         for key in PERCENTILES:
             a, b = a_took.get(key), b_took.get(key)
             if a is None or b is None:
                 continue
             share = float(key[1:].replace("_", ".")) / 100
-            (a_low, a_high), (b_low, b_high) = (
-                _interval(took, _together(one), share)
-                for took, one in ((a_took, before), (b_took, after))
-            )
+            (a_low, a_high), (b_low, b_high) = (of.interval(share) for of in ranks)
             apart = b_low > a_high or a_low > b_high
             out.append(
                 Difference(clock, key, a, b, apart and max(a, b) > (1 + LEAST_SHARE) * min(a, b))
@@ -123,23 +122,45 @@ def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
     return [each for clock in CLOCKS if (each := [d for d in found if d.clock == clock])]
 
 
-def _interval(took: TimesJson, together: float, share: float) -> tuple[float, float]:
-    """The interval of a percentile: order statistics with binomially distributed ranks.
+@dataclass(frozen=True)
+class _Ranks:
+    """The order statistics of one time of a result.
 
-    The largest value of a run is no upper limit of a percentile. An interval whose rank exceeds the
-    run has no upper end, as with few interruptions that delayed most responses.
+    Attributes:
+        values: Ascending values in µs.
+        up_to: Share of the responses that take at most as long, for each value.
+        n: Number of responses.
+        together: Mean number of slow responses per interruption.
     """
-    values, beyond = cumulative(took["histogram_ns"])
-    # A high percentile needs more responses than BLOCKS.
-    effective = max(1, min(took["n"], max(BLOCKS, 10 / (1 - share)))) / together
-    off = _Z * math.sqrt(share * (1 - share) / effective)
 
-    def at(wanted: float) -> float:
-        if wanted <= 0:
-            return 0.0
-        return next((v for v, b in zip(values, beyond, strict=True) if 1 - b >= wanted), math.inf)
+    values: list[float]
+    up_to: list[float]
+    n: int
+    together: float
 
-    return at(share - off), at(share + off)
+    @staticmethod
+    def of(took: TimesJson, one: LatencyJson) -> _Ranks:
+        """The order statistics of the time `took` of the result `one`."""
+        values, beyond = cumulative(took["histogram_ns"])
+        return _Ranks(values, [1 - share for share in beyond], took["n"], _together(one))
+
+    def interval(self, share: float) -> tuple[float, float]:
+        """The interval of a percentile: order statistics with binomially distributed ranks.
+
+        The largest value of a run is no upper limit of a percentile. An interval whose rank exceeds
+        the run has no upper end, as with few interruptions that delayed most responses.
+        """
+        # A high percentile needs more responses than BLOCKS.
+        effective = max(1, min(self.n, max(BLOCKS, 10 / (1 - share)))) / self.together
+        off = _Z * math.sqrt(share * (1 - share) / effective)
+
+        def at(wanted: float) -> float:
+            if wanted <= 0:
+                return 0.0
+            place = bisect_left(self.up_to, wanted)
+            return self.values[place] if place < len(self.values) else math.inf
+
+        return at(share - off), at(share + off)
 
 
 def _together(one: LatencyJson) -> float:

@@ -27,7 +27,15 @@ from itertools import pairwise
 from narrows import inference
 from narrows.compare.model import DifferenceJson
 from narrows.inference import Estimate
-from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
+from narrows.measure.result import (
+    DIRECTIONS,
+    LOADS,
+    SETTLE_S,
+    Direction,
+    Measurement,
+    Spread,
+    short,
+)
 from narrows.measure.summary import Answer, answer
 from narrows.render.html import fragment
 from narrows.render.words import listed, number
@@ -55,7 +63,6 @@ PINGS_OF_P95 = 20
 OTHER_DURATION = 1.25
 """Loads whose durations differ by this factor are reported as different."""
 
-_LOADS: dict[Direction, str] = {"down": "download", "up": "upload"}
 
 Values = list[float]
 Span = tuple[float, float]
@@ -483,7 +490,7 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
     for direction in DIRECTIONS[::-1]:
         a, b = (_load(one, direction) for one in (before, after))
         if a != b:
-            out.append(Mismatch(_LOADS[direction], a or "none", b or "none", direction))
+            out.append(Mismatch(LOADS[direction], a or "none", b or "none", direction))
         s, t = (
             _mean([end - begin for begin, end in one.loaded(direction) or [(0.0, 0.0)]])
             for one in (before, after)
@@ -491,12 +498,12 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
         if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
             out.append(
                 Mismatch(
-                    f"duration of the {_LOADS[direction]}", f"{number(s, 1)} s", f"{number(t, 1)} s"
+                    f"duration of the {LOADS[direction]}", f"{number(s, 1)} s", f"{number(t, 1)} s"
                 )
             )
         a, b = (_senders(one, direction) for one in (before, after))
         if a and b and a != b:
-            out.append(Mismatch(f"congestion control of the {_LOADS[direction]}", a, b))
+            out.append(Mismatch(f"congestion control of the {LOADS[direction]}", a, b))
     return out
 
 
@@ -523,7 +530,7 @@ def _datagrams(measured: Measurement) -> str:
     told = measured.json.get("udp_load") or {}
     rate = told.get("asked_mbit")
     direction: Direction = "up" if told.get("direction") == "up" else "down"
-    return f"{rate:g} Mbit/s of {_LOADS[direction]}" if rate else ""
+    return f"{rate:g} Mbit/s of {LOADS[direction]}" if rate else ""
 
 
 _TRAITS: dict[str, Callable[[Measurement], str]] = {

@@ -7,6 +7,7 @@ send time. Times are in µs. A percentile with fewer than ten replies beyond it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, cast, get_args
@@ -55,6 +56,15 @@ def read(file: str | PathLike[str]) -> LatencyJson:
         raise NarrowsError(f"{name}: not a result of narrows latency")
     kinds.check(told, _RESULT, name)
     return _filled(told)
+
+
+def is_result(file: str | PathLike[str]) -> bool:
+    """Whether a file is a result of `narrows latency`; `read` checks the rest."""
+    try:
+        raw = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
+    except OSError:
+        return False
+    return re.search(rb'"kind"\s*:\s*"latency', raw) is not None
 
 
 def _filled(told: JsonObject) -> LatencyJson:

@@ -1,12 +1,9 @@
-"""The commands `narrows measure`, `model`, `convert` and `history`."""
+"""The command `narrows measure`."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +12,8 @@ from narrows import files, forecasts, registry
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     CONNECTION,
-    SEED,
+    IN_TERMINAL,
+    anonymize_option,
     figure_options,
     file_option,
     files_option,
@@ -25,36 +23,28 @@ from narrows.cli.options import (
     quiet_option,
 )
 from narrows.cli.outputs import Picture, every
-from narrows.compare import latency as judged
-from narrows.compare import measurements
-from narrows.compare import render as comparison
-from narrows.errors import NarrowsError, OutputError, reason
-from narrows.files import capture, writer_of
-from narrows.latency import render as latencies
-from narrows.latency.result import read as read_latency
+from narrows.errors import NarrowsError, OutputError
+from narrows.files import writer_of
 from narrows.measure import history as kept
 from narrows.measure import render, run
-from narrows.measure.render import model_lines
+from narrows.measure.pictures import pictures
 from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
 from narrows.path_model import infer
+from narrows.path_model.render import add_to_page, model_lines
 from narrows.render.plot import draw_columns
 from narrows.render.progress import ProgressBar
-from narrows.render.report import unique, write
+from narrows.render.report import write
 from narrows.render.sketch import draw
 from narrows.render.style import Style
-from narrows.render.styled import table
-from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
-from narrows.render.words import listed, number
-from narrows.storage import output, untrusted_input
-from narrows.storage.anonymous import Anonymizer, key
+from narrows.render.words import listed
+from narrows.storage import output
 
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
     from narrows.path_model import PathModel
 
-_HERE = ""
 _WIDEST = 100
 
 _TESTS = list(registry.measurement_tests())
@@ -72,20 +62,6 @@ def _streams() -> str:
         if n > 1
     ]
     return f"{'; '.join(said)}; otherwise 1"
-
-
-def _format(file: str) -> None:
-    """Raises an error for a name that selects none of the formats of a measurement."""
-    writer_of(file)
-
-
-_anonymize_option = option(
-    "--anonymize",
-    group="Output",
-    is_flag=True,
-    help="Replace names and addresses of hosts by pseudonyms. Addresses with a common prefix keep "
-    "a common prefix",
-)
 
 
 _passed = passed_options(
@@ -160,7 +136,7 @@ _passed = passed_options(
 @file_option(
     "--out",
     makes_folders=False,
-    suffix=_format,
+    suffix=writer_of,
     multiple=True,
     what="Write the measurement as .json, .flent.gz, .csv, .jsonl, .hlog or .parquet; may be "
     "repeated",
@@ -169,7 +145,7 @@ _passed = passed_options(
     "--plot",
     group="Output",
     is_flag=False,
-    flag_value=_HERE,
+    flag_value=IN_TERMINAL,
     metavar="[FILE]",
     type=Picture(makes_folders=False),
     help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
@@ -183,7 +159,7 @@ _passed = passed_options(
     is_flag=True,
     help="Do not add the measurement to the history (`narrows history`)",
 )
-@_anonymize_option
+@anonymize_option
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
@@ -233,7 +209,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
                 measured, said = run.measure(host, arguments, test=test, progress=bar)
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
-    measured = anonymous(measured) if anonymize else measured
+    measured = measured.anonymous() if anonymize else measured
     with every() as attempt:
         # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
@@ -248,7 +224,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             if as_json:
                 echo(measured.text(), nl=False)
             elif not quiet:
-                _show(measured, model, scored, sketch=plot == _HERE)
+                _show(measured, model, scored, sketch=plot == IN_TERMINAL)
         except OSError:
             # After SIGHUP the terminal is gone.
             if not stopped:
@@ -327,410 +303,28 @@ def _draw(
 ) -> None:
     if plot:
         with attempt():
-            draw_columns([(measured.host, render.pictures(measured))], plot, style=style)
+            draw_columns([(measured.host, pictures(measured))], plot, style=style)
     if page is not None:
         with attempt():
-            write(render.document([measured], [measured.host or "measurement"], [model]), page)
+            made = render.document([measured], [measured.host or "measurement"])
+            if model is not None:
+                add_to_page(model, made["runs"][0])
+            write(made, page)
 
 
 def _show(
     measured: Measurement, model: PathModel | None, scored: Sequence[str], *, sketch: bool
 ) -> None:
     screen = console()
-    render.show(measured, screen, model)
-    for picture in render.pictures(measured) if sketch else ():
+    render.show(measured, screen)
+    if model is not None:
+        screen.print()
+        for sentence in model_lines(model):
+            screen.print(sentence, markup=False, soft_wrap=True)
+    for picture in pictures(measured) if sketch else ():
         for line in draw(picture, min(screen.width, _WIDEST)):
             screen.print(line, no_wrap=True, overflow="crop")
     if scored:
         screen.print()
     for sentence in scored:
         screen.print(sentence, soft_wrap=True)
-
-
-@command(
-    "narrows measure server.example --out today.json",
-    "narrows model today.json --path here.toml",
-    "narrows model today.json --json | jq .down",
-    name="model",
-)
-@argument(
-    "file",
-    type=click.Path(dir_okay=False),
-    help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
-)
-@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
-@file_option(
-    "--path",
-    "path_file",
-    what="Write the path model as a [path] section for scenarios",
-)
-@json_option("Print one JSON object instead of text")
-@quiet_option()
-def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
-    """Fit a path model to a measurement.
-
-    The path model has the base RTT, and for each direction the rate, buffer, queue discipline and
-    random loss. narrows prints it as a [path] section for scenarios unless --path writes it to a
-    file.
-    """
-    measured = files.read(file)
-    with ProgressBar(quiet=quiet, of="simulations") as bar:
-        found = infer(measured, seed=seed, progress=bar)
-    with every() as attempt:
-        if path_file is not None:
-            with attempt():
-                output.write(path_file, found.toml())
-        if as_json:
-            echo(json.dumps(found.json()))
-        elif not quiet:
-            for line in model_lines(found):
-                echo(line)
-            if path_file is None:
-                echo(f"\n{found.toml()}", nl=False)
-
-
-@command(
-    "narrows convert iperf3.json today.flent.gz",
-    "narrows convert today.json today.parquet",
-    "narrows convert capture.pcapng public.pcapng --anonymize",
-)
-@argument(
-    "source",
-    metavar="FROM",
-    type=click.Path(dir_okay=False),
-    help="narrows' JSON, .flent.gz, iperf3's -J or --json-stream, iperf2's text, or a capture",
-)
-@argument(
-    "target",
-    metavar="TO",
-    type=output.File(),
-    help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet",
-)
-@_anonymize_option
-def convert(source: str, target: str, anonymize: bool) -> None:
-    """Convert a measurement to another file format.
-
-    With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
-    of IP and transport. All files of this user have the same pseudonyms; their secret key is
-    narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
-    addresses can find their pseudonyms.
-    """
-    if target.endswith(".pcapng"):
-        _capture(source, target, anonymize=anonymize)
-        return
-    _format(target)
-    measured = files.read(source)
-    files.write(anonymous(measured) if anonymize else measured, target)
-
-
-def anonymous(measured: Measurement) -> Measurement:
-    """The measurement with pseudonyms."""
-    return Measurement.of(Anonymizer(key()).tree(measured.json))
-
-
-def _capture(source: str, target: str, *, anonymize: bool) -> None:
-    if not anonymize:
-        raise NarrowsError(f"{target}: only an anonymized capture can be written; add --anonymize")
-    try:
-        content = untrusted_input.read(source, untrusted_input.MOST_DATA_BYTES)
-    except OSError as error:
-        raise NarrowsError(f"{source}: {reason(error)}") from error
-    output.write(target, capture.anonymize(content, Anonymizer(key()), source))
-
-
-@command(
-    "narrows history",
-    "narrows history --host server.example --last 5",
-    "narrows history --get 3f2a --out a.json",
-    "narrows history forget --older-than 90",
-)
-@argument(
-    "action",
-    metavar="[forget]",
-    required=False,
-    type=click.Choice(["forget"]),
-    help="Delete the selected measurements",
-)
-@option("--host", group="Selection", metavar="HOST", help="List only measurements to this host")
-@option(
-    "--older-than",
-    group="Selection",
-    metavar="DAYS",
-    type=click.IntRange(0, kept.MOST_DAYS),
-    help="Delete only measurements that are older than this",
-)
-@option("--id", "name", group="Selection", metavar="ID", help="Delete only this measurement")
-@option("--all", "everything", group="Selection", is_flag=True, help="Delete all measurements")
-@option(
-    "--last",
-    group="Selection",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=20,
-    help="Number of measurements, newest first",
-)
-@json_option("Print one JSON object for each measurement")
-@option(
-    "--get",
-    group="Files",
-    metavar="ID",
-    help="Export the measurement with this ID to the file given with --out",
-)
-@file_option(
-    "--out",
-    suffix=_format,
-    group="Files",
-    what="File to write; the suffix selects the format as in `narrows convert`",
-)
-@option(
-    "--add",
-    group="Files",
-    metavar="FILE",
-    multiple=True,
-    type=click.Path(dir_okay=False),
-    help="Add the measurement file FILE to the history; may be repeated",
-)
-@_anonymize_option
-def history(  # noqa: PLR0917 - Click calls it by keyword
-    action: str | None,
-    host: str | None,
-    older_than: int | None,
-    name: str | None,
-    everything: bool,
-    last: int,
-    as_json: bool,
-    add: tuple[str, ...],
-    get: str | None,
-    out: str | None,
-    anonymize: bool,
-) -> None:
-    """List stored measurements.
-
-    They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. They stay there until `narrows history forget` deletes them. If
-    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add also delete measurements that are
-    older than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
-    """
-    selected = (host, older_than, name)
-    if action is not None:
-        if everything == any(value is not None for value in selected):
-            raise click.UsageError(
-                "forget: write --host, --older-than or --id to select measurements, or --all"
-            )
-        gone = kept.forget(host=host, older_than_days=older_than, name=name)
-        echo(f"{gone} measurement{'' if gone == 1 else 's'} deleted from {kept.file()}")
-        return
-    if everything or older_than is not None or name is not None:
-        raise click.UsageError("--all, --older-than and --id: write narrows history forget")
-    if (get is None) != (out is None):
-        raise click.UsageError("--get and --out: one needs the other; write --get ID --out FILE")
-    if get is not None and out is not None:
-        found = kept.get(get)
-        files.write(anonymous(found) if anonymize else found, out)
-        return
-    for file in add:
-        kept.keep(files.read(file))
-    if add:
-        return
-    rows = kept.rows(host=host, last=last)
-    if anonymize:
-        rows = Anonymizer(key()).tree(rows)
-    if as_json:
-        for row in rows:
-            echo(json.dumps(row))
-        return
-
-    cells = [
-        [
-            *(Cell(str(row[name] or "")) for name in ("id", "started", "host", "test", "grade")),
-            *(Cell(number(row[name])) for name in _NUMBERS),
-        ]
-        for row in rows
-    ]
-    words = ("id", "started", "host", "test", "grade")
-    table(
-        console(),
-        Table("History", words, _HEADERS, cells),
-    )
-
-
-_NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")
-_HEADERS = (
-    "download Mbit/s",
-    "upload Mbit/s",
-    "idle RTT p50 ms",
-    "loaded RTT p50 ms",
-    "loaded RTT p95 ms",
-)
-
-
-def compared(named: Sequence[str]) -> Iterator[Measurement]:
-    """The measurements of files, or of the history if the file does not exist."""
-    for name in named:
-        yield files.read(name) if Path(name).exists() or not kept.installed() else kept.get(name)
-
-
-def are_measurements(named: Sequence[str]) -> bool:
-    """Whether the first name is a measurement and not a scenario, which is TOML."""
-    file = Path(named[0])
-    if file.suffix == ".toml":
-        return False
-    try:
-        begin = untrusted_input.head(file, 4096)
-    except OSError:
-        # An id of the history has no dot.
-        return not file.exists() and "." not in file.name and "/" not in named[0]
-    return (
-        begin.lstrip()[:1] == b"{"
-        or begin[:2] == b"\x1f\x8b"
-        or begin[:3] == b"BZh"
-        or b" sec " in begin
-    )
-
-
-def compare_measurements(
-    named: Sequence[str],
-    *,
-    plot: str | None,
-    page: str | None,
-    as_json: bool = False,
-    style: Style | None = None,
-) -> None:
-    """Compares each measurement with the first."""
-    if len(named) < 2:  # noqa: PLR2004 - one is compared with another
-        raise click.UsageError(
-            "FILE: a second file is missing; write narrows compare before.json after.json"
-        )
-    if any(_is_latency(name) for name in named):
-        _compare_latencies(named, plot=plot, page=page, as_json=as_json, style=style)
-        return
-    several = list(compared(named))
-    names = unique([Path(name).name for name in named])
-    found = [
-        (name, measurements.differences(several[0], one))
-        for name, one in zip(names[1:], several[1:], strict=True)
-    ]
-    warned = {
-        name: comparison.warnings(several[0], one, (names[0], name))
-        for name, one in zip(names[1:], several[1:], strict=True)
-    }
-    said = [
-        s
-        for name, each in found
-        for s in (*warned[name], *comparison.sentences(each, names[0], name))
-    ]
-    with every() as attempt:
-        if plot:
-            with attempt():
-                draw_columns(
-                    [
-                        (name, render.pictures(one))
-                        for name, one in zip(names, several, strict=True)
-                    ],
-                    plot,
-                    style=style,
-                )
-        if page is not None:
-            with attempt():
-                made = render.document(several, names, [None] * len(several))
-                write(made | {"first": " ".join([*said, comparison.caution(several)])}, page)
-        if as_json:
-            told = {name: {d.figure.key: d.json() for d in each} for name, each in found}
-            echo(json.dumps({"before": names[0], "after": told, "warnings": warned}))
-            return
-        out = console()
-        for name, each in found:
-            for line in warned[name]:
-                out.print(line, style="bold yellow", markup=False, soft_wrap=True)
-            for line in comparison.sentences(each, names[0], name):
-                out.print(line, markup=False, soft_wrap=True)
-            out.print()
-            if each:
-                table(out, comparison.table(each, names[0], name))
-                out.print()
-        if any(each for _, each in found):
-            out.print(comparison.caution(several), markup=False, soft_wrap=True)
-
-
-def _is_latency(name: str) -> bool:
-    """Whether a file is a result of `narrows latency`; its own reader checks the rest."""
-    try:
-        raw = untrusted_input.read(name, untrusted_input.MOST_DATA_BYTES)
-    except OSError:
-        return False
-    return re.search(rb'"kind"\s*:\s*"latency', raw) is not None
-
-
-def _compare_latencies(
-    named: Sequence[str],
-    *,
-    plot: str | None,
-    page: str | None,
-    as_json: bool,
-    style: Style | None,
-) -> None:
-    """Compares each result of `narrows latency` with the first."""
-    several = [read_latency(name) for name in named]
-    hosts = [str(one.get("host") or "") for one in several]
-    # Host names identify the results, if they differ.
-    names = (
-        hosts
-        if all(hosts) and len(set(hosts)) == len(hosts)
-        else unique([Path(name).name for name in named])
-    )
-    if plot == _HERE:
-        raise click.BadParameter(
-            "the name of a file is missing; write --plot out.png", param_hint="--plot"
-        )
-    found = [
-        (name, one, judged.differences(several[0], one))
-        for name, one in zip(names[1:], several[1:], strict=True)
-    ]
-    said = {
-        name: comparison.latency_sentences(each, several[0], one, (names[0], name))
-        for name, one, each in found
-    }
-    with every() as attempt:
-        if plot:
-            with attempt():
-                latencies.plot(list(zip(names, several, strict=True)), plot, style=style)
-        if page is not None:
-            with attempt():
-                made = latencies.document(list(zip(names, several, strict=True)))
-                write(
-                    made | {"first": " ".join(line for lines in said.values() for line in lines)},
-                    page,
-                )
-        if as_json:
-            told = {
-                name: [{d.key: d.json() for d in of} for of in judged.by_clock(each)]
-                for name, _, each in found
-            }
-            warned = {
-                name: comparison.latency_warnings(several[0], one, (names[0], name))
-                for name, one, _ in found
-            }
-            echo(
-                json.dumps(
-                    {
-                        "before": names[0],
-                        "after": {
-                            name: clocks[0] if clocks else {} for name, clocks in told.items()
-                        },
-                        "round_trip": {
-                            name: clocks[1] if clocks[1:] else {} for name, clocks in told.items()
-                        },
-                        "warnings": warned,
-                    }
-                )
-            )
-            return
-        out = console()
-        for name, _, each in found:
-            for at, line in enumerate(said[name]):
-                out.print(line, style="" if at else "bold", markup=False, soft_wrap=True)
-            out.print()
-            for of in judged.by_clock(each):
-                table(out, comparison.latency_table(of, (names[0], name)))
-                out.print()
-        out.print(comparison.LATENCY_CAUTION, markup=False, soft_wrap=True)

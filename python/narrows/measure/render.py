@@ -1,21 +1,18 @@
-"""Renders a measurement as sentences, tables, pictures and a report page.
+"""Renders a measurement as sentences, tables and a report page.
 
-`measure.summary` and `path_model` compute the values.
+`measure.summary` computes the values.
 """
 
 from __future__ import annotations
 
-import bisect
-import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from narrows import __version__
-from narrows.measure.result import DIRECTIONS, Direction, Flow, Measurement, Spread
+from narrows.measure.pictures import MOST_FLOWS, pictures
+from narrows.measure.result import BOTH, DIRECTIONS, LOADS, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
 from narrows.render.model import PageJson, PageRunJson
-from narrows.render.picture import TIME, Line, Picture
 from narrows.render.report import drawn
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
@@ -24,18 +21,11 @@ from narrows.render.words import listed, millis, number, percent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from narrows.path_model import DirectionModel, Known, PathModel
     from narrows.render.run import Part
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
-_MOST_FLOWS = 4
-"""Number of flows that are named or drawn individually (drawn: per direction)."""
-
 _LATE_MS = 1.0
 _BUSY_PCT = 80.0
-
-_LOADS: dict[Direction, str] = {"down": "download", "up": "upload"}
-_BOTH = "both directions"
 
 
 def sentences(measured: Measurement) -> list[str]:
@@ -88,7 +78,7 @@ def _datagrams(measured: Measurement) -> list[str]:
     told = measured.json.get("udp_load") or {}
     if not isinstance(sent := told.get("sent"), int):
         return []
-    direction = _LOADS["up" if told.get("direction") == "up" else "down"]
+    direction = LOADS["up" if told.get("direction") == "up" else "down"]
     words = f"The UDP {direction} sent {sent:,} datagrams at {_mbit(told.get('sent_mbit'))}"
     if isinstance(received := told.get("received"), int):
         words += f"; {received:,} arrived at {_mbit(told.get('received_mbit'))}"
@@ -113,7 +103,7 @@ def _mbit(rate: object) -> str:
 
 def _rates(said: Answer) -> list[str]:
     told = [
-        f"{number(rate, 2)} Mbit/s ({_LOADS[direction]})"
+        f"{number(rate, 2)} Mbit/s ({LOADS[direction]})"
         for direction in DIRECTIONS[::-1]
         if (rate := said.rates_mbit.get(direction)) is not None
     ]
@@ -130,7 +120,7 @@ def _increase(said: Answer) -> str:
     if len(means) < 2 or said.together:  # noqa: PLR2004
         under = next(iter(means.values()), said.every.mean)
         return f"from {idle} to {millis(under)} ms (+{more} ms)"
-    parts = [f"{millis(mean)} ms during the {_LOADS[way]}" for way, mean in means.items()]
+    parts = [f"{millis(mean)} ms during the {LOADS[way]}" for way, mean in means.items()]
     return f"from {idle} ms to {listed(parts)} (+{more} ms on average)"
 
 
@@ -151,7 +141,7 @@ def _latency(said: Answer) -> list[str]:
         out.append(f"The idle RTT was {_spread(said.idle)}.")
     if len(said.loaded) > 1 and not said.together:
         out += [
-            f"The RTT during the {_LOADS[direction]} was {_spread(said.loaded[direction])}."
+            f"The RTT during the {LOADS[direction]} was {_spread(said.loaded[direction])}."
             for direction in DIRECTIONS[::-1]
         ]
     elif said.every.p50 is not None:
@@ -230,8 +220,8 @@ def _held_back(measured: Measurement) -> list[str]:
         held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
         if held:
             flows, was = ("flow", "was") if len(held) == 1 else ("flows", "were")
-            rest = [f"{len(held) - _MOST_FLOWS} more"] if len(held) > _MOST_FLOWS else []
-            ids = listed([*held[:_MOST_FLOWS], *rest])
+            rest = [f"{len(held) - MOST_FLOWS} more"] if len(held) > MOST_FLOWS else []
+            ids = listed([*held[:MOST_FLOWS], *rest])
             out.append(f"The {flows} {ids} {was} limited by the {what}, not by the path.")
     return out
 
@@ -292,17 +282,17 @@ def latencies(measured: Measurement) -> Table:
     said = answer(measured)
     rows = [("idle", said.idle, "latency_ms.idle")]
     if said.together or not said.loaded:
-        rows.append((_BOTH if said.together else "load", said.every, "latency_ms.loaded"))
+        rows.append((BOTH if said.together else "load", said.every, "latency_ms.loaded"))
     else:
         rows += [
-            (_LOADS[direction], said.loaded[direction], f"latency_ms.{direction}")
+            (LOADS[direction], said.loaded[direction], f"latency_ms.{direction}")
             for direction in DIRECTIONS[::-1]
             if direction in said.loaded
         ]
-    loads: dict[str, str] = dict(_LOADS.items())
+    loads: dict[str, str] = dict(LOADS.items())
     rows += [
         (
-            f"{loads.get(direction, _BOTH)}, {cc}",
+            f"{loads.get(direction, BOTH)}, {cc}",
             spread,
             f"latency_by_cc_ms.{cc}.{direction}",
         )
@@ -330,7 +320,7 @@ def flows(measured: Measurement, most: int = 200) -> Table:
         again = flow.figure("retransmits")
         rows.append([
             Cell(flow.id, f"{at}.id"),
-            Cell(_LOADS[flow.direction], f"{at}.direction"),
+            Cell(LOADS[flow.direction], f"{at}.direction"),
             Cell(flow.cc or "–", f"{at}.cc"),
             Cell(number(flow.goodput_mbit, 2), f"{at}.goodput_mbit"),
             Cell(millis((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
@@ -346,291 +336,6 @@ def flows(measured: Measurement, most: int = 200) -> Table:
     )
 
 
-def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
-    """A value with its interval.
-
-    >>> from narrows.path_model import Known
-    >>> known(Known(20.0, 19.5, 20.4), "Mbit/s", 1), known(Known(None, why="an AQM"), "kB", 0)
-    ('20.0 Mbit/s (19.5 to 20.4)', 'unknown: an AQM')
-    """
-    if value.value is None:
-        both = (("at least", value.low), ("at most", value.high))
-        ends = [f"{word} {number(end * scale, digits)} {unit}" for word, end in both if end]
-        return f"unknown{f' ({listed(ends)})' if ends else ''}: {value.why}"
-    text = f"{number(value.value * scale, digits)} {unit}"
-    if value.high is None:
-        least = f" (at least {number(value.low * scale, digits)})" if value.low is not None else ""
-        return f"{text}{least}{f': {value.why}' if value.why else ''}"
-    if value.low is None:
-        return text
-    return f"{text} ({number(value.low * scale, digits)} to {number(value.high * scale, digits)})"
-
-
-_KINDS = {
-    "drop-tail": "drop-tail buffer",
-    "policer": "policer",
-    "aqm": "AQM with one queue for all flows",
-    "fair": "fair queueing, one queue per flow",
-}
-_CERTAINTY = {"sure": "no other family of queue disciplines fits", "likely": "likely"}
-
-
-_UNMEASURED = "unknown"
-
-
-def model_lines(model: PathModel) -> list[str]:
-    """The path model in words."""
-    out = [
-        "Path model, with 90 % intervals in parentheses:",
-        f"Base RTT: {known(model.rtt, 'ms', 2)}.",
-    ]
-    for name, direction in model.directions.items():
-        out += [f"{_LOADS[name].capitalize()} {line}" for line in _direction(direction)]
-    out.append(f"Cross traffic: {_others(model)}.")
-    marks = {
-        "ECN negotiated": model.marks.get("negotiated"),
-        "DSCP preserved by the path": model.marks.get("dscp_survives"),
-    }
-    ce = model.marks.get("ce_rate")
-    if ce is None and all(told is None for told in marks.values()):
-        # As in a simulation.
-        return [*out, "ECN, DSCP and CE marks: not measured."]
-    for what, told in marks.items():
-        out.append(f"{what}: {_UNMEASURED if told is None else 'yes' if told else 'no'}.")
-    out.append(f"CE marks: {_UNMEASURED if ce is None else percent(ce) + ' of packets'}.")
-    return out
-
-
-def _others(model: PathModel) -> str:
-    """Whether cross traffic was seen, and the directions for which this is unknown."""
-    if model.others:
-        return listed(
-            list(
-                dict.fromkeys(
-                    f"detected: {one.others.why}"
-                    for one in model.directions.values()
-                    if one.others.seen
-                )
-            )
-        )
-    unknown = {
-        name: one.others.why for name, one in model.directions.items() if one.others.seen is None
-    }
-    if not unknown:
-        limits = [one.others.why for one in model.directions.values() if one.others.why]
-        return f"none detected; {'; '.join(dict.fromkeys(limits))}" if limits else "none detected"
-    directions = listed([_LOADS[name] for name in unknown])
-    return f"unknown ({directions}): {'; '.join(dict.fromkeys(unknown.values()))}"
-
-
-def _direction(model: DirectionModel) -> list[str]:
-    varies = {None: "", True: "; the rate varies", False: "; the rate is constant"}[model.varies]
-    out = [f"bottleneck rate: {known(model.rate, 'Mbit/s', 2)}{varies}."]
-    if model.rate.high is None and model.left.high is not None:
-        out.append(f"rate available to this load: {known(model.left, 'Mbit/s', 2)}.")
-    if model.sure == "cannot tell":
-        return [*out, f"queue: unknown: {model.why}.", _loss(model)]
-    sure = f"{_CERTAINTY.get(model.sure, model.sure)}{f': {model.why}' if model.why else ''}"
-    out.append(f"queue: {_KINDS[model.family]} ({sure}).")
-    if model.family == "drop-tail":
-        out.append(f"buffer size: {known(model.depth, 'kB', 0, 1e-3)}.")
-    if model.family in ("aqm", "fair"):
-        out.append(f"most similar qdisc: {model.guess.kind}.")
-        out.append(f"buffer size: unknown: {model.depth.why}.")
-    if model.family == "policer":
-        out.append(f"burst size: {known(model.burst, 'kB', 0, 1e-3)}.")
-    return [*out, _loss(model)]
-
-
-def _loss(model: DirectionModel) -> str:
-    """Random loss in words: packet loss that the queue does not explain."""
-    if model.loss.value is None:
-        most = f" (at most {percent(model.loss.high)})" if model.loss.high else ""
-        return f"random loss: unknown{most}: {model.loss.why}."
-    if model.loss.value:
-        ends = (
-            ""
-            if model.loss.high is None
-            else f" ({percent(model.loss.low)} to {percent(model.loss.high)})"
-        )
-        return f"random loss: about {percent(model.loss.value)}{ends}."
-    return "random loss: none detected."
-
-
-def pictures(measured: Measurement) -> list[Picture]:
-    """Goodput, RTT, congestion window, retransmits and latency distribution, without empty
-    pictures.
-    """
-    shown = [
-        f
-        for direction in DIRECTIONS[::-1]
-        for f in [f for f in measured.flows if f.direction == direction][:_MOST_FLOWS]
-    ]
-    left = (
-        f" Only the first {_MOST_FLOWS} flows of each direction are drawn."
-        if len(shown) < len(measured.flows)
-        else ""
-    )
-    throughput = Picture(
-        "throughput", "Goodput", TIME, "goodput (Mbit/s)",
-        "Lines: acknowledged payload of each flow per sample interval. Dotted: sum of all flows of "
-        f"a direction.{left}",
-        [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
-    )  # fmt: skip
-    rtt = Picture(
-        "rtt", "Round-trip time", TIME, "RTT (ms)",
-        f"Points: pings. Lines: smoothed RTT (srtt) of each sender.{left}",
-        [*_pings(measured), *(_column(i, f, "rtt_ms") for i, f in enumerate(shown))],
-    )  # fmt: skip
-    window = Picture(
-        "window", "Congestion window", TIME, "packets", f"Congestion window of each flow.{left}",
-        [_column(i, f, "cwnd_packets") for i, f in enumerate(shown)],
-    )  # fmt: skip
-    losses = Picture(
-        "losses", "Retransmits", TIME, "packets, cumulative",
-        f"Retransmitted packets of each flow since its start.{left}",
-        [_column(i, f, "retransmits") for i, f in enumerate(shown)],
-    )  # fmt: skip
-    delay = Picture(
-        "delay", "Latency distribution", "RTT (ms)", "share of pings",
-        "Share of the pings with at most this RTT, idle and under load.",
-        list(_distributions(measured)),
-    )  # fmt: skip
-    every = (throughput, rtt, window, losses, delay)
-    for picture in every:
-        picture.lines[:] = [line for line in picture.lines if any(y is not None for y in line.y)]
-    return [picture for picture in every if picture.lines]
-
-
-def combined(measured: Sequence[Measurement], names: Sequence[str]) -> list[Picture]:
-    """Goodput, RTT of pings and latency distribution of several measurements in the same axes.
-
-    Each measurement has a colour. The goodput of a direction is that of all its flows.
-    """
-    found: dict[str, Picture] = {}
-    lines: dict[str, list[Line]] = {}
-    for place, (one, name) in enumerate(zip(measured, names, strict=True)):
-        single = {d for d in DIRECTIONS if len([f for f in one.flows if f.direction == d]) == 1}
-        alone = {flow.id for flow in one.flows if flow.direction in single}
-        for picture in pictures(one):
-            if picture.key not in _COMBINED:
-                continue
-            found.setdefault(picture.key, picture)
-            lines.setdefault(picture.key, []).extend(
-                replace(line, label=f"{name}: {line.label}", flow=place)
-                for line in picture.lines
-                if line.flow is None or (picture.key == "throughput" and line.label in alone)
-            )
-    return [
-        replace(
-            picture,
-            about=f"{_COMBINED[key]} Each measurement has its own colour.",
-            lines=lines[key],
-        )
-        for key, picture in found.items()
-    ]
-
-
-_COMBINED = {
-    "throughput": "Goodput of all flows of a direction.",
-    "rtt": "RTT of each ping.",
-    "delay": "Share of the pings with at most this RTT, idle and under load.",
-}
-
-
-def _column(place: int, flow: Flow, name: str) -> Line:
-    rows = [
-        (t, y)
-        for t, y in zip(flow.columns.get("t_s", ()), flow.columns.get(name, ()), strict=False)
-        if t is not None
-    ]
-    return Line(flow.id, place, "line", [t for t, _ in rows], [y for _, y in rows])
-
-
-def _goodput(place: int, flow: Flow) -> Line:
-    acked = flow.acked()
-    steps = [(t1, (b1 - b0) * 8e-6 / (t1 - t0)) for (t0, b0), (t1, b1) in itertools.pairwise(acked)]
-    return Line(flow.id, place, "line", [t for t, _ in steps], [rate for _, rate in steps])
-
-
-def _together(measured: Measurement) -> list[Line]:
-    out = []
-    for direction in DIRECTIONS[::-1]:
-        flows = [f.acked() for f in measured.flows if f.direction == direction]
-        if len(flows) < 2:  # noqa: PLR2004 - one is drawn already
-            continue
-        times: list[float] = []
-        rates: list[float | None] = []
-        for begin, end in measured.loads(direction):
-            # Equal steps of about a second between the first and the last sample, so that every
-            # step is full.
-            inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
-            if not inside or max(inside) <= min(inside):
-                continue
-            first, last = min(inside), max(inside)
-            count = max(1, round(last - first))
-            edges = [first + (last - first) * i / count for i in range(count + 1)]
-            for t0, t1 in itertools.pairwise(edges):
-                bits = 8e-6 * sum(
-                    _delivered(acked, t1) - _delivered(acked, t0) for acked in flows if acked
-                )
-                times.append((t0 + t1) / 2)
-                rates.append(bits / (t1 - t0))
-            # A gap between two loads.
-            times.append(last)
-            rates.append(None)
-        out.append(Line(f"all, {_LOADS[direction]}", None, "dotted", times, rates))
-    return out
-
-
-def _delivered(acked: Sequence[tuple[float, float]], at: float) -> float:
-    """Bytes delivered until a time, interpolated between samples."""
-    place = bisect.bisect_right(acked, at, key=lambda row: row[0])
-    if place == 0:
-        return acked[0][1]
-    if place == len(acked):
-        return acked[-1][1]
-    (t0, b0), (t1, b1) = acked[place - 1], acked[place]
-    return b0 + (b1 - b0) * (at - t0) / (t1 - t0)
-
-
-def _pings(measured: Measurement) -> list[Line]:
-    out = []
-    for train in measured.pings:
-        rows = list(train.rtts())
-        out.append(
-            Line(
-                train.id or "pings", None, "points", [t for t, _ in rows], [rtt for _, rtt in rows]
-            )
-        )
-    return out
-
-
-def _distributions(measured: Measurement) -> list[Line]:
-    out = []
-    styles: tuple[Any, ...] = ("dashed", "line", "dotted")
-    directions = [(_LOADS[direction], measured.loads(direction)) for direction in DIRECTIONS[::-1]]
-    if measured.together:
-        directions = [(_BOTH, measured.loads())]
-    for style, (name, spans) in zip(
-        styles, [("idle", measured.spans("idle")), *directions], strict=False
-    ):
-        values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
-        if values:
-            every = max(1, len(values) // 500)
-            kept = list(range(every - 1, len(values), every))
-            out.append(
-                Line(
-                    name,
-                    None,
-                    style,
-                    [values[i] for i in kept],
-                    [(i + 1) / len(values) for i in kept],
-                )
-            )
-    return out
-
-
 def parts(measured: Measurement) -> Iterator[Part]:
     """The sentences and tables of a measurement."""
     for at, sentence in enumerate(sentences(measured)):
@@ -640,8 +345,8 @@ def parts(measured: Measurement) -> Iterator[Part]:
     yield from notes(measured)
 
 
-def show(measured: Measurement, out: Console, model: PathModel | None = None) -> None:
-    """Prints the results, the tables, the measurement error and the path model."""
+def show(measured: Measurement, out: Console) -> None:
+    """Prints the results, the tables and the measurement error."""
     for at, sentence in enumerate(sentences(measured)):
         out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
     for shown in (latencies(measured), flows(measured)):
@@ -651,29 +356,20 @@ def show(measured: Measurement, out: Console, model: PathModel | None = None) ->
     out.print()
     for line in (own_error(measured), *notes(measured)):
         out.print(line, markup=False, soft_wrap=True)
-    if model is not None:
-        out.print()
-        for line in model_lines(model):
-            out.print(line, markup=False, soft_wrap=True)
 
 
-def document(
-    measured: Sequence[Measurement], names: Sequence[str], models: Sequence[PathModel | None]
-) -> PageJson:
+def document(measured: Sequence[Measurement], names: Sequence[str]) -> PageJson:
     """The content of the report page of measurements."""
-    runs = [
-        _run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)
-    ]
+    runs = [_run(one, name) for one, name in zip(measured, names, strict=True)]
     return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
 
 
-def _run(measured: Measurement, name: str, model: PathModel | None) -> PageRunJson:
-    toml = model.toml() if model else ""
+def _run(measured: Measurement, name: str) -> PageRunJson:
     told = measured.json
     return {
         "name": name,
         "answer": sentences(measured),
-        "sure": [own_error(measured), *notes(measured), *(model_lines(model) if model else [])],
+        "sure": [own_error(measured), *notes(measured)],
         "tables": [
             {
                 "caption": t.caption,
@@ -687,8 +383,8 @@ def _run(measured: Measurement, name: str, model: PathModel | None) -> PageRunJs
         **drawn(pictures(measured)),
         "verdicts": None,
         "flows": [flow.id for flow in measured.flows],
-        "toml": toml,
-        "canonical": toml,
+        "toml": "",
+        "canonical": "",
         "command": "narrows run scenario.toml, with flows of your choice added",
         "provenance": [
             ["narrows", str(told.get("narrows") or __version__)],

@@ -19,6 +19,7 @@ from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.measure.model import FlowSpreadJson, LatencyJson, MeasurementJson, SpreadJson
 from narrows.storage import json_kinds as kinds
+from narrows.storage.anonymous import Anonymizer, key
 from narrows.storage.json_kinds import amount, either, flag, number, rows, table, text, whole
 
 Direction = Literal["up", "down"]
@@ -50,6 +51,12 @@ PING_COLUMNS = ("t_s", "rtt_ms", "forward_ms", "back_ms")
 """Columns that the samples of a ping train may have."""
 
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+LOADS: dict[Direction, str] = {"down": "download", "up": "upload"}
+"""The name of the load of each direction."""
+
+BOTH = "both directions"
+"""The name of the loads of both directions at once."""
 
 Column = list[float | None]
 
@@ -228,6 +235,10 @@ class Measurement:
         from narrows.render.html import fragment  # noqa: PLC0415
 
         return fragment(parts(self))
+
+    def anonymous(self) -> Measurement:
+        """The measurement with pseudonyms in the place of names and addresses of hosts."""
+        return Measurement.of(Anonymizer(key()).tree(self.json))
 
     @staticmethod
     def of(tree: object, name: str = "measurement") -> Measurement:

@@ -8,7 +8,7 @@ links.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -266,15 +266,18 @@ def _least(total: Points, flows: Sequence[Flow], own_mbit: float) -> float | Non
     windows = []
     for flow in flows:
         rows = zip(flow.columns.get("t_s", ()), flow.columns.get("cwnd_packets", ()), strict=False)
-        known = [(t, cwnd * FRAME) for t, cwnd in rows if t is not None and cwnd is not None]
+        known = sorted((t, cwnd * FRAME) for t, cwnd in rows if t is not None and cwnd is not None)
         if not known:
             return None
-        windows.append(known)
+        windows.append(([t for t, _ in known], [size for _, size in known]))
     last, least = total[-1][0], 0.0
     for t, passed in total:
         if t > (total[0][0] + last) / 2:
             break
-        recent = [[size for at, size in known if t - WINDOW_S <= at <= t] for known in windows]
+        recent = [
+            sizes[bisect_left(times, t - WINDOW_S) : bisect_right(times, t)]
+            for times, sizes in windows
+        ]
         if all(recent):
             behind = sum(max(sizes) for sizes in recent)
             least = max(least, (total[-1][1] - passed - behind) * 8e-6 / (last - t))

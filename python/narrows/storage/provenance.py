@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,16 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+@lru_cache(maxsize=4)
+def _cases(file: str, _changed_ns: int, _size: int) -> dict[tuple[str, ...], list[JsonObject]]:
+    """The cases of a file by their congestion controls; a program with many runs reads it once."""
+    found: dict[tuple[str, ...], list[JsonObject]] = {}
+    with open(file, "rb") as source:  # noqa: PTH123 - likewise
+        for case in json.load(source)["cases"]:
+            found.setdefault(tuple(sorted(case["cc"])), []).append(case)
+    return found
+
+
 def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[EvidenceJson] | None:
     """The reference cases nearest to a result, with their agreement; None if none are stored.
 
@@ -102,7 +113,9 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     in one quantity. All cases are of one release of Linux; for hosts like another release there is
     no evidence.
     """
-    if not os.path.exists(file):  # noqa: PTH110 - likewise
+    try:
+        about = os.stat(file)  # noqa: PTH116 - pathlib loads slowly
+    except OSError:
         return None
     cc = sorted({flow["cc"] for flow in figures["flows"]})
     if "wifi" in figures["scenario"] or "link" in figures["scenario"]:
@@ -126,11 +139,8 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
 
     if figures["scenario"]["host"]["like"] != LIKE:
         return []
-    with open(file, "rb") as source:  # noqa: PTH123 - likewise
-        cases = json.load(source)["cases"]
-    alike = [
-        c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)
-    ]
+    cases = _cases(os.fspath(file), about.st_mtime_ns, about.st_size)
+    alike = [c for c in cases.get(tuple(cc), ()) if all(c[kind] == here[kind] for kind in KINDS)]
     near = [c | {"distance": round(distance(c), 3)} for c in alike]
     near = [c for c in near if math.isfinite(c["distance"])]
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]

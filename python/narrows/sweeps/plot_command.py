@@ -11,7 +11,7 @@ import click
 from narrows import files
 from narrows.cli.command import command, option
 from narrows.cli.options import figure_options, file_option, files_argument
-from narrows.measure import render
+from narrows.measure.pictures import combined
 from narrows.render import chart
 from narrows.render.latex import latex
 from narrows.render.plot import FORMATS, about, check, draw_columns
@@ -128,7 +128,7 @@ def _measurements(names: Sequence[str], out: str, style: Style) -> None:
             "measurements are drawn, not written as a table", param_hint="--out"
         )
     measured = [files.read(name) for name in names]
-    shown = render.combined(measured, unique([Path(name).name for name in names]))
+    shown = combined(measured, unique([Path(name).name for name in names]))
     draw_columns([("", shown)], out, style=style)
 
 

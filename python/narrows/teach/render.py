@@ -371,7 +371,7 @@ def story_sentences(told: Story) -> list[str]:
 def story_page(told: Story, path: str) -> PageJson:
     """One page with a summary and both measurements; `path` describes the path."""
     names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
-    made = telling.document([told.before, told.after], names, [None, None])
+    made = telling.document([told.before, told.after], names)
     first = " ".join([f"The path: {path}.", headline(told.advice), *story_sentences(told)])
     made["title"] = "narrows: measurement, advice, change, measurement"
     made["first"] = first

@@ -1,0 +1,57 @@
+"""The command `narrows convert`."""
+
+from __future__ import annotations
+
+import click
+
+from narrows import files
+from narrows.cli.command import argument, command
+from narrows.cli.options import anonymize_option
+from narrows.errors import NarrowsError, reason
+from narrows.files import capture, writer_of
+from narrows.storage import output, untrusted_input
+from narrows.storage.anonymous import Anonymizer, key
+
+
+@command(
+    "narrows convert iperf3.json today.flent.gz",
+    "narrows convert today.json today.parquet",
+    "narrows convert capture.pcapng public.pcapng --anonymize",
+)
+@argument(
+    "source",
+    metavar="FROM",
+    type=click.Path(dir_okay=False),
+    help="narrows' JSON, .flent.gz, iperf3's -J or --json-stream, iperf2's text, or a capture",
+)
+@argument(
+    "target",
+    metavar="TO",
+    type=output.File(),
+    help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet",
+)
+@anonymize_option
+def convert(source: str, target: str, anonymize: bool) -> None:
+    """Convert a measurement to another file format.
+
+    With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
+    of IP and transport. All files of this user have the same pseudonyms; their secret key is
+    narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
+    addresses can find their pseudonyms.
+    """
+    if target.endswith(".pcapng"):
+        _capture(source, target, anonymize=anonymize)
+        return
+    writer_of(target)
+    measured = files.read(source)
+    files.write(measured.anonymous() if anonymize else measured, target)
+
+
+def _capture(source: str, target: str, *, anonymize: bool) -> None:
+    if not anonymize:
+        raise NarrowsError(f"{target}: only an anonymized capture can be written; add --anonymize")
+    try:
+        content = untrusted_input.read(source, untrusted_input.MOST_DATA_BYTES)
+    except OSError as error:
+        raise NarrowsError(f"{source}: {reason(error)}") from error
+    output.write(target, capture.anonymize(content, Anonymizer(key()), source))
