@@ -429,6 +429,8 @@ fn flows(
                 None => {
                     let kind = &template.workload.as_ref().unwrap_or(&template.cc).kind;
                     let kind = template.transport.as_ref().unwrap_or(kind);
+                    // As an id, `kernel:cubic` is `kernel_cubic`.
+                    let kind = kind.replace(':', "_");
                     let n = unnamed.entry(kind.clone()).or_default();
                     *n += 1;
                     format!("{kind}{}", *n - 1)

@@ -658,6 +658,7 @@ impl<'p> Parts<'p> {
                 .iter()
                 .any(|flow| flow.cc.kind.starts_with("bbr")),
             process_cpu: Span::ns(sys::process_cpu()),
+            takes_time: machine == Machine::Host,
             otherwise: otherwise(scenario),
         };
         let outcome = Outcome {

@@ -299,11 +299,18 @@ impl QueueDiscipline<Frame> for KernelQueue {
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
         let mut head = [0; ETHERNET + 2];
+        let mut is_empty = false;
         loop {
             let Ok(Some(_)) = self.gate.receive(&mut head) else {
                 self.signal.awaits.store(true, Ordering::Relaxed);
-                if self.backlog.packets > 0 && matches!(self.netlink.backlog(self.index), Ok(0)) {
+                if is_empty {
                     self.empty(now, sink);
+                } else if self.backlog.packets > 0
+                    && matches!(self.netlink.backlog(self.index), Ok(0))
+                {
+                    // A shaper may have released the last packet since the first attempt.
+                    is_empty = true;
+                    continue;
                 }
                 return None;
             };

@@ -432,6 +432,7 @@ fn told(
         process_cpu: Span::ns(sys::process_cpu()),
         // Traffic of programs is not limited.
         writes: Writes::default(),
+        takes_time: true,
         otherwise: Vec::new(),
     };
     let path = &scenario.path;
