@@ -416,15 +416,17 @@ PATH = (
 )
 
 
-def test_the_command(cli: Cli, tmp_path: Path) -> None:
-    told = json.loads(cli("advise", *PATH, "--loss", "3%", "--json", "--report", "a.html").stdout)
+def test_the_command(command: Cli, tmp_path: Path) -> None:
+    told = json.loads(
+        command("advise", *PATH, "--loss", "3%", "--json", "--report", "a.html").stdout
+    )
     assert told["choice"]["key"] == "bbr"
     assert told["extrapolated"] is not told["inside_validated"]
     assert told["runs"] > 10
     page = (tmp_path / "a.html").read_text()
     assert "<title>narrows advise</title>" in page
     assert "bbr (recommended, highest goodput): " in page
-    shown = cli("advise", *PATH)
+    shown = command("advise", *PATH)
     assert shown.returncode == 0
     for part in ("Change nothing", "Based on", "Path (stated)"):
         assert part in shown.stdout
@@ -447,35 +449,37 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
         ((*PATH, "--lone", "one.json"), "--single-flow: needs a measurement"),
     ],
 )
-def test_mistakes_are_told_with_exit_code_2(cli: Cli, args: tuple[str, ...], says: str) -> None:
-    done = cli("advise", *args)
+def test_mistakes_are_told_with_exit_code_2(command: Cli, args: tuple[str, ...], says: str) -> None:
+    done = command("advise", *args)
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_record_begins_empty(
+    command: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
-    assert "no forecasts yet" in cli("record").stdout
-    assert cli("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
-    assert json.loads(cli("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
-    shown = cli("record").stdout
+    assert "no forecasts yet" in command("record").stdout
+    assert command("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
+    assert json.loads(command("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
+    shown = command("record").stdout
     assert "1 forecast, none tested yet." in shown
-    head = json.loads(cli("record", "--json").stdout)["head"]
+    head = json.loads(command("record", "--json").stdout)["head"]
     assert f"The last line has the hash {head}." in shown
-    assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
+    assert "line 1 of 1 has this hash" in command("record", "--verify", head[:12]).stdout
     # Exit code 1 is the result of a check; this is none.
     for wrong in (head[:11], "H" * 12):
-        refused = cli("record", "--verify", wrong)
+        refused = command("record", "--verify", wrong)
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"--verify {wrong}: not a hash; write at least 12 ")
     # Removed and written anew: every line fits, but the noted hash is missing.
     forecasts.file().unlink()
-    assert cli("advise", *PATH, "--loss", "2%", "--quick", "--seal").returncode == 0
-    missing = cli("record", "--verify", head)
+    assert command("advise", *PATH, "--loss", "2%", "--quick", "--seal").returncode == 0
+    missing = command("record", "--verify", head)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "none of its 1 lines has the hash" in missing.stderr
-    assert json.loads(cli("record", "--verify", head, "--json").stdout)["holds"] is False
+    assert json.loads(command("record", "--verify", head, "--json").stdout)["holds"] is False
 
 
 def test_ctrl_c_gives_what_is_known() -> None:

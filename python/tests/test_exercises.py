@@ -99,9 +99,9 @@ def test_every_value_that_a_solution_names_is_accepted(
         assert not wrong, (value, wrong)
 
 
-def test_the_help_and_the_course_do_not_give_away_an_answer(cli: Cli) -> None:
+def test_the_help_and_the_course_do_not_give_away_an_answer(command: Cli) -> None:
     course = Path(__file__).parents[2] / "docs/tutorial/course.md"
-    shown = [cli("exercise", *words, "--help").stdout for words in ((), ("check",))]
+    shown = [command("exercise", *words, "--help").stdout for words in ((), ("check",))]
     for text in (*shown, course.read_text(encoding="utf-8")):
         for word in re.findall(r"check slow-start (.*)", text):
             numbers = [w for w in word.split() if not w.endswith(("=NUMBER", "=TIME"))]
@@ -157,40 +157,44 @@ def test_an_answer_that_is_none_is_explained(word: str, said: str) -> None:
         exercises.answer(word, exercises.exercise("slow-start"))
 
 
-def test_the_commands(cli: Cli, tmp_path: Path) -> None:
-    assert [row["name"] for row in json.loads(cli("exercise", "list", "--json").stdout)] == [*EVERY]
-    assert "slow-start" in cli("exercise", "list").stdout
-    task = cli("exercise", "show", "1").stdout
+def test_the_commands(command: Cli, tmp_path: Path) -> None:
+    assert [row["name"] for row in json.loads(command("exercise", "list", "--json").stdout)] == [
+        *EVERY
+    ]
+    assert "slow-start" in command("exercise", "list").stdout
+    task = command("exercise", "show", "1").stdout
     assert task.startswith("Slow start\n")
     assert "Solution" not in task
-    assert "Accepted: bdp 815 to 837 frames" in cli("exercise", "show", "1", "--solution").stdout
+    assert (
+        "Accepted: bdp 815 to 837 frames" in command("exercise", "show", "1", "--solution").stdout
+    )
 
-    right = cli("exercise", "check", "slow-start", "bdp=826", "rounds=7", "fct=0.8s")
+    right = command("exercise", "check", "slow-start", "bdp=826", "rounds=7", "fct=0.8s")
     assert right.returncode == 0, right.stderr
     assert "3 of 3 parts are right." in right.stdout
-    wrong = cli("exercise", "check", "slow-start", "bdp=100", "--json")
+    wrong = command("exercise", "check", "slow-start", "bdp=100", "--json")
     assert wrong.returncode == 1
     told = json.loads(wrong.stdout)
     assert (told["right"], told["parts"][0]["why"]) == (0, "too low")
     assert told["parts"][1]["why"] == "not answered: write rounds=NUMBER"
 
     file = tmp_path / "mine.toml"
-    assert cli("exercise", "show", "aqm", "--out", "mine.toml").returncode == 0
+    assert command("exercise", "show", "aqm", "--out", "mine.toml").returncode == 0
     file.write_text(
         file.read_text(encoding="utf-8").replace('"fifo"', '"fq_codel"'), encoding="utf-8"
     )
-    done = cli("exercise", "check", "aqm", "--file", "mine.toml")
+    done = command("exercise", "check", "aqm", "--file", "mine.toml")
     assert (done.returncode, "2 of 2 parts are right." in done.stdout) == (0, True)
 
 
-def test_wrong_use_names_the_way_out(cli: Cli) -> None:
+def test_wrong_use_names_the_way_out(command: Cli) -> None:
     for words, said in (
         (("show", "12"), "narrows exercise list"),
         (("check", "cubic", "--file", "x.toml"), "omit --file"),
         (("show", "cubic", "--out", "x.toml"), "cubic has no scenario"),
         (("check", "aqm", "--file", "absent.toml"), "absent.toml"),
     ):
-        done = cli("exercise", *words)
+        done = command("exercise", *words)
         assert done.returncode == 2
         assert said in done.stderr
         assert "Traceback" not in done.stderr

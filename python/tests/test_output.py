@@ -160,7 +160,7 @@ def prepared(
     """A folder with a scenario and results, and servers that answer without a network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
-    told = result("far", 1, 80)
+    told = result("far", 1, 80, n=1000)
     monkeypatch.setattr(
         measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), [])
     )
@@ -171,7 +171,7 @@ def prepared(
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(measured.text(), encoding="utf-8")
         (tmp_path / f"{name}-latency.json").write_text(
-            json.dumps(result(name, 1, 80)), encoding="utf-8"
+            json.dumps(result(name, 1, 80, n=1000)), encoding="utf-8"
         )
         flows = '[[flow]]\ncc = "reno"\n'
         (tmp_path / f"{name}.toml").write_text(
@@ -241,6 +241,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.usefixtures("one_picture")
 def test_an_output_that_fails_costs_none_of_the_others(name: str, prepared: Path) -> None:
     words, options, says = OUTPUTS[name]
     named = [(option, f"out{at}{suffix}") for at, (option, suffix) in enumerate(options)]

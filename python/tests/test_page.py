@@ -151,16 +151,16 @@ def test_words_of_a_scenario_cannot_break_out(tmp_path: Path) -> None:
     assert document(tmp_path / "page.html")["runs"][0]["name"] == title
 
 
-def test_the_scenario_on_the_page_gives_the_same_run(cli: Cli, tmp_path: Path) -> None:
+def test_the_scenario_on_the_page_gives_the_same_run(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
     first = json.loads(
-        cli("run", "tiny.toml", "--seed", 8, "--json", "--report", "page.html").stdout
+        command("run", "tiny.toml", "--seed", 8, "--json", "--report", "page.html").stdout
     )
     (shown,) = document(tmp_path / "page.html")["runs"]
     assert shown["toml"] == TINY
     for text, seed in ((shown["canonical"], []), (shown["toml"], ["--seed", 8])):
         (tmp_path / "again.toml").write_text(text, encoding="utf-8")
-        again = json.loads(cli("run", "again.toml", "--json", *seed).stdout)
+        again = json.loads(command("run", "again.toml", "--json", *seed).stdout)
         assert {**again, "provenance": 0} == {**first, "provenance": 0}
 
 

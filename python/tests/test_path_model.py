@@ -8,6 +8,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,22 @@ from validation import path_models, path_models_shared
 PLAN = Plan(streams=6, load_s=8.0, directions=("down",))
 
 
+DROPS = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")
+"""A path that several tests measure."""
+
+
+@cache
+def of_drops(seed: int) -> PathModel:
+    """The model of a measurement of `DROPS`."""
+    return model_of(DROPS, seed=seed)
+
+
 def model_of(path: nw.Path, plan: Plan = PLAN, seed: int = 3) -> PathModel:
     return infer(measure(path, plan, seed=seed), seed=8)
 
 
 def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
-    found = model_of(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"))
+    found = of_drops(3)
     down = found.directions["down"]
     assert (down.family, down.sure, down.varies) == ("drop-tail", "sure", False)
     assert found.rtt.value == pytest.approx(40, rel=0.01)
@@ -182,7 +193,8 @@ def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
     seen = disturbed(
         nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait
     )
-    down = infer(seen, seed=8).directions["down"]
+    found = infer(seen, seed=8)
+    down = found.directions["down"]
     assert down.sure == "cannot tell"
     assert "two simulations of it" in down.why
     assert (down.rate.value, down.rate.high, down.loss.value, down.depth.value) == (
@@ -192,7 +204,7 @@ def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
         None,
     )
     assert down.rate.holds(20)
-    assert "the queue is assumed" in infer(seen, seed=8).toml()
+    assert "the queue is assumed" in found.toml()
 
 
 def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
@@ -262,8 +274,7 @@ def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
 
 
 def test_what_would_show_is_said_where_nobody_was_seen() -> None:
-    seen = measure(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), PLAN, seed=3)
-    found = infer(seen, seed=8)
+    found = of_drops(3)
     others = found.directions["down"].others
     assert others.seen is False
     assert "20 % of the link" in others.why
@@ -402,9 +413,9 @@ def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
 
 
 def test_the_intervals_are_those_of_paths_drawn_at_random() -> None:
-    path, held = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), 0
+    held = 0
     for seed in range(3, 13):
-        down = infer(measure(path, PLAN, seed=seed), seed=8).directions["down"]
+        down = of_drops(seed).directions["down"]
         assert down.rate.low is not None
         assert down.rate.high is not None
         assert down.rate.value is not None
@@ -441,8 +452,8 @@ def test_a_rate_is_counted_in_packets_and_a_buffer_in_frames() -> None:
 
 
 def test_what_the_instrument_adds_to_a_round_trip_is_below_it() -> None:
-    seen = measure(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), PLAN, seed=3)
-    plain = infer(seen, seed=8).rtt
+    seen = measure(DROPS, PLAN, seed=3)
+    plain = of_drops(3).rtt
     seen.json["own_error"] = {"leaving_ms": 0.04, "far": {"answering_ms": 0.03}}
     told = infer(seen, seed=8).rtt
     assert plain.low is not None

@@ -185,13 +185,13 @@ def test_a_live_run_is_a_capture(tmp_path: Path) -> None:
     judged(capture)
 
 
-def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, cli: Cli) -> None:
+def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, command: Cli) -> None:
     file = tmp_path / "marked.toml"
     file.write_text(SCENARIO, encoding="utf-8")
     with pytest.raises(OutputError, match="no such file or directory"):
         nw.run(file, record=tmp_path / "missing/out.pcapng")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["marked.toml"]
-    done = cli("run", str(file), "--record", "")
+    done = command("run", str(file), "--record", "")
     assert done.returncode == 2
 
 

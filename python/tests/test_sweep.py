@@ -244,7 +244,7 @@ def test_one_reads_while_another_merges(tmp_path: Path, monkeypatch: pytest.Monk
 
     def write() -> None:
         store = Store(tmp_path)
-        for number in range(100):
+        for number in range(50):
             store.add([{"key": f"{number:032}", "flow_number": 0, "cc": "bbr"}])
 
     writers = [threading.Thread(target=write) for _ in range(2)]
@@ -256,7 +256,7 @@ def test_one_reads_while_another_merges(tmp_path: Path, monkeypatch: pytest.Monk
         now = len(Store(tmp_path).keys())
         assert now >= seen
         seen = now
-    assert seen == Store(tmp_path).runs().num_rows == 100
+    assert seen == Store(tmp_path).runs().num_rows == 50
 
 
 def only(parts: Path) -> Path:

@@ -561,25 +561,25 @@ def test_a_plan_is_not_confirmed_without_a_terminal(monkeypatch: pytest.MonkeyPa
 # The command
 
 
-def test_the_command(cli: Cli, tmp_path: File) -> None:
+def test_the_command(command: Cli, tmp_path: File) -> None:
     debian = HOSTS / "debian-9.txt"
-    done = cli("tune", "audit", "--facts", debian)
+    done = command("tune", "audit", "--facts", debian)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
         "debian-9: Debian GNU/Linux 9 (stretch), Linux 4.9.0-19-amd64. The audit found no errors"
     )
     bad = tmp_path / "bad.txt"
     bad.write_text(debian.read_text(encoding="utf-8").replace(*BBR), encoding="utf-8")
-    worse = cli("tune", "audit", "--facts", bad, "--rate", "1Gbit", "--rtt", "80ms", "--json")
+    worse = command("tune", "audit", "--facts", bad, "--rate", "1Gbit", "--rtt", "80ms", "--json")
     assert worse.returncode == 1
     shown = json.loads(worse.stdout)
     assert shown["counts"]["error"] == 1
     assert {"id", "severity", "subject", "what", "why", "fix", "source"} == set(
         shown["findings"][0]
     )
-    old = cli("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "ubuntu-16.04.txt")
+    old = command("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "ubuntu-16.04.txt")
     assert (old.returncode, "linux-generic-hwe-16.04" in old.stdout) == (1, True)
-    made = cli(
+    made = command(
         "tune",
         "plan",
         "--cc",
@@ -592,10 +592,10 @@ def test_the_command(cli: Cli, tmp_path: File) -> None:
     )
     assert made.stdout.startswith("#!/bin/sh\n")
     assert "opkg install kmod-tcp-bbr" in made.stdout
-    wrong = cli("tune", "plan", "--facts", debian, "--rate", "1000", "--rtt", "80ms")
+    wrong = command("tune", "plan", "--facts", debian, "--rate", "1000", "--rtt", "80ms")
     assert (wrong.returncode, "needs a unit" in wrong.stderr) == (2, True)
-    assert cli("tune", "audit", "--facts", debian, "--root", "/").returncode == 2
-    assert cli("tune", "audit", "--facts", tmp_path / "none").returncode == 2
-    bare = cli("tune", "audit", "--root", tmp_path)
+    assert command("tune", "audit", "--facts", debian, "--root", "/").returncode == 2
+    assert command("tune", "audit", "--facts", tmp_path / "none").returncode == 2
+    bare = command("tune", "audit", "--root", tmp_path)
     assert (bare.returncode, "no proc/sys" in bare.stderr) == (2, True)
-    assert cli("tune", "audit", "--collector").stdout == script()
+    assert command("tune", "audit", "--collector").stdout == script()

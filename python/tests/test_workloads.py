@@ -68,12 +68,12 @@ def test_a_scenario_survives_its_file_and_its_json(run: nw.Run, tmp_path: Path) 
     assert again.flows == run.flows
 
 
-def test_the_command_lists_kinds_and_refuses_what_is_none(cli: Cli, tmp_path: Path) -> None:
-    (web,) = json.loads(cli("list", "workload", "web", "--json").stdout)["workload"]
+def test_the_command_lists_kinds_and_refuses_what_is_none(command: Cli, tmp_path: Path) -> None:
+    (web,) = json.loads(command("list", "workload", "web", "--json").stdout)["workload"]
     assert {"objects", "fetch", "tls"} <= {param["name"] for param in web["params"]}
     file = tmp_path / "wrong.toml"
     file.write_text(LONG.replace('cc    = "cubic"', 'workload = "wbe"'), encoding="utf-8")
-    done = cli("run", file)
+    done = command("run", file)
     assert done.returncode == 2
     assert 'write: workload = "web"' in done.stderr
 

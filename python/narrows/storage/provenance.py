@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core, operating_system
 
@@ -88,9 +88,9 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
 
 
 @lru_cache(maxsize=4)
-def _cases(file: str, _changed_ns: int, _size: int) -> dict[tuple[str, ...], list[JsonObject]]:
+def _cases(file: str, _changed_ns: int, _size: int) -> dict[tuple[str, ...], list[Any]]:
     """The cases of a file by their congestion controls; a program with many runs reads it once."""
-    found: dict[tuple[str, ...], list[JsonObject]] = {}
+    found: dict[tuple[str, ...], list[Any]] = {}
     with open(file, "rb") as source:  # noqa: PTH123 - likewise
         for case in json.load(source)["cases"]:
             found.setdefault(tuple(sorted(case["cc"])), []).append(case)
