@@ -20,7 +20,7 @@ from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
 from narrows.path_model.doubt import PLAYS, REPLAYS, Doubt, doubt
-from narrows.path_model.features import FRAME, Features, features_of, idle_ms
+from narrows.path_model.features import FRAME, PING_BYTES, Features, features_of, idle_ms
 from narrows.path_model.fit import (
     AQM,
     CEILING,
@@ -177,7 +177,7 @@ def infer(
             if lone is not None and alone is not None:
                 also = [(alone, replace(again, plan=_plan(lone, direction, alone)))]
             directions[direction] = _with_chance(
-                model, losses([(sign, again), *also], model.guess), grain, again.budget
+                model, losses([(sign, again), *also], model.guess), grain, again
             )
     for direction, model in directions.items():
         drains = not at_once and model.family in DRAINS
@@ -385,7 +385,9 @@ def _direction(
         # Random loss may have kept the flows below the rate of the link, for example.
         if one is not best and not of.misfit and of.unlike <= alike_as:
             rate = _hull(rate, _rate(one.guess, of, FAMILIES[one.guess.kind], grain))
-    guess = replace(guess, rate_mbit=rate.value or guess.rate_mbit)
+    # The delay of a full buffer was measured, so that its bytes are proportional to the rate.
+    right = (rate.value or guess.rate_mbit) / guess.rate_mbit
+    guess = replace(guess, rate_mbit=right * guess.rate_mbit, depth_bytes=right * guess.depth_bytes)
     if not filled:
         rate = Known(
             guess.rate_mbit,
@@ -395,7 +397,7 @@ def _direction(
         )
     depth = Known(None, why=HIDDEN[family])
     if family == "drop-tail":
-        depth = _depth(guess, grain)
+        depth = _depth(guess, grain, setting.plan.ping_ms)
         if not seen.again:
             depth = Known(
                 guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full"
@@ -490,9 +492,24 @@ def _most_lost(seen: Features) -> float | None:
 
 
 def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
-    """The rate with which the simulations would let pass what was measured."""
-    rate = guess.rate_mbit * sure_of.ratio
-    return _interval("rate_mbit", family, rate, rate, rate * math.hypot(sure_of.error, grain.rate))
+    """The rate with which the simulations would let pass what was measured.
+
+    There are two such rates: of all data in the steady state, and of the data while the queue was
+    never empty. The first depends on holes: data behind a lost packet at the start or the end of
+    the steady state are counted late. A full buffer holds a large part of the data of a load. Few
+    flows have the same holes in all simulations of a hop, which then do not show this error. The
+    second is a median, which holes do not change; it is the value. The interval contains the
+    intervals of both. An AQM keeps holes small, and its queue is often empty.
+    """
+
+    def known(ratio: float, error: float) -> Known:
+        rate = guess.rate_mbit * ratio
+        return _interval("rate_mbit", family, rate, rate, rate * math.hypot(error, grain.rate))
+
+    whole = known(sure_of.ratio, sure_of.error)
+    if family != "drop-tail" or sure_of.busy is None:
+        return whole
+    return _hull(known(*sure_of.busy), whole)
 
 
 def _hull(known: Known, other: Known) -> Known:
@@ -506,14 +523,23 @@ def _hull(known: Known, other: Known) -> Known:
     return replace(known, low=low, high=high)
 
 
-def _depth(guess: Guess, grain: Grain) -> Known:
-    return _interval(
+def _depth(guess: Guess, grain: Grain, ping_ms: float) -> Known:
+    """The size of a drop-tail buffer.
+
+    The measured delay is that of the bytes in a full buffer. A buffer with a limit in packets
+    (`pfifo` of Linux) then holds as many full frames as packets, but some of these were pings. The
+    measurement does not show the unit of the limit, so that the interval contains both sizes.
+    """
+    known = _interval(
         "buffer_bytes",
         "drop-tail",
         guess.depth_bytes,
         guess.depth_bytes,
         grain.depth_bytes(guess.rate_mbit),
     )
+    pings = guess.depth_bytes * 8e-3 / guess.rate_mbit / ping_ms
+    high = None if known.high is None else known.high + pings * (FRAME - PING_BYTES)
+    return replace(known, high=high)
 
 
 def _least(seen: Features, grain: Grain) -> float:
@@ -555,14 +581,14 @@ def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> 
 
 
 def _with_chance(
-    model: DirectionModel, found: Chance, grain: Grain, budget: Budget
+    model: DirectionModel, found: Chance, grain: Grain, setting: Setting
 ) -> DirectionModel:
     """The direction with the most likely random loss and its interval."""
-    if budget.reached:
-        return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(budget)))
+    if setting.budget.reached:
+        return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(setting.budget)))
     depth = model.depth
     if model.family == "drop-tail" and not depth.why:
-        depth = _depth(found.guess, grain)
+        depth = _depth(found.guess, grain, setting.plan.ping_ms)
     if found.without:
         guess = replace(found.guess if not depth.why else model.guess, loss=0.0)
         return replace(model, guess=guess, depth=depth, loss=Known(0.0, 0.0, found.high))
