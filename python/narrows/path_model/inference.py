@@ -53,7 +53,8 @@ CLEAR = 0.5
 """Additional distance from the measurement that excludes another queue discipline."""
 
 APART = 1.5
-"""The same if both directions were loaded at once, because not every pair of hops is simulated."""
+"""The same if both directions were loaded at once. Each distance is then the mean of both
+directions, and not every pair of hops is simulated."""
 
 ALMOST, CLEARLY = 0.3, 0.75
 """Additional distances of a hop without random loss, in units of random differences. Up to the
@@ -672,17 +673,20 @@ def _both(
     out: dict[Direction, DirectionModel] = {}
     for direction, sign in seen.items():
         guess, family = found.best.guesses[direction], FAMILIES[found.best.guesses[direction].kind]
-        rate = guess.rate_mbit * found.doubts[direction].ratio
-        grain = rate * math.hypot(found.doubts[direction].error, grains[direction].rate)
-        known = _interval("rate_mbit", "both", rate, rate, grain)
+        known = _rate_of_both(guess, found.doubts[direction], grains[direction])
+        rate = known.value or guess.rate_mbit
+        for pair, of in found.likely:
+            other = _rate_of_both(pair.guesses[direction], of[direction], grains[direction])
+            known = _hull(known, other)
         if not found.full[direction]:
             least = _least(sign, grains[direction])
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
-        other = min(
+        unlike = min(
             (d for kind, d in found.alike[direction].items() if FAMILIES[kind] != family),
             default=math.inf,
         )
-        sure = "likely" if other - found.best.distance > APART else "cannot tell"
+        same = all(FAMILIES[pair.guesses[direction].kind] == family for pair, _ in found.likely)
+        sure = "likely" if same and unlike - found.best.distance > APART else "cannot tell"
         guess = replace(guess, rate_mbit=rate, loss=0.0)
         loss = Known(None, 0.0, _most_lost(sign), BOTH)
         if sign.again is not None and sign.again * sign.packets < FEW:
@@ -707,6 +711,15 @@ def _both(
             unsteady=unsteady,
         )
     return out
+
+
+def _rate_of_both(guess: Guess, sure_of: Doubt, grain: Grain) -> Known:
+    """The rate of a link that was loaded together with the other direction.
+
+    Pings cross both queues and do not show when one of them was never empty.
+    """
+    rate = guess.rate_mbit * sure_of.ratio
+    return _interval("rate_mbit", "both", rate, rate, rate * math.hypot(sure_of.error, grain.rate))
 
 
 def _marks(measured: Measurement) -> MarksJson:
