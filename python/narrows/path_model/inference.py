@@ -621,6 +621,13 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
             model.loss, value=None, low=0.0, why="cross traffic may have slowed the flows"
         )
         out = replace(out, loss=loss)
+    if others.seen is None and model.sure == "likely":
+        # No simulation has cross traffic. Such a cause changes the statistics by more than a
+        # simulation of another queue discipline differs, and hops with many parameters, such as a
+        # policer with its burst and its link, imitate it best.
+        rival = f"{model.why}, and {why}" if model.why else why
+        depth = out.depth if out.depth.value is None else Known(None, why=rival)
+        out = replace(out, sure="cannot tell", why=rival, depth=depth)
     if others.seen:
         loss = (
             model.loss
