@@ -604,7 +604,7 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     )
 
 
-def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
+def test_a_queue_that_cannot_be_told_may_be_of_any_size_and_family() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "queue": "fq_codel", "loss": {"probability": 0.01}}
     place = measured(
         {"path": path, "up": open_direction(sure="cannot tell", why="it fits nothing")},
@@ -612,9 +612,11 @@ def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
         source="x",
     )
     assert [variant.why for variant in place.variants] == [
-        f"a buffer of {b}" for b in ("1bdp", "0.3bdp", "4bdp")
+        *(f"a buffer of {b}" for b in ("1bdp", "0.3bdp", "4bdp")),
+        *(f"the queue discipline {queue}" for queue in ("fq_codel", "codel")),
     ]
-    assert {(v.path.queue, v.path.loss) for v in place.variants} == {(None, None)}
+    assert [v.path.queue for v in place.variants] == [None, None, None, "fq_codel", "codel"]
+    assert {v.path.loss for v in place.variants} == {None}
     assert any("it fits nothing" in what for what in place.open)
 
 

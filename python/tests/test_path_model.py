@@ -19,9 +19,19 @@ import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
-from narrows.path_model import CHANGES, Known, PathModel, features_of, infer
-from narrows.path_model.fit import Budget, Guess, distance
-from narrows.path_model.others import Watch, _excluded, drained, noticed
+from narrows.path_model import (
+    CHANGES,
+    FAMILIES,
+    DirectionModel,
+    Known,
+    PathModel,
+    features_of,
+    infer,
+    inference,
+)
+from narrows.path_model.doubt import Doubt
+from narrows.path_model.fit import Budget, Fitted, Guess, Setting, distance
+from narrows.path_model.others import Others, Watch, _excluded, drained, noticed
 from narrows.path_model.render import model_lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -135,9 +145,20 @@ def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, 
         assert model.rate.holds(true)
         assert model.sure in ("likely", "cannot tell")
         assert model.depth.value is None
-        # The interval of a value that is farther away is as wide.
-        assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.2)
-    assert any(model.rate.value for model in found.directions.values())
+        assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.1)
+    values = [model.rate.value for model in found.directions.values()]
+    if rates == (20, 10):
+        # ACKs of each direction wait in the other queue, so that flows use neither link fully: on
+        # the true path, simulations with other seeds have upload rates with a standard deviation of
+        # 8 %. A download link of 32 Mbit/s has a 17 % higher rate.
+        assert values == [None, None]
+        lows = [found.directions[direction].rate.low or 0.0 for direction in ("down", "up")]
+        assert lows[0] > 0.9 * down
+        assert lows[1] > 0.7 * up
+        for model in found.directions.values():
+            assert model.rate.why.startswith("a faster link would show nearly the same")
+    else:
+        assert any(values)
     assert "# up: " in found.toml()
 
 
@@ -360,15 +381,81 @@ def test_losses_of_a_queue_are_not_random_ones() -> None:
 
 
 def test_random_loss_has_no_value_if_another_queue_would_show_the_same() -> None:
-    """An uncertain queue discipline explains the losses of PIE, and none that a fair queue has."""
+    """The losses of PIE and of fair queues are none of the path."""
     pie = path_models_shared.one(7534)
     assert pie["truth"]["up"]["loss"] == 0
-    told = pie["model"]["up"]["loss"]
-    assert told["low"] == 0.0
-    assert not told["value"]
+    # Pings at random times determine the queue discipline, which explains all losses.
+    up = pie["model"]["up"]
+    assert (up["family"], up["sure"], up["others_traffic"]) == ("aqm", "sure", None)
+    assert (up["loss"]["value"], up["loss"]["low"]) == (0.0, 0.0)
+    # The load of 2600 packets contains five random losses (0.19 %). In simulations of this hop, the
+    # random difference of the statistics (2.7) exceeds the distance of a hop without random loss
+    # from the measurement (1.3): a value cannot be known.
     fair = path_models_shared.one(7500)
-    assert fair["truth"]["up"]["loss"] > 0
-    assert path_models_shared.holds(fair["model"]["up"]["loss"], fair["truth"]["up"]["loss"])
+    told, true = fair["model"]["up"]["loss"], fair["truth"]["up"]["loss"]
+    assert true > 0
+    assert (told["value"], told["low"]) == (None, 0.0)
+    assert told["why"] == "a queue alone would show nearly the same"
+    assert path_models_shared.holds(told, true)
+
+
+def test_random_loss_behind_an_uncertain_queue_has_no_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An unknown queue discipline may drop at random as well."""
+    plan = Plan(streams=2, load_s=3.0, directions=("down",))
+    lossy = {"probability": 0.01, "per": "packet"}
+    path = nw.Path(rate="10Mbit", rtt="20ms", queue="codel", loss=lossy)
+    seen = measure(path, plan, seed=3)
+    shown = features_of(seen, "down")
+    assert shown is not None
+    hop = Guess("codel", 10.0, 1e5, 1e5, 60.0, loss=0.01)
+    other = replace(hop, kind="fifo", loss=0.0)
+    found = [Fitted(hop, shown, 0.3), Fitted(other, shown, 0.6)]
+    near = [
+        (fitted, Doubt(apart, 0.3, 1.0, 0.001))
+        for fitted, apart in zip(found, (0.3, 0.9), strict=True)
+    ]
+    monkeypatch.setattr(inference, "_judged", lambda *_: near)
+    monkeypatch.setattr(inference, "_precise", lambda _s, _g, doubted, _t: doubted)
+    setting = Setting("down", plan, 20.0, None, 1)
+    down = inference._direction(shown, found, inference.Grain(1e-3, 0.0), setting)
+    assert down.sure == "likely"
+    assert (down.loss.value, down.loss.low, down.guess.loss) == (None, 0.0, 0.0)
+    assert down.loss.why == down.why == "another queue discipline would show nearly the same"
+
+
+@pytest.mark.parametrize("others", ["udp", "tcp"])
+def test_pie_beside_cross_traffic_is_no_policer(others: str) -> None:
+    """Two of six emulated paths with PIE and cross traffic had a likely policer."""
+    for seed, rate in ((1, 4), (2, 8)):
+        flow = stream(0.4 * rate) if others == "udp" else [nw.Flow("cubic", id="others", count=2)]
+        path = nw.Path(rate=f"{rate}Mbit", rtt="30ms", queue="pie")
+        down = infer(measure(path, PLAN, seed=seed, beside=flow), seed=8).directions["down"]
+        assert down.others.seen is not False
+        assert (down.family, down.sure) == ("aqm", "sure") or down.sure == "cannot tell"
+        assert down.rate.high is None
+        assert down.rate.holds(rate)
+
+
+@pytest.mark.parametrize("kind", ["policer", "fifo"])
+def test_a_likely_queue_beside_cross_traffic_cannot_be_told(kind: str) -> None:
+    """No candidate has cross traffic, so that small differences exclude none of them."""
+    rival = "another queue discipline would show nearly the same"
+    hop = Guess(kind, 4.0, 1e5, 1e5, 60.0, loss=0.0)
+    likely = DirectionModel(
+        hop, FAMILIES[kind], "likely", Known(4.0, 3.9, 4.1), False,
+        Known(1e5, 9e4, 1.1e5) if kind == "fifo" else Known(None, why="a policer has no buffer"),
+        Known(None), Known(0.0, 0.0, 0.01), True, why=rival,
+    )  # fmt: skip
+    told = inference._beside(likely, Others(None))
+    assert told.sure == "cannot tell"
+    assert told.why == f"{rival}, and cross traffic may use a part of the link"
+    assert (told.depth.value, told.depth.high) == (None, None)
+    assert (told.rate.low, told.rate.high) == (3.9, None)
+    assert inference._beside(likely, Others(seen=False)).sure == "likely"
+    certain = inference._beside(replace(likely, sure="sure"), Others(None))
+    assert certain.sure == "sure"
 
 
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
@@ -423,6 +510,36 @@ def test_the_intervals_are_those_of_paths_drawn_at_random() -> None:
         held += down.rate.low <= 20 <= down.rate.high
     # Nine of ten.
     assert held >= 8
+
+
+@pytest.mark.parametrize("unit", ["packets", "bytes"])
+def test_intervals_contain_the_truth_for_few_and_many_flows(unit: str) -> None:
+    """A buffer with a limit in packets holds pings, too: 42 kB less than full frames of 1500 kB."""
+    rates, depths = [], []
+    for n, (mbit, streams, bdp) in enumerate(
+        ((5, 1, 15), (5, 2, 4), (5, 4, 1), (20, 1, 4), (20, 4, 15), (20, 8, 1), (60, 2, 1))
+    ):
+        frames = round(mbit * 1e6 / 8 * 0.04 * bdp / 1514)
+        buffer = f"{frames}p" if unit == "packets" else f"{1514 * frames}B"
+        path = nw.Path(rate=f"{mbit}Mbit", rtt="40ms", buffer=buffer)
+        plan = Plan(streams=streams, directions=("down",))
+        down = infer(measure(path, plan, seed=20 + n), seed=8).directions["down"]
+        assert down.rate.high is not None
+        assert down.rate.low is not None
+        assert down.rate.high < 1.1 * down.rate.low
+        rates.append(down.rate.holds(mbit))
+        depths.append(down.depth.holds(1514 * frames))
+    # Nine of ten.
+    assert sum(rates) >= len(rates) - 1
+    assert sum(depths) >= len(depths) - 1
+
+
+def test_holes_at_the_ends_of_a_load_do_not_move_a_rate() -> None:
+    # One flow and a buffer of 0.6 s. Without the rate of the full queue, this was 4.79 to 4.82.
+    path = nw.Path(rate="5Mbit", rtt="40ms", buffer="248p")
+    down = infer(measure(path, Plan(streams=1, directions=("down",)), seed=1)).directions["down"]
+    assert down.rate.value == pytest.approx(5, rel=0.005)
+    assert down.rate.holds(5)
 
 
 def relative_width(of: Known) -> float:

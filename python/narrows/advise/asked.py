@@ -16,6 +16,7 @@ from narrows import _core
 from narrows.advise.model import PlaceJson
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
+from narrows.path_model import FAMILIES
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
 
 ROLES = ("sender", "forwarder", "receiver", "operator")
@@ -45,11 +46,19 @@ The window is √(1.5 / p) packets (RFC 5681; Mathis et al. 1997). It is too sma
 bandwidth-delay product plus the buffer."""
 
 WIDE = 1.25
-"""Ratio of the ends of an interval of the buffer size below which one value suffices."""
+"""Ratio of the ends of an interval of the buffer size below which one value suffices. The same
+applies to the ratio of an end of an interval of the rate to its value."""
 
 FAR, FAR_APART = 2.0, 4.0
 """Ratio of two different loss rates, and the ratio from which a third rate between them is
 simulated."""
+
+OTHER_QUEUES = {"fair": "fq_codel", "aqm": "codel"}
+"""The discipline that is simulated if the bottleneck may have one of this family."""
+
+RIVAL = 0.5
+"""Additional distance from the measurement up to which another family of queue disciplines is
+possible: that which excludes it in a path model (`narrows.path_model`)."""
 
 LIKELIEST = 0.5
 """Weight of the most likely variant; the others share the rest."""
@@ -63,11 +72,13 @@ class Variant:
         path: The path.
         weight: Weight of the variant; all weights add up to 1.
         why: The assumption of the variant; empty without one.
+        rate_mbit: Its rate in Mbit/s, if it differs from that of the most likely variant.
     """
 
     path: Path
     weight: float
     why: str
+    rate_mbit: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +95,7 @@ class Place:
         source: Source of the path, in words.
         open: Unknown properties, in words.
         inferred: Whether a measurement is the source, so that the numbers have errors.
+        told: Whether the source determines the type of the queue.
     """
 
     variants: tuple[Variant, ...]
@@ -94,6 +106,7 @@ class Place:
     source: str
     open: tuple[str, ...]
     inferred: bool = False
+    told: bool = True
 
     def json(self) -> PlaceJson:
         """For programs."""
@@ -168,7 +181,13 @@ def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str]
     numbers = _numbers(paths[0][0])
     return Place(
         variants=tuple(
-            Variant(path=p, weight=w, why=why) for (p, why), w in zip(paths, weights, strict=True)
+            Variant(
+                path=p,
+                weight=w,
+                why=why,
+                rate_mbit=None if p.rate == paths[0][0].rate else _numbers(p)["rate_mbit"],
+            )
+            for (p, why), w in zip(paths, weights, strict=True)
         ),
         rate_mbit=numbers["rate_mbit"],
         rtt_ms=min(numbers["rtts_ms"]),
@@ -271,6 +290,7 @@ def measured(
     forward = _turned(dict(tree)) if direction == "up" and "reverse" in tree else dict(tree)
     known = known or {}
     sure = model[direction].get("sure") != "cannot tell"
+    why = model[direction].get("why")
     if not sure:
         # The queue is an assumption: possible buffers are simulated below.
         forward = {
@@ -284,14 +304,20 @@ def measured(
         for name, about in _unsure(model[direction])
         if name not in known
     ]
-    if not sure and "queue" not in known:
-        left.append(
-            "the type of the queue: "
-            f"{model[direction].get('why') or 'no type matches the measurement'}"
-        )
+    rivals = [] if {"buffer", "queue"} & set(known) else _rivals(model[direction])
+    determined = sure and not rivals
+    if not determined and "queue" not in known:
+        left.append(f"the type of the queue: {why or 'no type matches the measurement'}")
+    left += _base_rtt(model)
     guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, model[direction])
-    guesses += _other_rates(path, model[direction])
+    guesses += _other_queues(path, rivals)
     path = guesses[0][0]
+    rates = _other_rates(path, model[direction])
+    guesses += rates
+    if rates and not any(line.startswith("the rate:") for line in left):
+        # The interval is wide.
+        others = " or ".join(said.removeprefix("a rate of ") for _, said in rates)
+        left.append(f"the rate: {others} is possible, too")
     of = _numbers(path)
     rounds = (
         of["rate_mbit"]
@@ -321,7 +347,56 @@ def measured(
             f"the random loss: none was observed, up to {100 * most:.2g} % would not be "
             f"visible{ask}"
         )
-    return replace(place(guesses, source=source, left=left), inferred=True)
+    return replace(
+        place(guesses, source=source, left=left),
+        inferred=True,
+        told=determined or bool({"buffer", "queue"} & set(known)),
+    )
+
+
+def _rivals(direction: Mapping[str, Any]) -> list[str]:
+    """The other families of queue disciplines that the measurement does not exclude.
+
+    All of them are possible if the model cannot tell the family. If it is likely only, those are
+    possible whose simulations are nearly as near to the measurement as the nearest.
+    """
+    family, sure = direction.get("family"), direction.get("sure")
+    if sure == "cannot tell":
+        # The path without a queue discipline has a drop-tail buffer.
+        return [other for other in dict.fromkeys(FAMILIES.values()) if other != "drop-tail"]
+    told = direction.get("unlike")
+    if sure != "likely" or not isinstance(told, Mapping):
+        return []
+    away = {
+        kind: float(value)
+        for kind, value in told.items()
+        if kind in FAMILIES and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    near = [kind for kind, value in away.items() if value <= min(away.values()) + RIVAL]
+    return list(dict.fromkeys(FAMILIES[kind] for kind in near if FAMILIES[kind] != family))
+
+
+def _other_queues(path: Path, families: Sequence[str]) -> list[tuple[Path, str]]:
+    """The path with a queue discipline of each other family. A policer drops packets like a short
+    buffer, which the variants of the buffer size contain.
+    """
+    bare = replace(path, policer=None)
+    out = [
+        (replace(bare, queue=queue, buffer=None), f"the queue discipline {queue}")
+        for family, queue in OTHER_QUEUES.items()
+        if family in families
+    ]
+    if "drop-tail" in families:
+        sizes = ((size, f"a drop-tail buffer of {size}") for size in OPEN_BUFFERS)
+        out += [(replace(bare, queue=None, buffer=size), why) for size, why in sizes]
+    return out
+
+
+def _base_rtt(model: Mapping[str, Any]) -> list[str]:
+    """The reason why the base RTT is uncertain, if it is."""
+    told = model.get("rtt_ms")
+    why = told.get("why") if isinstance(told, Mapping) else None
+    return [f"the base RTT: {why}"] if why else []
 
 
 def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
@@ -356,25 +431,41 @@ def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]
 
 
 def _other_rates(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """A faster link, where the measurement shows only the least rate."""
-    rate = direction.get("rate_mbit")
-    known = rate if isinstance(rate, Mapping) else {}
-    low = known.get("low")
-    if (
-        known.get("value") is not None
-        or isinstance(low, bool)
-        or not isinstance(low, int | float)
-        or path.rate is None
-    ):
+    """The path with the other rates that the measurement does not exclude.
+
+    They are the ends of a wide interval. Where an end is open, a rate by a factor beyond the value
+    or the other end takes its place.
+    """
+    told = direction.get("rate_mbit")
+    known = told if isinstance(told, Mapping) else {}
+    value, low, high = (_mbit(known.get(key)) for key in ("value", "low", "high"))
+    if path.rate is None or (value is None and low is None):
         return []
-    if not 0 < low < MOST / 1e6:
-        return []
-    return [
-        (
-            replace(path, rate=f"{FAR * low * 1e6:.0f}bit", buffer="1bdp"),
-            f"a rate of {FAR * low:.3g} Mbit/s",
-        )
+    if value is None:
+        buffer = "1bdp" if path.queue in {None, "fifo"} else path.buffer
+        return [
+            (
+                replace(path, rate=f"{FAR * (low or 0.0) * 1e6:.0f}bit", buffer=buffer),
+                f"a rate of {FAR * (low or 0.0):.3g} Mbit/s",
+            )
+        ]
+    ends = [
+        known_end or factor * value
+        for key, known_end, factor in (("low", low, 1 / FAR), ("high", high, FAR))
+        if key in known
     ]
+    return [
+        (replace(path, rate=f"{end * 1e6:.0f}bit"), f"a rate of {end:.3g} Mbit/s")
+        for end in ends
+        if not 1 / WIDE < end / value < WIDE
+    ]
+
+
+def _mbit(value: object) -> float | None:
+    """A rate in Mbit/s; a file may hold anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST / 1e6:
+        return None
+    return float(value)
 
 
 def _other_losses(likeliest: float, direction: Mapping[str, Any], *, least: float) -> list[float]:

@@ -311,6 +311,8 @@ def show(found: Offers, out: Console) -> None:
     draw(out, table(found))
     out.print(f"\n{LEGEND}", markup=False, soft_wrap=True)
     goals = listed([GOALS[care] for care in found.asked.cares])
+    for what in found.asked.place.open:
+        out.print(f"\nNot known: {what}.", markup=False, soft_wrap=True)
     if found.seconds < SECONDS:
         out.print(
             f"\nThe packet budget was reached: simulations last {found.seconds} s instead of "

@@ -68,9 +68,10 @@ def headline(advice: Advice) -> str:
             f"Change nothing: the best alternative, {best.key}, improves the utility by only "
             f"{100 * gain:.1f} %."
         )
+    doubt = next((row.why_not for row in advice.rows if row.key == best.key and row.why_not), "")
     return (
         f"Change nothing: the best alternative, {best.key}, improves the mean utility by "
-        f"{100 * gain:.1f} %, which is within the uncertainty."
+        f"{100 * gain:.1f} %, {f'but {doubt}' if doubt else 'which is within the uncertainty'}."
     )
 
 
@@ -175,8 +176,9 @@ def sentences(advice: Advice) -> list[str]:
     said += _limits(advice)
     if advice.inside:
         near = advice.cases[0]
+        one = " for one of the possible paths" if asked.place.inferred and asked.place.open else ""
         said.append(
-            f"Validated: the nearest stored run of Linux 6.12, {near['case']}, has "
+            f"Validated{one}: the nearest stored run of Linux 6.12, {near['case']}, has "
             f"{_difference(near, asked.place)}. The simulation agrees with it in "
             f"{100 * near['agreement']:.0f} % of the metrics."
         )

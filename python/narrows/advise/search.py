@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from narrows import registry
-from narrows.advise.asked import Asked
+from narrows.advise.asked import Asked, Variant
 from narrows.advise.candidates import Candidate
 from narrows.advise.trial import (
     OF_CARE,
@@ -69,6 +69,11 @@ with one exception:
 SPARED = 2 / 3
 """it is recommended if CUBIC keeps at least this share of its goodput, because CUBIC then could not
 have used most of the difference.
+"""
+
+TIE = 0.02
+"""Relative difference of utilities below which candidates are equal. The more common one is then
+recommended, and a variant on which a candidate loses no more does not exclude it.
 """
 
 Values = dict[str, float | None]
@@ -135,8 +140,9 @@ class Found:
         needed = {"bulk": "goodput_mbit", "calls": "p95_ms", "pages": "page_s",
         "fairness": "rival_mbit",
                   "retransmissions": "again_pct"}  # fmt: skip
+        rates = [variant.rate_mbit or place.rate_mbit for variant in place.variants]
         return {
-            at: utility(values, cares, rate_mbit=place.rate_mbit, rtt_ms=place.rtt_ms)
+            at: utility(values, cares, rate_mbit=rates[at[0]], rtt_ms=place.rtt_ms)
             for at, values in self.draws(key).items()
             if all(needed[care] in values for care in cares)
         }
@@ -214,6 +220,28 @@ class Found:
         ]
         order = list(self.candidates)
         return [key for _, key in sorted(known, key=lambda item: (-item[0], order.index(item[1])))]
+
+
+def losing(found: Found, key: str) -> tuple[Variant, float] | None:
+    """The variant of a measured path on which a candidate loses most utility, and the lost share.
+
+    The result is None if it loses no more than `TIE` on any variant.
+
+    A measurement does not show which variant is the path. A candidate that is better on one and
+    worse on another would be recommended because of a property that is not known.
+    """
+    if not found.asked.place.inferred:
+        return None
+    mine, its = found.utilities(found.present), found.utilities(key)
+    by_variant: dict[int, list[float]] = {}
+    for at in its:
+        if at in mine:
+            by_variant.setdefault(at[0], []).append(math.log(its[at] / mine[at]))
+    if not by_variant:
+        return None
+    worst = min(by_variant, key=lambda variant: fmean(by_variant[variant]))
+    lost = -math.expm1(fmean(by_variant[worst]))
+    return (found.asked.place.variants[worst], lost) if lost > TIE else None
 
 
 def surely(found: Found, key: str) -> float:

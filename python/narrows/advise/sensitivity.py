@@ -76,8 +76,10 @@ def rule(asked: Asked) -> str:
     """The rule of the tree for such a path; empty if no rule applies."""
     where = asked.place
     path = where.variants[0].path
+    # The rules depend on the buffer size. A measurement that does not show the queue shows no size.
     if (
         side(asked) != "sender"
+        or not where.told
         or where.buffer_bdp is None
         or path.policer is not None
         or path.hop is not None
@@ -117,9 +119,10 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
             ]
             nearest = boundary(side_, {v for w, v in flipped if w == what}, beyond=beyond)
             if nearest is not None:
+                unknown = what == "buffer" and not asked.place.told
                 known = (
                     f"this path: {say(here[what])}"
-                    if here[what] or what == "loss"
+                    if (here[what] or what == "loss") and not unknown
                     else "this path: unknown"
                 )
                 out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")

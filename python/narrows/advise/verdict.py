@@ -17,10 +17,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from narrows.advise import sensitivity
-from narrows.advise.asked import Asked
+from narrows.advise.asked import Asked, Variant
 from narrows.advise.candidates import Candidate, Kernel, lacking
 from narrows.advise.model import AdviceJson, CandidateJson, EffectJson, PriceJson
-from narrows.advise.search import PLAIN, Found, surely
+from narrows.advise.search import PLAIN, TIE, Found, losing, surely
 from narrows.advise.trial import RIVAL, Trial, run, scenario, side
 from narrows.json_object import JsonObject
 from narrows.registry import paced
@@ -39,9 +39,6 @@ WORTH = 0.05
 
 OFTEN = 0.7
 """Minimum share of runs in which a recommendation is better."""
-
-TIE = 0.02
-"""Difference below which the more common candidate is recommended."""
 
 NEAR, AGREED = 1.4, 0.75
 """Distance of a reference case with a factor of two in two of its numbers, and the share of its
@@ -310,7 +307,8 @@ def _short(value: float | None) -> float | None:
 def decide(found: Found) -> tuple[str, str, float]:
     """The key of the choice, that of the best that may be recommended, and the best one's gain.
 
-    The choice is what there is, unless something is clearly better.
+    The choice is what there is, unless something is clearly better, and worse on no variant of a
+    measured path.
     """
     present = found.present
     order = [key for key in (found.finalists or found.ranking()) if found.allowed(key)]
@@ -318,6 +316,8 @@ def decide(found: Found) -> tuple[str, str, float]:
     others = [key for key in order if key != present]
     if here is None or not others:
         return present, present, 0.0
+    safe = [key for key in others if losing(found, key) is None]
+    others = safe or others
     most = found.utility(others[0]) or 0.0
     near = [key for key in others if (found.utility(key) or 0.0) >= (1 - TIE) * most]
     best = min(
@@ -326,7 +326,9 @@ def decide(found: Found) -> tuple[str, str, float]:
     gain = (found.utility(best) or 0.0) / here - 1
     mine, its = found.utilities(present), found.utilities(best)
     better = [its[at] > mine[at] for at in its if at in mine]
-    clear = surely(found, best) >= WORTH and bool(better) and fmean(better) >= OFTEN
+    clear = (
+        best in safe and surely(found, best) >= WORTH and bool(better) and fmean(better) >= OFTEN
+    )
     return (best if clear else present), best, gain
 
 
@@ -405,7 +407,7 @@ def rows(found: Found, choice: str) -> list[Row]:
                 | {"utility": found.utility(key)},
                 price=_price(found, key),
                 runs=sum("goodput_mbit" in values for values in draws.values()),
-                why_not="" if found.allowed(key) else _why_not(found, key),
+                why_not=_why_not(found, key) if not found.allowed(key) else _doubtful(found, key),
                 needs=candidate.needs,
             )
         )
@@ -548,6 +550,20 @@ def _why_not(found: Found, key: str) -> str:
         return candidate.only
     times = found.greedy(key)
     return "" if times is None else f"it takes {times:.1f} times its fair share among CUBIC flows"
+
+
+def _doubtful(found: Found, key: str) -> str:
+    """Why a better candidate is not recommended: on a possible path it is worse."""
+    lost, here = losing(found, key), found.utility(found.present)
+    if lost is None or here is None or (found.utility(key) or 0.0) < (1 + WORTH) * here:
+        return ""
+    variant, share = lost
+    return f"it reduces the utility by {100 * share:.0f} % on {_possible(variant)}"
+
+
+def _possible(variant: Variant) -> str:
+    """A possible path in words."""
+    return f"a possible path with {variant.why}" if variant.why else "the most likely path"
 
 
 def _wakeups(found: Found, key: str) -> float | None:

@@ -22,6 +22,7 @@ from narrows.path_model.fit import (
     FEW,
     FILLED,
     KINDS,
+    RED_ROOM,
     Budget,
     Fitted,
     Guess,
@@ -42,6 +43,9 @@ rises."""
 MUCH = 4.0
 """First guess of the rate of a link that was never full, divided by the measured rate."""
 
+MIXES = ((0, 1), (1, 0), (0, 2), (2, 0))
+"""Pairs, by rank, that give the hops of the download and of the upload of a further pair."""
+
 CLOSE, MOST = 0.5, 3
 """Additional distance up to which pairs are simulated with other seeds, and their maximum
 number."""
@@ -56,6 +60,7 @@ direction, so that the link of that direction may not be full."""
 
 Guesses = dict[Direction, Guess]
 Shown = dict[Direction, Features]
+Doubts = dict[Direction, Doubt]
 
 
 @dataclass(frozen=True)
@@ -143,12 +148,14 @@ class Both:
     Attributes:
         best: The pair with the least distance.
         doubts: How well this pair explains the measurement, by direction.
+        likely: The pairs that explain the measurement, with the same.
         alike: The distance of the best pair with a queue discipline, by direction and discipline.
         full: Whether a faster link would have shown other statistics, by direction.
     """
 
     best: Pair
-    doubts: dict[Direction, Doubt]
+    doubts: Doubts
+    likely: list[tuple[Pair, Doubts]]
     alike: dict[Direction, dict[str, float]]
     full: dict[Direction, bool]
 
@@ -162,21 +169,22 @@ def search(
     """
     tell = progress or (lambda _now, _end: None)
     starts = _starts(together.seen)
-    steps = len(starts) + 4
+    steps = len(starts) + len(MIXES) + 1
     pairs: list[Pair] = []
     for at, start in enumerate(starts):
         tell(at, steps)
         pairs += [pair] if (pair := together.fit(start)) else []
     pairs.sort(key=lambda pair: pair.distance)
-    for at, (a, b) in enumerate(((0, 1), (1, 0), (0, 2), (2, 0))):
+    for at, (a, b) in enumerate(MIXES):
         tell(len(starts) + at, steps)
         if max(a, b) < len(pairs):
             mixed: Guesses = {"down": pairs[a].guesses["down"], "up": pairs[b].guesses["up"]}
             pairs += [pair] if (pair := together.fit(mixed, rounds=2)) else []
     if not pairs:
         return None
-    best = min(pairs, key=lambda pair: pair.distance)
-    judged: list[tuple[Pair, dict[Direction, Doubt]]] = []
+    tell(len(starts) + len(MIXES), steps)
+    pairs += _exchanged(together, min(pairs, key=lambda pair: pair.distance))
+    judged: list[tuple[Pair, Doubts]] = []
     for pair in _candidates(together, sorted(pairs, key=lambda pair: pair.distance)):
         plays = [together.play(pair.guesses, seed=together.seed + 1 + n) for n in range(PLAYS)]
         known = [shown for shown in plays if shown is not None]
@@ -192,19 +200,42 @@ def search(
             )
     if not judged:
         return None
-    # One simulation alone may look alike by chance.
+    # One simulation alone may look alike by chance, and so may the mean of four.
+    judged = [(pair, _precise(together, pair, of)) for pair, of in judged]
     best, doubts = min(judged, key=lambda one: sum(of.apart for of in one[1].values()))
-    doubts = _precise(together, best, doubts)
     alike: dict[Direction, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
     for pair in sorted(pairs, key=lambda pair: -pair.distance):
         for direction in DIRECTIONS:
             alike[direction][pair.guesses[direction].kind] = pair.distance
-    likely = [pair for pair, of in judged if pair is best or not any(d.misfit for d in of.values())]
+    likely = [
+        (pair, of) for pair, of in judged if pair is best or not any(d.misfit for d in of.values())
+    ]
     full = {
-        direction: _full(together, best, doubts[direction], direction, likely)
+        direction: _full(together, best, doubts[direction], direction, [pair for pair, _ in likely])
         for direction in DIRECTIONS
     }
-    return Both(best, doubts, alike, full)
+    return Both(best, doubts, likely, alike, full)
+
+
+def _exchanged(together: Together, best: Pair) -> list[Pair]:
+    """The nearest pair with each other queue discipline in one direction.
+
+    The queue disciplines of both directions are independent. A pair that has the right one in one
+    direction only may be far off because of the other direction, which excludes nothing.
+    """
+    out = []
+    for direction in DIRECTIONS:
+        now = best.guesses[direction]
+        for kind in KINDS:
+            if kind != now.kind:
+                hop = replace(
+                    first(together.seen[direction], kind),
+                    rate_mbit=now.rate_mbit,
+                    depth_bytes=now.depth_bytes * (RED_ROOM if kind == "red" else 1),
+                )
+                pair = together.fit({**best.guesses, direction: hop}, rounds=2)
+                out += [pair] if pair else []
+    return out
 
 
 def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
@@ -222,11 +253,9 @@ def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
     return out
 
 
-def _precise(
-    together: Together, pair: Pair, doubts: dict[Direction, Doubt]
-) -> dict[Direction, Doubt]:
-    """The comparison with more simulations of the chosen pair, if it explains the measurement and
-    the budget suffices.
+def _precise(together: Together, pair: Pair, doubts: Doubts) -> Doubts:
+    """The comparison with more simulations of a pair, if it explains the measurement and the budget
+    suffices.
     """
     each = sum(packets(guess, together.plan.load_s) for guess in pair.guesses.values())
     if any(of.misfit for of in doubts.values()) or not together.budget.leaves(REPLAYS * each):

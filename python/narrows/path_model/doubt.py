@@ -42,6 +42,8 @@ class Doubt:
         ratio: The measured rate over the mean of the simulated rates.
         error: The standard error of the logarithm of that ratio.
         swing: The mean swing of the simulated rates; None where they were too short for any.
+        busy: The same ratio and error as of the rate, for the rate while the queue was never empty.
+            None if the measurement or a simulation has no such time.
     """
 
     apart: float
@@ -49,6 +51,7 @@ class Doubt:
     ratio: float
     error: float
     swing: float | None = None
+    busy: tuple[float, float] | None = None
 
     @property
     def misfit(self) -> bool:
@@ -74,12 +77,23 @@ def doubt(seen: Features, plays: Sequence[Features], guess: Guess) -> Doubt | No
     """Compares a measurement with simulations of a guess; None where there are too few."""
     if len(plays) < 2:  # noqa: PLR2004 - a spread needs two
         return None
-    rates = [math.log(shown.rate_mbit) for shown in plays]
     swings = [shown.swing for shown in plays if shown.swing is not None]
+    busy = [shown.busy_mbit for shown in plays if shown.busy_mbit is not None]
     return Doubt(
         fmean(distance(seen, shown, guess, forgiving=True) for shown in plays),
         fmean(distance(a, b, guess, forgiving=True) for a, b in permutations(plays, 2)),
-        math.exp(math.log(seen.rate_mbit) - fmean(rates)),
-        stdev(rates) * math.sqrt(1 + 1 / len(rates)),
+        *_ratio(seen.rate_mbit, [shown.rate_mbit for shown in plays]),
         fmean(swings) if swings else None,
+        _ratio(seen.busy_mbit, busy) if seen.busy_mbit and len(busy) == len(plays) else None,
+    )
+
+
+def _ratio(seen_mbit: float, shown_mbit: Sequence[float]) -> tuple[float, float]:
+    """A measured rate over the mean of the simulated rates, and the standard error of the logarithm
+    of that ratio.
+    """
+    rates = [math.log(rate) for rate in shown_mbit]
+    return (
+        math.exp(math.log(seen_mbit) - fmean(rates)),
+        stdev(rates) * math.sqrt(1 + 1 / len(rates)),
     )

@@ -20,7 +20,7 @@ from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
 from narrows.path_model.doubt import PLAYS, REPLAYS, Doubt, doubt
-from narrows.path_model.features import FRAME, Features, features_of, idle_ms
+from narrows.path_model.features import FRAME, PING_BYTES, Features, features_of, idle_ms
 from narrows.path_model.fit import (
     AQM,
     CEILING,
@@ -53,7 +53,8 @@ CLEAR = 0.5
 """Additional distance from the measurement that excludes another queue discipline."""
 
 APART = 1.5
-"""The same if both directions were loaded at once, because not every pair of hops is simulated."""
+"""The same if both directions were loaded at once. Each distance is then the mean of both
+directions, and not every pair of hops is simulated."""
 
 ALMOST, CLEARLY = 0.3, 0.75
 """Additional distances of a hop without random loss, in units of random differences. Up to the
@@ -177,7 +178,7 @@ def infer(
             if lone is not None and alone is not None:
                 also = [(alone, replace(again, plan=_plan(lone, direction, alone)))]
             directions[direction] = _with_chance(
-                model, losses([(sign, again), *also], model.guess), grain, again.budget
+                model, losses([(sign, again), *also], model.guess), grain, again
             )
     for direction, model in directions.items():
         drains = not at_once and model.family in DRAINS
@@ -385,7 +386,9 @@ def _direction(
         # Random loss may have kept the flows below the rate of the link, for example.
         if one is not best and not of.misfit and of.unlike <= alike_as:
             rate = _hull(rate, _rate(one.guess, of, FAMILIES[one.guess.kind], grain))
-    guess = replace(guess, rate_mbit=rate.value or guess.rate_mbit)
+    # The delay of a full buffer was measured, so that its bytes are proportional to the rate.
+    right = (rate.value or guess.rate_mbit) / guess.rate_mbit
+    guess = replace(guess, rate_mbit=right * guess.rate_mbit, depth_bytes=right * guess.depth_bytes)
     if not filled:
         rate = Known(
             guess.rate_mbit,
@@ -395,7 +398,7 @@ def _direction(
         )
     depth = Known(None, why=HIDDEN[family])
     if family == "drop-tail":
-        depth = _depth(guess, grain)
+        depth = _depth(guess, grain, setting.plan.ping_ms)
         if not seen.again:
             depth = Known(
                 guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full"
@@ -490,9 +493,24 @@ def _most_lost(seen: Features) -> float | None:
 
 
 def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
-    """The rate with which the simulations would let pass what was measured."""
-    rate = guess.rate_mbit * sure_of.ratio
-    return _interval("rate_mbit", family, rate, rate, rate * math.hypot(sure_of.error, grain.rate))
+    """The rate with which the simulations would let pass what was measured.
+
+    There are two such rates: of all data in the steady state, and of the data while the queue was
+    never empty. The first depends on holes: data behind a lost packet at the start or the end of
+    the steady state are counted late. A full buffer holds a large part of the data of a load. Few
+    flows have the same holes in all simulations of a hop, which then do not show this error. The
+    second is a median, which holes do not change; it is the value. The interval contains the
+    intervals of both. An AQM keeps holes small, and its queue is often empty.
+    """
+
+    def known(ratio: float, error: float) -> Known:
+        rate = guess.rate_mbit * ratio
+        return _interval("rate_mbit", family, rate, rate, rate * math.hypot(error, grain.rate))
+
+    whole = known(sure_of.ratio, sure_of.error)
+    if family != "drop-tail" or sure_of.busy is None:
+        return whole
+    return _hull(known(*sure_of.busy), whole)
 
 
 def _hull(known: Known, other: Known) -> Known:
@@ -506,14 +524,23 @@ def _hull(known: Known, other: Known) -> Known:
     return replace(known, low=low, high=high)
 
 
-def _depth(guess: Guess, grain: Grain) -> Known:
-    return _interval(
+def _depth(guess: Guess, grain: Grain, ping_ms: float) -> Known:
+    """The size of a drop-tail buffer.
+
+    The measured delay is that of the bytes in a full buffer. A buffer with a limit in packets
+    (`pfifo` of Linux) then holds as many full frames as packets, but some of these were pings. The
+    measurement does not show the unit of the limit, so that the interval contains both sizes.
+    """
+    known = _interval(
         "buffer_bytes",
         "drop-tail",
         guess.depth_bytes,
         guess.depth_bytes,
         grain.depth_bytes(guess.rate_mbit),
     )
+    pings = guess.depth_bytes * 8e-3 / guess.rate_mbit / ping_ms
+    high = None if known.high is None else known.high + pings * (FRAME - PING_BYTES)
+    return replace(known, high=high)
 
 
 def _least(seen: Features, grain: Grain) -> float:
@@ -555,14 +582,14 @@ def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> 
 
 
 def _with_chance(
-    model: DirectionModel, found: Chance, grain: Grain, budget: Budget
+    model: DirectionModel, found: Chance, grain: Grain, setting: Setting
 ) -> DirectionModel:
     """The direction with the most likely random loss and its interval."""
-    if budget.reached:
-        return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(budget)))
+    if setting.budget.reached:
+        return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(setting.budget)))
     depth = model.depth
     if model.family == "drop-tail" and not depth.why:
-        depth = _depth(found.guess, grain)
+        depth = _depth(found.guess, grain, setting.plan.ping_ms)
     if found.without:
         guess = replace(found.guess if not depth.why else model.guess, loss=0.0)
         return replace(model, guess=guess, depth=depth, loss=Known(0.0, 0.0, found.high))
@@ -594,6 +621,13 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
             model.loss, value=None, low=0.0, why="cross traffic may have slowed the flows"
         )
         out = replace(out, loss=loss)
+    if others.seen is None and model.sure == "likely":
+        # No simulation has cross traffic. Such a cause changes the statistics by more than a
+        # simulation of another queue discipline differs, and hops with many parameters, such as a
+        # policer with its burst and its link, imitate it best.
+        rival = f"{model.why}, and {why}" if model.why else why
+        depth = out.depth if out.depth.value is None else Known(None, why=rival)
+        out = replace(out, sure="cannot tell", why=rival, depth=depth)
     if others.seen:
         loss = (
             model.loss
@@ -646,17 +680,20 @@ def _both(
     out: dict[Direction, DirectionModel] = {}
     for direction, sign in seen.items():
         guess, family = found.best.guesses[direction], FAMILIES[found.best.guesses[direction].kind]
-        rate = guess.rate_mbit * found.doubts[direction].ratio
-        grain = rate * math.hypot(found.doubts[direction].error, grains[direction].rate)
-        known = _interval("rate_mbit", "both", rate, rate, grain)
+        known = _rate_of_both(guess, found.doubts[direction], grains[direction])
+        rate = known.value or guess.rate_mbit
+        for pair, of in found.likely:
+            other = _rate_of_both(pair.guesses[direction], of[direction], grains[direction])
+            known = _hull(known, other)
         if not found.full[direction]:
             least = _least(sign, grains[direction])
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
-        other = min(
+        unlike = min(
             (d for kind, d in found.alike[direction].items() if FAMILIES[kind] != family),
             default=math.inf,
         )
-        sure = "likely" if other - found.best.distance > APART else "cannot tell"
+        same = all(FAMILIES[pair.guesses[direction].kind] == family for pair, _ in found.likely)
+        sure = "likely" if same and unlike - found.best.distance > APART else "cannot tell"
         guess = replace(guess, rate_mbit=rate, loss=0.0)
         loss = Known(None, 0.0, _most_lost(sign), BOTH)
         if sign.again is not None and sign.again * sign.packets < FEW:
@@ -681,6 +718,15 @@ def _both(
             unsteady=unsteady,
         )
     return out
+
+
+def _rate_of_both(guess: Guess, sure_of: Doubt, grain: Grain) -> Known:
+    """The rate of a link that was loaded together with the other direction.
+
+    Pings cross both queues and do not show when one of them was never empty.
+    """
+    rate = guess.rate_mbit * sure_of.ratio
+    return _interval("rate_mbit", "both", rate, rate, rate * math.hypot(sure_of.error, grain.rate))
 
 
 def _marks(measured: Measurement) -> MarksJson:
