@@ -14,7 +14,7 @@
 //!   trip. Its unit is half a packet;
 //! - until three round-trip times have been measured, and in any state but Open, the window grows
 //!   as in Reno. The last value of `queued` from the state Open still determines the reduction;
-//! - without measurements, the whole window counts as queued;
+//! - if an ACK has no round-trip time, the whole window counts as queued;
 //! - while the window grows for every other `cwnd` packets only, the ACK that completes a window
 //!   does not count towards the next one;
 //! - `base` is reset whenever data leaves while none is in flight.
