@@ -1,9 +1,9 @@
 //! CDG, CAIA delay gradient, as in Linux: the sender backs off with some probability when
 //! round-trip times increase.
 //!
-//! Algorithm, once per round trip: `g` is the change of the minimum round-trip time since the
-//! previous round. If the minimum does not increase, `g` is the change of the maximum round-trip
-//! time. `g` is averaged over the last 8 rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms,
+//! Algorithm, once per round trip: `g` is the mean change of the minimum round-trip time per round,
+//! over the last 8 rounds. If this mean is not positive, `g` is the mean change of the maximum
+//! round-trip time. With probability `1 − exp(−g/G)`, `G` = 3 ms,
 //! `ssthresh = 0.71 cwnd`, by PRR as after a mark. Five such back-offs in a row without a decrease
 //! of the queue are ineffective: other flows keep it full, so the next ones are skipped. On loss
 //! `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`. The *shadow* window is Reno's without
