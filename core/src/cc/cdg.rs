@@ -14,8 +14,8 @@
 //! 2011). Linux 6.12 differs, and all of it is kept:
 //! - gradients are summed, not averaged. A sum of µs times 42 in millionths of the exponent is
 //!   `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
-//! - the maximum round trip counts if the minimum does not grow; the paper backs off if the
-//!   gradient of either is positive;
+//! - the maximum round trip counts if the gradient of the minimum is not positive; the paper backs
+//!   off if the gradient of either is positive;
 //! - the paper holds the window for a round trip after a back-off, and uses the gradient to
 //!   distinguish random loss (loss tolerance). Here a back-off is a reduction like any other, and
 //!   tolerance is off by default;
