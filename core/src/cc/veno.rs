@@ -1,8 +1,8 @@
 //! Veno as in Linux: Reno that uses Vegas's measure to distinguish congestion from random loss.
 //!
-//! Algorithm, with every ACK that may grow the window, `rtt` the minimum since the last such ACK,
-//! `base` the minimum of the connection, `queued = cwnd · (rtt − base) / rtt`, and `beta` three
-//! packets:
+//! Algorithm, with every ACK that may grow the window: `queued = cwnd · (rtt − base) / rtt`. `rtt`
+//! is the minimum since the last such ACK and `base` the minimum of the connection. `beta` is three
+//! packets.
 //! - slow start as Reno;
 //! - avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`, otherwise for
 //!   every other `cwnd`;
