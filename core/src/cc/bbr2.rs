@@ -5,9 +5,10 @@
 //! 2.885 bandwidth-delay products. Drain has a pacing gain of 1/2.885 and no time limit. ProbeDown
 //! has a pacing gain of 0.75. ProbeUp ends when it has lasted a minimum round trip and 1.25
 //! products are in flight. It ends before ACKs can show whether the rate still grows. Startup ends
-//! because of losses if 8 ACKs of one round trip report losses. The bound of data in flight is then
-//! the measured product, even if more was delivered. The undo of a spurious recovery restores the
-//! bounds, but not the phase of ProbeBW.
+//! because of losses if at least 8 ACKs of one round trip report losses. The bound of data in
+//! flight is then the measured product, even if more was delivered. The loss threshold is also
+//! checked on the rate sample of each ACK. The undo of a spurious recovery restores the bounds, but
+//! not the state that the losses ended.
 //!
 //! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), the alpha release (2019 to 2021)
 //! for constants that differ from the draft; the changes of version 3 (IETF 117, 2023). The

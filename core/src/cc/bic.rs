@@ -1,19 +1,19 @@
 //! BIC as in Linux: after a loss, the window approaches the old maximum by binary search.
 //!
 //! Algorithm, with `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at
-//! most 16 packets. From `d < 8` up to 4 packets beyond `W_max`, growth is one packet in five round
-//! trips. More than 4 packets beyond `W_max`, growth per round trip is a third of the distance to
+//! most 16 packets. From `d < 8` up to 3 packets beyond `W_max`, growth is one packet in five round
+//! trips. From 4 packets beyond `W_max` on, growth per round trip is a third of the distance to
 //! `W_max`, at most 16 packets. On loss `ssthresh = 0.8 cwnd` and `W_max = cwnd`. If `cwnd` is
 //! below the previous `W_max` at the loss, `W_max = 0.9 cwnd` instead (fast convergence). Up to 14
-//! packets, the window grows as in Reno.
+//! packets, growth and reduction are those of Reno.
 //!
 //! Sources: Xu, Harfoush, Rhee, "Binary increase congestion control (BIC) for fast long-distance
 //! networks" (INFOCOM 2004); Linux 6.12 for differences, all of which measurements show:
 //! - β = 819/1024, and a search in quarters, not in halves;
-//! - growth is "one packet per `cnt` acknowledged". `cnt` is divided by the packets per ACK, a
-//!   moving average of 1/16. This division once compensated for growth that counted ACKs. Since
-//!   5.6, growth counts packets, and Linux still divides. A receiver that delays ACKs therefore
-//!   doubles all growth rates above;
+//! - growth is "one packet per `cnt` acknowledged". Above 14 packets, `cnt` is divided by the
+//!   packets per ACK, a moving average with the weight 1/16. This division once compensated for
+//!   growth that counted ACKs. Since 5.7, growth counts packets, and Linux still divides. A
+//!   receiver that delays ACKs therefore doubles these growth rates;
 //! - `cnt` is computed anew when the window has changed, otherwise after 1/32 s;
 //! - before the first loss, growth is at least 5 % per round trip times the packets per ACK;
 //! - the reduction is computed from `cwnd`, not from the flight size; a timeout resets all but the

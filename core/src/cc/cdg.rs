@@ -1,9 +1,9 @@
 //! CDG, CAIA delay gradient, as in Linux: the sender backs off with some probability when
 //! round-trip times increase.
 //!
-//! Algorithm, once per round trip: `g` is the change of the minimum round-trip time since the
-//! previous round. If the minimum does not increase, `g` is the change of the maximum round-trip
-//! time. `g` is averaged over the last 8 rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms,
+//! Algorithm, once per round trip: `g` is the mean change of the minimum round-trip time per round,
+//! over the last 8 rounds. If this mean is not positive, `g` is the mean change of the maximum
+//! round-trip time. With probability `1 − exp(−g/G)`, `G` = 3 ms,
 //! `ssthresh = 0.71 cwnd`, by PRR as after a mark. Five such back-offs in a row without a decrease
 //! of the queue are ineffective: other flows keep it full, so the next ones are skipped. On loss
 //! `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`. The *shadow* window is Reno's without
@@ -14,8 +14,8 @@
 //! 2011). Linux 6.12 differs, and all of it is kept:
 //! - gradients are summed, not averaged. A sum of µs times 42 in millionths of the exponent is
 //!   `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
-//! - the maximum round trip counts if the minimum does not grow; the paper backs off if the
-//!   gradient of either is positive;
+//! - the maximum round trip counts if the gradient of the minimum is not positive; the paper backs
+//!   off if the gradient of either is positive;
 //! - the paper holds the window for a round trip after a back-off, and uses the gradient to
 //!   distinguish random loss (loss tolerance). Here a back-off is a reduction like any other, and
 //!   tolerance is off by default;

@@ -14,9 +14,9 @@
 //!   mode is competitive. In this mode, `1/δ` grows by 1 per round trip and is halved on loss,
 //!   never below 2. In the default mode a loss has no effect.
 //!
-//! In the steady state the window exceeds its target, detects that one round trip later and turns.
-//! The queue oscillates between nothing and 2.5/δ packets per flow in 5 round trips. A queue that
-//! is regularly empty indicates that all flows are Copa's.
+//! In the steady state the window exceeds its target; the sender detects this one round trip later,
+//! and the window turns. The queue oscillates between nothing and 2.5/δ packets per flow in 5 round
+//! trips. A queue that is regularly empty indicates that all flows are Copa's.
 //!
 //! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet",
 //! NSDI 2018. Choices where it is open:

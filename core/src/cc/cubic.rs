@@ -1,13 +1,14 @@
-//! CUBIC as in Linux: after a loss, the window is a cubic function of time. The growth does not
-//! depend on the RTT.
+//! CUBIC as in Linux: after a loss, the window is a cubic function of time. While this function
+//! determines the window, the growth does not depend on the RTT.
 //!
-//! Algorithm: an epoch begins with the first ACK in congestion avoidance after a reduction.
-//! `W(t) = C (t − K)³ + W_max` is the window at the time `t`, and `C = 0.4 packets/s³`. `t` is the
-//! time since the epoch began, plus the minimum RTT. `K = cbrt((W_max − cwnd)/C)`, where `cwnd` is
-//! the window at the start of the epoch. On loss `ssthresh = 0.7 cwnd` and `W_max = cwnd`. If
-//! `cwnd` was already below the last `W_max`, `W_max = 0.85 cwnd` (fast convergence). A second
-//! window, the friendly window, grows as that of a Reno sender that also reduces to 0.7: by `0.53`
-//! packets per RTT. The larger of both windows is used.
+//! Algorithm: an epoch begins with the first ACK in congestion avoidance, at the end of slow start
+//! and after each reduction. `W(t) = C (t − K)³ + W_max` is the window at the time `t`, and `C =
+//! 0.4 packets/s³`. `t` is the time since the epoch began, plus the minimum RTT. `K = cbrt((W_max −
+//! cwnd)/C)`, where `cwnd` is the window at the start of the epoch. If this `cwnd` is not below
+//! `W_max`, `K = 0`, and `cwnd` takes the place of `W_max`. On loss `ssthresh = 0.7 cwnd` and
+//! `W_max = cwnd`. If `cwnd` is then still below the last `W_max`, `W_max = 0.85 cwnd` (fast
+//! convergence). A second window, the friendly window, grows as that of a Reno sender that also
+//! reduces to 0.7: by `0.53` packets per RTT. The larger of both windows is used.
 //!
 //! Sources: RFC 9438, and Linux 6.12 where Linux differs from it. Recordings of Linux show each
 //! difference (`sim/tests/reference.rs`, `core/tests/replay.rs`):
@@ -16,8 +17,8 @@
 //! - the curve is evaluated one *minimum* RTT ahead, not one smoothed RTT;
 //! - the window grows by one packet per `cnt` acknowledged packets. This is at most 50 % per RTT,
 //!   and before the first loss at least 5 % per RTT;
-//! - `cnt` is computed at most once per tick. While the window is constant, it is computed at most
-//!   every 1/32 s;
+//! - the curve is evaluated at most once per tick. While the window is constant, `cnt` is computed
+//!   at most every 1/32 s;
 //! - the reduction is computed from `cwnd`, not from the flight size;
 //! - the friendly window always grows by 8/15 packets per RTT. In RFC 9438 it grows by one packet
 //!   per RTT once it has reached the window before the last reduction;
@@ -61,7 +62,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "tcp_friendliness",
         kind: Kind::Bool(true),
-        help: "grow at least as fast as Reno",
+        help: "keep the window at least as large as that of Reno with the same reduction factor",
         source: "Linux 6.12 tcp_cubic: tcp_friendliness = 1",
     },
 ];

@@ -11,12 +11,13 @@
 //! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004);
 //! draft-leith-tcp-htcp-06; Linux 6.12 for differences:
 //! - α, β are in 1/128, `f` in whole packets, time in ticks of the kernel;
-//! - α is computed when the window grows by a packet, not with each ACK. It counts the packets of
-//!   the ACK in Open, one in any other state. The ACK that grows the window does not count;
-//! - `max_rtt` grows in Open only, by at most 20 ms at once, and decays by a twentieth at each
-//!   congestion;
-//! - β follows the round trips from the second congestion of an unchanged path on, if they are
-//!   above 10 ms.
+//! - α is computed at a congestion and when the window grows by a packet, not with each ACK. Growth
+//!   counts the packets of the ACK in Open, one in any other state. The ACK that grows the window
+//!   does not count;
+//! - `max_rtt` grows in Open only. A round trip more than 20 ms above it does not count. At each
+//!   congestion, its excess over `min_rtt` decays by a twentieth;
+//! - β follows the round trips from the second congestion of an unchanged path on, if `min_rtt` is
+//!   above 10 ms. The first congestion of a connection counts as a change of the path.
 
 use super::reno::slow_start;
 use super::{
@@ -52,7 +53,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "bandwidth_switch",
         kind: Kind::Bool(true),
-        help: "halve the window if the throughput has changed by a fifth since the last congestion",
+        help: "halve the window if the throughput has changed by more than a fifth since the last \
+            congestion",
         source: "Linux 6.12 tcp_htcp: use_bandwidth_switch = 1",
     },
 ];

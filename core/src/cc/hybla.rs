@@ -1,10 +1,10 @@
-//! Hybla as in Linux: over a long path the rate grows as fast as Reno's over a path of 25 ms.
+//! Hybla as in Linux: over a longer path, the rate grows as fast as Reno's over a path of 25 ms.
 //!
 //! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance
 //! `cwnd += ρ²/cwnd`; the initial window is `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2,
 //! 2)`. The window of Reno grows by 1/rtt packets per second, and its rate by 1/rtt². On a path
-//! with four times the round trip, the rate of Reno therefore grows 16 times more slowly. The rate
-//! of Hybla grows independently of the round trip.
+//! with four times the round trip, the rate of Reno therefore grows 16 times more slowly. From 25
+//! ms on, the rate of Hybla grows independently of the round trip.
 //!
 //! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12
 //! for differences:

@@ -1,10 +1,11 @@
 //! Exit from slow start before the buffer overflows: HyStart as in Linux, and HyStart++ (RFC 9406).
 //!
-//! HyStart (Ha, Rhee 2011; Linux 6.12) runs from a window of 16 packets on, once per connection
-//! until a timeout. Either detector sets `ssthresh = cwnd`:
+//! HyStart (Ha, Rhee 2011; Linux 6.12) runs from a window of 16 packets on. It ends slow start at
+//! most once, and may do so again after a timeout. Either detector sets `ssthresh = cwnd`:
 //! - *ACK train*: since the round began, ACKs at most 2 ms apart have arrived for longer than half
-//!   of the minimum round trip. For paced flows, this time is the whole minimum round trip. Such a
-//!   train means that the path is full.
+//!   of the minimum round trip. For paced flows, this time is the whole minimum round trip. An
+//!   allowance for bursts of at most 1 ms is added to the minimum round trip. Such a train means
+//!   that the path is full.
 //! - *Delay*: after eight samples, the minimum round trip of a round exceeds the connection's
 //!   minimum by an eighth of that minimum. The required difference is at least 4 ms and at most 16
 //!   ms.
@@ -15,8 +16,8 @@
 //!
 //! HyStart++: after eight samples of a round, its minimum round trip is compared with that of the
 //! last round. If it is higher by an eighth (at least 4 ms, at most 16 ms), slow start becomes
-//! conservative. For five rounds, the window then grows at a quarter of the rate. If the delay
-//! falls again, slow start resumes.
+//! conservative. For five rounds, the window then grows at a quarter of the rate. After these
+//! rounds, slow start ends. If the delay falls again before, normal slow start resumes.
 
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::Rule;

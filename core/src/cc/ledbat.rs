@@ -18,8 +18,8 @@
 //! - `delay` is that of the minimum of the last four samples (RFC 6817's CURRENT_FILTER), which
 //!   excludes delayed ACKs. For a burst, this minimum is the round trip of its first packets, so a
 //!   flow with larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
-//! - the slow start out of a slowdown has the GAIN of the first one, because its duration
-//!   determines the time to the next slowdown;
+//! - the slow start out of a slowdown grows by GAIN, too, because its duration determines the time
+//!   to the next slowdown;
 //! - a loss ends the first slow start, as a delay does. A loss during a slowdown halves the window
 //!   that is restored after the slowdown. A timeout ends a slowdown.
 

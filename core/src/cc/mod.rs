@@ -1,8 +1,9 @@
-//! Congestion controls, one file each: state machines that set a [`Window`] at transport events.
+//! Congestion controls, one file or folder each: state machines that set a [`Window`] at transport
+//! events.
 //!
 //! The transport owns the window and lends it to the congestion control with every event. Recovery
-//! (PRR), idle restart and undo change the window too, in the same way for all congestion controls.
-//! A congestion control with its own recovery returns true from
+//! (PRR) and idle restart change the window too, in the same way for all congestion controls. The
+//! exceptions are congestion controls with their own recovery, which return true from
 //! [`CongestionControl::owns_recovery`].
 //!
 //! For one ACK, the transport calls in this order:

@@ -5,7 +5,7 @@
 //! round trip. Once per round trip, from the maximum `rate` since the last decision:
 //! `ideal = rate · min_rtt`, which fills the path without a queue, and `max = ideal + 10` packets.
 //! - `cwnd > max`, with at least 60 samples: `ssthresh = max`, and `cwnd` loses 30 % of the excess,
-//!   at least 2 packets.
+//!   at least 2 packets. An excess of up to 2 packets is removed entirely.
 //! - `cwnd ≤ max − 2`, with at least 20 samples: Reno's growth is allowed.
 //! - Otherwise there is no change.
 //!

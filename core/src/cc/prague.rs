@@ -4,9 +4,9 @@
 //! Algorithm, with `p` the share of marked packets: `α = (1 − g) α + g p`, `g = 1/16`, once per
 //! round trip from the first mark on; `α = 1` until then. A mark removes the fraction `α/2` of the
 //! window, once per round trip; a loss removes half of the window, once per recovery. Every packet
-//! acknowledged without a mark adds `s / cwnd`, also during a reduction. In equilibrium two packets
-//! per round trip are marked: `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, in bursts of a
-//! quarter of a millisecond.
+//! acknowledged without a mark adds `s / cwnd`, also during a reduction for a mark. In equilibrium
+//! two packets per round trip are marked: `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, twice
+//! that in slow start, in bursts of a quarter of a millisecond.
 //!
 //! Round trips below 25 ms: after 500 of them a flow behaves as one of 25 ms. `s = (srtt / 25 ms)²`
 //! instead of 1, and `α` and reductions are computed once in 25 ms. Then the rate of such a flow,

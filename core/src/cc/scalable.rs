@@ -1,11 +1,11 @@
-//! Scalable TCP as in Linux: the window grows by a hundredth of the acknowledged packets and
-//! decreases by an eighth.
+//! Scalable TCP as in Linux: above 100 packets, the window grows by a hundredth of the acknowledged
+//! packets. A loss reduces it by an eighth.
 //!
 //! Algorithm: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per
 //! round trip; on loss `ssthresh = cwnd − cwnd/8`. The window returns to its value before a loss
-//! after `ln(8/7)/ln(1.01) = 13.4` round trips, whatever this value is. The name of the algorithm
-//! refers to this property. Two flows keep their shares, because both windows grow and decrease by
-//! the same factors.
+//! after `ln(8/7)/ln(1.01) = 13.4` round trips, for any value above 100 packets. The name of the
+//! algorithm refers to this property. Two flows that lose packets at the same time keep their
+//! shares, because both windows grow and decrease by the same factors.
 //!
 //! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR
 //! 33(2), 2003). a = 0.01 and b = 0.125 are the paper's. Linux 6.12 differs in details:

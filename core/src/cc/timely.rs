@@ -3,8 +3,8 @@
 //! Algorithm, at every completed segment of 64 KiB, with `rtt` its round trip without its own
 //! serialization: `diff ← (1 − α) diff + α (rtt − the one before)`, `gradient = diff/20 µs`;
 //! - `rtt < 50 µs`: `rate += δ`; `rtt > 500 µs`: `rate *= 1 − β (1 − 500 µs/rtt)`;
-//! - between them, `gradient ≤ 0`: `rate += N δ`, with `N = 5` from the fifth one in a row on,
-//!   before `N = 1`; `gradient > 0`: `rate *= 1 − β gradient`.
+//! - between them, `gradient ≤ 0`: `rate += N δ`, with `N = 5` from the fifth segment in a row with
+//!   `gradient ≤ 0` on, before `N = 1`; `gradient > 0`: `rate *= 1 − β gradient`.
 //!
 //! Between the thresholds, nothing determines the length of the queue or the shares of flows. Any
 //! queue length is stable, and so are any rates whose sum is the rate of the link. There is no

@@ -19,7 +19,7 @@
 //! - `base` is reset whenever data leaves while none is in flight, after a pause or after a
 //!   timeout. A standing queue of other flows then counts as part of the path;
 //! - the window changes even if it did not limit the sender; `ssthresh` is kept at three quarters
-//!   of the window.
+//!   of the window or more.
 //!
 //! Linux computes `queued` in 32 bits, which overflow if the packets of a large window wait for
 //! seconds. In this file, the computation does not overflow.

@@ -1,7 +1,8 @@
 //! Veno as in Linux: Reno that uses Vegas's measure to distinguish congestion from random loss.
 //!
-//! Algorithm, with every ACK, `rtt` the minimum since the last one, `base` the minimum of the
-//! connection, `queued = cwnd · (rtt − base) / rtt`, and `beta` three packets:
+//! Algorithm, with every ACK that may grow the window: `queued = cwnd · (rtt − base) / rtt`. `rtt`
+//! is the minimum since the last such ACK and `base` the minimum of the connection. `beta` is three
+//! packets.
 //! - slow start as Reno;
 //! - avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`, otherwise for
 //!   every other `cwnd`;
@@ -10,11 +11,11 @@
 //!
 //! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
 //! (IEEE JSAC 21(2), 2003). Linux 6.12 differs, as measurements show:
-//! - `queued` is computed with every ACK, from the round trip of this ACK alone, not once per round
+//! - `queued` is computed with ACKs, mostly from the round trip of one ACK alone, not once per round
 //!   trip. Its unit is half a packet;
 //! - until three round-trip times have been measured, and in any state but Open, the window grows
 //!   as in Reno. The last value of `queued` from the state Open still determines the reduction;
-//! - without measurements, the whole window counts as queued;
+//! - if an ACK has no round-trip time, the whole window counts as queued;
 //! - while the window grows for every other `cwnd` packets only, the ACK that completes a window
 //!   does not count towards the next one;
 //! - `base` is reset whenever data leaves while none is in flight.

@@ -13,7 +13,8 @@
 //! returns the sum. Deviations:
 //! - `s` is a full frame, as routers see it: the window includes headers, so that it is comparable
 //!   with a link's rate;
-//! - a sender that does not use its window ignores feedback (the paper's senders are never idle);
+//! - a sender that does not use its window ignores positive feedback (the paper's senders are never
+//!   idle);
 //! - in recovery the transport reduces the window, and feedback is ignored until recovery ends;
 //! - the window in a header is rounded to bytes, feedback to 1/256 byte.
 

@@ -8,7 +8,7 @@
 //!   `cwnd` (Reno);
 //! - `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`;
 //! - `reno` estimates a competing Reno flow's window: half of `cwnd` at first, plus one per slow
-//!   round trip. It is halved on loss, and set to 2 after `zeta` fast round trips;
+//!   round trip. It is halved on loss, and set to 2 after more than `zeta` fast round trips;
 //! - on congestion, `cwnd` is reduced by `queued`, at least by `cwnd / 8` and at most by half.
 //!   After `rho` consecutive slow round trips, which indicate a competing greedy flow, `cwnd` is
 //!   halved.

@@ -4,9 +4,9 @@
 //! Algorithm: a head is above target if it has waited for `target` or longer and more than one full
 //! frame waits behind it. Once all heads have been above target for `interval`, one packet is
 //! dropped (or marked, with `ecn`), and a dropping phase begins. The next drop is at `drop_next`,
-//! which advances by `interval / √count` with each drop. A head below `target` ends the phase. If
-//! another phase begins within 16 intervals, `count` starts with the number of drops of the last
-//! phase, otherwise with 1.
+//! which advances by `interval / √count` with each drop. A head that is not above target ends the
+//! phase. If another phase begins within 16 intervals, `count` starts with the number by which it
+//! grew in the last phase, otherwise with 1.
 //!
 //! ```text
 //!            ┌───────── head waited < target, or <= 1514 B behind it ─────────┐
@@ -21,7 +21,7 @@
 //! - the inverse square root is updated by one Newton step per drop, in 16 bits ([`newton_step`]).
 //!   After a jump of the count, it has an error of some per cent;
 //! - a mark ends the dequeue;
-//! - the count of a new phase starts from the number of drops in the last phase.
+//! - the count of a new phase starts from its growth in the last phase.
 //!
 //! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
 //! this clock does not wrap.

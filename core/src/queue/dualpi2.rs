@@ -1,5 +1,5 @@
 //! DualPI2: two queues with one controller. Flows with a scalable congestion control have a short
-//! queueing delay. They share the link equally with flows that need a standing queue.
+//! queueing delay. Their windows are about equal to those of flows that need a standing queue.
 //!
 //! Algorithm:
 //! - Packets with ECT(1) (and CE) enter queue L, others queue C.
@@ -17,8 +17,9 @@
 //! - Packets are dropped or marked when they leave, or, with `drop_early`, when they arrive.
 //! - The segments of a super-packet enter the queue one by one.
 //!
-//! Fairness: a sender that halves its window per round trip sends about `1.22 / √pC`, one that
-//! responds to each mark `2 / pL`. With `pC = p²` and `pL = 2 p`, both are nearly equal.
+//! Fairness: a sender that halves its window on a mark or drop sends about `1.22 / √pC` packets per
+//! round trip. A sender that responds to each mark sends `2 / pL`. With `pC = p²` and `pL = 2 p`,
+//! both are nearly equal.
 //!
 //! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 7.3
 //! `sch_dualpi2` for defaults, step, credit and order. Deviations: the phase of the timer is drawn

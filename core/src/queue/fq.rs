@@ -3,15 +3,16 @@
 //! - Deficit round robin: each flow has a credit, which its packets reduce. A flow without credit
 //!   gets a `quantum` and goes behind the other flows. New flows start with `initial_quantum` and
 //!   are served before old flows. A flow that was empty for `refill_delay` has at least a quantum
-//!   again.
+//!   again, unless its credit is negative.
 //! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the
 //!   next round.
 //! - Pacing: a flow that has spent its credit waits for `max(size, quantum) / maxrate`. If the flow
 //!   sent its last packet late, the wait is shorter by this lateness, at most by half. If `maxrate`
 //!   is at most `low_rate_threshold`, the flow waits after each packet for `size / maxrate`. A
 //!   packet with a departure time waits until this time.
-//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`. A packet
-//!   that leaves more than `ce_threshold` after its due time is marked.
+//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`, or if
+//!   its departure time is beyond `horizon`. A packet that leaves more than `ce_threshold` after
+//!   its due time is marked.
 //!
 //! ```text
 //!                      ┌─ fast path: nothing else is due, at most 8 packets ──────────────┐

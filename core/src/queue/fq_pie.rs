@@ -11,10 +11,10 @@
 //!
 //! As in Linux: `memory_limit` exists but causes no drops (tc counts it as `overmemory`). If there
 //! are more than 2048 queues, the period of updates is longer by one tick for each further 2048
-//! queues. Recordings with 2049 and 4096 queues show this period. They also show that all queues
-//! are updated at the same instant, as here. Recordings with 6144 queues agree with neither
-//! observation, and the rule for them is unknown. This file skips queues whose PIE state cannot
-//! change, which only saves time.
+//! queues or part thereof. Recordings with 2049 and 4096 queues show this period. They also show
+//! that all queues are updated at the same instant, as here. Recordings with 6144 queues agree with
+//! neither observation, and the rule for them is unknown. This file skips queues whose PIE state
+//! cannot change, which only saves time.
 
 use super::pie::{
     ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,

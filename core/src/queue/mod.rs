@@ -1,5 +1,6 @@
-//! Queue disciplines, one file each. A discipline decides which packet leaves next, which is
-//! dropped and which is marked. The link decides when a packet leaves.
+//! Queue disciplines, one file or folder each. A discipline decides which packet leaves next, which
+//! is dropped and which is marked. The link decides when a packet leaves, except where a discipline
+//! shapes or paces.
 
 pub mod cake;
 pub mod choke;

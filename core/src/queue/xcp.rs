@@ -1,7 +1,7 @@
 //! The router of XCP: a FIFO that determines how much each sender may change its window.
 //!
-//! Algorithm, once per control interval `d` (the mean round-trip time of the traffic, in which each
-//! flow weighs `rtt · s/cwnd`):
+//! Algorithm, once per control interval `d` (the mean round-trip time of the packets, in which each
+//! packet weighs `rtt · s/cwnd`):
 //! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity minus the
 //!   arrivals, bytes/s; `Q` is the minimum of the queue in a recent period;
 //! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;

@@ -5,9 +5,9 @@
 //! ends with a loss if at least 50 packets were lost for every 256 delivered in it. This is a loss
 //! rate of 50/306, or 16.3 %. If the delivery rates of two successive intervals differ by at most
 //! an eighth, or by 4 kbit/s, BBR assumes a policer. For 48 round trips of ProbeBW, the bandwidth
-//! is then the mean of the two delivery rates. The pacing gain is then 1 (before Linux 4.16, it
-//! stays what it was). If the application limits the rate, the detection starts again. Random loss
-//! at this rate also makes BBR assume a policer.
+//! is then the mean of the two delivery rates. The pacing gain is then 1 (before Linux 4.16, only
+//! until the next ProbeRTT). If the application limits the rate, the detection starts again. Random
+//! loss at this rate also makes BBR assume a policer.
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, UNIT};

@@ -1,13 +1,13 @@
 //! The minimum round trip of the last ten seconds, and ProbeRTT, which empties the queue to measure
 //! it again.
 //!
-//! Algorithm: if no round trip as low has been measured for 10 s, the window falls to 4 packets.
-//! The window stays at 4 packets until no more than 4 packets are in flight, and then for 200 ms
-//! and a round trip. When the queue becomes empty, all flows that share it measure a new minimum at
-//! the same time. Their ten seconds therefore end at the same time, and they enter ProbeRTT
-//! together. Delivery rates of packets sent in ProbeRTT count as limited by the application. They
-//! enter the bandwidth estimate only if they are at least as high. A flow that resumes after an
-//! idle period skips the probe, because its queue was empty.
+//! Algorithm: if no lower round trip has been measured for 10 s, the window falls to 4 packets. The
+//! window stays at 4 packets until no more than 4 packets are in flight. Then it stays there for at
+//! least 200 ms and at least one round trip. When the queue becomes empty, all flows that share it
+//! measure a new minimum at the same time. Their ten seconds therefore end at the same time, and
+//! they enter ProbeRTT together. Delivery rates of packets sent in ProbeRTT count as limited by the
+//! application. They enter the bandwidth estimate only if they are at least as high. A flow that
+//! resumes after an idle period skips the probe, because its queue was empty.
 
 use super::{Ack, Bbr, Delivery, Mode, Window};
 use crate::kernel::Rule;

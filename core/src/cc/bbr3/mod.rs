@@ -3,10 +3,10 @@
 //! ([`super::bbr2`]).
 //!
 //! Algorithm: `bw = min(maximum rate of two cycles, bw_short)`, `pacing = gain · bw`,
-//! `cwnd = gain · bw · min_rtt`, at most `inflight_long` and `inflight_short`. Losses while
-//! cruising lower the short-term bounds to the delivered values, at most by 0.7 per round trip.
-//! More than 2 % of losses while probing set the long-term bound. Every 2 to 3 s, or sooner with
-//! small products, the short-term bounds are dropped and a probe follows.
+//! `cwnd = gain · bw · min_rtt`, at most `inflight_long` and `inflight_short`. Losses between
+//! probes lower the short-term bounds to the delivered values, per round trip at most to 0.7 of
+//! their previous values. More than 2 % of losses while probing set the long-term bound. Every 2 to
+//! 3 s, or after at most 63 round trips, the short-term bounds are dropped and a probe follows.
 //!
 //! | file | part |
 //! |---|---|

@@ -2,8 +2,9 @@
 //! seconds.
 //!
 //! Algorithm: after five seconds without a lower round trip, the flow keeps at most half a
-//! bandwidth-delay product in flight, but at least 4 packets. This state lasts for 200 ms and a
-//! round trip. Delivery rates of packets sent in this state count as limited by the application.
+//! bandwidth-delay product in flight, but at least 4 packets. Once no more is in flight, this state
+//! lasts for at least 200 ms and at least one round trip. Delivery rates of packets sent in this
+//! state count as limited by the application.
 //! They enter `max_bw` only if they are at least as high. After losses, they still lower
 //! `bw_short`, which ends with this state. A flow that resumes after an idle period skips the
 //! probe, because its queue was empty. Afterwards the short-term bounds are dropped, and the flow

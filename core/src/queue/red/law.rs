@@ -11,9 +11,9 @@
 //! - Gentle: between `max` and 2·`max` the probability grows from `probability` to 1; from 2·`max`
 //!   on every packet is refused.
 //! - Adaptive: at the end of each half second, the probability changes if avg is outside of the
-//!   middle fifth of [min, max]. If avg is above it, the probability grows by a quarter of its
-//!   value or by 1 %, whichever is less, up to 50 %. If avg is below it, the probability is
-//!   multiplied by 0.9, down to 1 %.
+//!   middle fifth of [min, max]. If avg is above this fifth, a probability of at most 50 %
+//!   grows by a quarter of its value or by 1 %, whichever is less. If avg is below this fifth, a
+//!   probability of at least 1 % is multiplied by 0.9.
 //!
 //! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993.
 //! Floyd, "Recommendation on using the gentle_ variant of RED", 2000. Floyd, Gummadi, Shenker,

@@ -2,7 +2,7 @@
 //! weight, decay, probability.
 //!
 //! tc derives missing words: `max` is a quarter of the limit, `min` a third of `max`, `burst`
-//! (2·min + max) / (3·avpkt). Then
+//! (2·min + max) / (3·avpkt). For RED with `min`, `max` is three times `min`. Then
 //! - the weight w = 2^-Wlog is the largest that lets `burst` packets enter an empty queue before
 //!   the average exceeds `min`. Its condition is `(1 − (1−w)^burst) / w ≥ burst + 1 − min/avpkt`
 //!   (Floyd, Jacobson 1993, section 6);
