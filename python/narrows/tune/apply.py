@@ -176,8 +176,7 @@ def applied_lines(done: AppliedJson) -> list[str]:
     within = done.get("unconfirmed_s")
     if within:
         told += [
-            f"The changes are reverted in {within:g} s, or when this session ends, unless you run: "
-            f"{done['confirm']}",
+            f"The changes are reverted in {within:g} s unless you run: {done['confirm']}",
             "Nothing is written for the next boot before the confirmation.",
         ]
     if done.get("revert"):
