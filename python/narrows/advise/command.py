@@ -135,7 +135,7 @@ _seed_option = option(
     "--now",
     group="Host",
     metavar="CC",
-    show_default="that of --kernel if known, otherwise cubic",
+    show_default="with --kernel here, the default of this host; otherwise cubic",
     help="Congestion control that the sender uses at present",
 )
 @option(
