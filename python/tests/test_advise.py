@@ -82,6 +82,32 @@ def test_who_takes_too_much_is_shown_and_not_recommended() -> None:
     found = answer(asked(buffer="0.5bdp", loss="0.02%", cares=("bulk",)))
     assert found.choice.key != "bbr"
     assert "times its fair share" in found.shown["bbr"]
+    # The sentence has the value of the table, which is that of the longest simulations.
+    row = next(row for row in found.rows if row.key == "bbr")
+    assert f"it takes {row.price.times_fair:.1f} times its fair share" in row.why_not
+    assert "the best alternative that can be recommended" in headline(found) or not found.leave
+
+
+def test_the_share_among_other_flows_is_that_of_the_longest_simulations() -> None:
+    question = asked(buffer="1bdp", cares=("bulk",))
+    found = Found(question, {one.key: one for one in candidates(question, FEW)})
+    for seconds, times, others in ((10, 1.0, 6.0), (20, 3.0, 1.0)):
+        of = {"times_fair": times, "others_mbit": others}
+        found.trials[Trial("bbr", "among", 0, 1, seconds)] = of
+        found.trials[Trial("cubic", "among", 0, 1, seconds)] = {"times_fair": 1.0, "others_mbit": 6}
+    assert found.times_fair("bbr") == found.greedy("bbr") == 3.0
+    assert found.greedy("cubic") is None
+    assert not found.allowed("bbr")
+
+
+def test_a_better_candidate_that_is_not_recommended_is_named_first() -> None:
+    two = Kernel(ccs=("cubic", "bbr"), says="two")
+    left = answer(asked(buffer="0.5bdp", loss="0.02%", cares=("bulk",)), two)
+    assert left.leave
+    assert headline(left) == (
+        "Change nothing: bbr has a higher utility, but is not recommended because "
+        f"{left.shown['bbr']}; no other candidate was better."
+    )
 
 
 def test_data_centre_ones_need_a_data_centre() -> None:

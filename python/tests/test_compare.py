@@ -66,6 +66,26 @@ def test_two_values_are_too_few() -> None:
     assert comparison.sentences([], "a", "b") == ["The measurements have no metric in common."]
 
 
+def test_a_small_interval_is_no_relevant_difference(before: Measurement) -> None:
+    figure = next(
+        d.figure for d in measurements.differences(before, before) if d.figure.key == "idle_ms"
+    )
+
+    def of(low: float, high: float) -> measurements.Difference:
+        return measurements.Difference(figure=figure, before=40.0, after=40.0, low=low, high=high)
+
+    same, near, far = of(0.002, 0.002), of(-0.3, 0.9), of(-0.3, 1.3)
+    assert {d.verdict for d in (same, near, far)} == {"no difference seen"}
+    start = "Mean idle RTT: {}; 40.0 ms in a, 40.0 ms in b; the difference is {}."
+    assert comparison.sentences([same, near, far], "a", "b") == [
+        start.format("no relevant difference", "+0.002 ms, below the threshold of 1.2 ms"),
+        start.format(
+            "no relevant difference", "between -0.3 and +0.9 ms, below the threshold of 1.2 ms"
+        ),
+        start.format("no difference seen", "between -0.3 and +1.3 ms"),
+    ]
+
+
 def series(draw: random.Random, count: int, correlation: float) -> list[float]:
     """Standard normal values, each correlated with the one before."""
     at, out = draw.gauss(0, 1), []

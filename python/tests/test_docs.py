@@ -131,6 +131,33 @@ def test_the_table_of_contents_names_every_page_once() -> None:
     assert named == sorted(["README.md", *(name(page) for page in written if page not in kinds)])
 
 
+_VALUE = re.compile(
+    r"(?<![\w.,/−–-])(\d+(?:\.\d+)?)(?:\s(?:and|to|instead of)\s(\d+(?:\.\d+)?))?\s(?:ms|Mbit/s|%)"
+)
+DERIVED = {
+    # Of the picture, and values that the text computes.
+    "README.md": {"91", "28.9", "0.6"},
+    "docs/tutorial/first-run.md": {"95.6", "0.6", "0.3"},
+    "docs/tutorial/improve-a-path.md": set(),
+    "docs/how-to/choose-by-a-race.md": set(),
+    "docs/how-to/share-a-line.md": {"16"},
+}
+"""Pages whose text describes the output on the page, and values that are not in the output."""
+
+
+@pytest.mark.parametrize("page", DERIVED)
+def test_values_in_the_text_of_a_page_are_those_of_its_output(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    shown = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", "".join(_CODE.findall(text)))]
+    prose = " ".join(_LINK.sub("", _CODE.sub("", text)).split())
+    unlike = set()
+    for value in filter(None, itertools.chain(*_VALUE.findall(prose))):
+        digits = len(value.partition(".")[2])
+        if f"{float(value):.{digits}f}" not in {f"{n:.{digits}f}" for n in shown}:
+            unlike.add(value)
+    assert unlike == DERIVED[page]
+
+
 def test_the_tables_of_the_glossary_are_in_alphabetical_order() -> None:
     text = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
     for table in text.split("| term | definition | source |")[1:]:

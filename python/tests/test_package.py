@@ -438,6 +438,29 @@ def test_use_is_told_against_what_may_pass() -> None:
     assert "of 4.1 Mbit/s (4 Mbit/s and saved tokens)" in words.sentence(run.json)
 
 
+@pytest.mark.parametrize(
+    ("whole", "summary", "said"),
+    [
+        (0, 0, "nothing retransmitted."),
+        (3, 0, "nothing retransmitted after the warm-up."),
+        (3, 1, "only handshakes retransmitted."),
+    ],
+)
+def test_a_run_without_retransmitted_data_says_of_which_time(
+    whole: int, summary: int, said: str
+) -> None:
+    flow = nw.Flow("cubic", size="30kB")
+    run = nw.run(nw.Scenario(nw.Path(rate="10Mbit", rtt="20ms"), flows=[flow], duration="3s")).json
+    run["flows"][0] |= {
+        "goodput_mbit": 1.0,
+        "retransmits": whole,
+        "summary_retransmits": summary,
+        "retransmit_rate": 0.0,
+        "summary_retransmit_rate": 0.0,
+    }
+    assert words.sentence(run).endswith(f"; {said}")
+
+
 def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits(
     tmp_path: Path,
 ) -> None:

@@ -308,9 +308,12 @@ def case(**more: object) -> dict[str, object]:
     [
         (None, "these results have not been compared with Linux"),
         ([], "these results have not been compared with Linux"),
-        ([], "with cubic over a path with the queue discipline fifo and a stated buffer"),
+        ([], "over a path with the queue discipline fifo and a buffer that the scenario sets"),
         ([case()], "has the same queue discipline, and the same rate, RTT and buffer within 5 %."),
-        ([case(distance=0.69, rate_mbit=20.0)], ", X, has a rate of 20 instead of 10 Mbit/s."),
+        (
+            [case(distance=0.69, rate_mbit=20.0)],
+            " (X in sim/tests/data/reference) has a rate of 20 instead of 10 Mbit/s.",
+        ),
         ([case(distance=0.69, agreement=0.75)], "75 % of the compared metrics"),
         ([case(distance=2.3)], "rely on the direction of the results"),
         ([case(distance=3.2, policer="police", buffer_bdp=25.0)], "a burst of 25 instead of 1 BDP"),

@@ -349,7 +349,9 @@ def test_a_plan_in_its_order() -> None:
         "file:/etc/sysctl.d/99-narrows.conf",
     ]
     assert made["able"]
-    assert made["title"] == "New TCP connections use bbr; ens18 gets fq; interfaces get fq"
+    assert made["title"] == (
+        "New TCP connections use bbr; ens18 gets fq; interfaces that come up later get fq"
+    )
     assert {change["phase"] for change in made["changes"][:5]} == {"live"}
     assert {change["phase"] for change in made["changes"][5:]} == {"boot"}
     assert made["changes"][2]["from"] == {"kind": "fq_codel", "handle": "0:", "options": {}}

@@ -44,14 +44,14 @@ def test_a_shaper_on_openwrt_by_opkg_and_uci(sh: list[str], tmp_path: File) -> N
         f"{run} revert > /dev/null\ncat $STUBS/uci.db $STUBS/opkg.db; tail -n 1 $STUBS/calls\n",
         STUBS=str(stubs),
     )
-    done = out.partition("all of it is so\n")[2]
+    done = out.partition("all changes are in effect\n")[2]
     assert done.splitlines() == [
         "sqm.narrows.download=90000", "sqm.narrows.enabled=1", "sqm.narrows.interface=eth0",
         "sqm.narrows.qdisc=cake",
         "sqm.narrows.script=piece_of_cake.qos", "sqm.narrows.upload=18000", "sqm.narrows=queue",
         "kmod-sched-cake", "sqm-scripts", "enable", "restart", "restart",
     ]  # fmt: skip
-    assert (stubs / "again").read_text(encoding="utf-8").count("it is so already") == len(
+    assert (stubs / "again").read_text(encoding="utf-8").count("already in effect") == len(
         made["changes"]
     )
 

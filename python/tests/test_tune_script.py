@@ -239,8 +239,8 @@ def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> No
     assert after.split()[0] == other
     assert "qdisc pfifo 8" in after
     assert f"net.ipv4.tcp_congestion_control = {other}" in after
-    assert "all of it is so" in out
-    assert "it is so already" in out
+    assert "all changes are in effect" in out
+    assert "already in effect" in out
 
 
 @shells
@@ -315,8 +315,8 @@ def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File)
         "/etc/sysctl.d/99-narrows.conf\n"
         f"{run} apply > /dev/null 2>&1 && exit 1 || :\ncat {tmp_path}/mine\n"
     )
-    assert "everything is put back" in out
-    assert f"everything is put back\n{here}\n" in out
+    assert "all changes are reverted" in out
+    assert f"all changes are reverted\n{here}\n" in out
     assert "this is not what the plan was made for" in out
     assert out.endswith("x\nmine\n")
 

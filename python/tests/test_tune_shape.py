@@ -316,8 +316,8 @@ def test_a_script_shapes_and_undoes_it(sh: list[str], tmp_path: Path) -> None:
         for name in ("before", "end")
     )
     assert before == end != []
-    assert "all of it is so" in out
-    assert out.count("it is so already") == 2
+    assert "all changes are in effect" in out
+    assert out.count("already in effect") == 2
     assert "rate 50Mbit" in out
 
 

@@ -115,7 +115,7 @@ _WITHIN_S = 10.0
     "--now",
     group="Host",
     metavar="CC",
-    show_default="that of --kernel if known, otherwise cubic",
+    show_default="with --kernel here, the default of this host; otherwise cubic",
     help="Congestion control that the sender uses at present",
 )
 @option(

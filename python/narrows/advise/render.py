@@ -23,7 +23,7 @@ from narrows.render import tables
 from narrows.render.report import document, write
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
-from narrows.render.words import differences, listed
+from narrows.render.words import REFERENCE, differences, listed
 from narrows.runs.run import run
 
 if TYPE_CHECKING:
@@ -50,28 +50,35 @@ def headline(advice: Advice) -> str:
             f"{e.says} from {_amount(e.before)} to {_amount(e.after)} {e.unit}" for e in named
         )
         return f"Use {what}{f': {why}' if why else ''}."
-    best = advice.best
+    return f"Change nothing: {_unchanged(advice)}."
+
+
+def _unchanged(advice: Advice) -> str:
+    """The reason to change nothing."""
+    best, better = advice.best, list(advice.shown)
     if len(advice.found.candidates) == 1:
-        return "Change nothing: the kernel supports no other candidate for this role."
+        return "the kernel supports no other candidate for this role"
+    if best.present and not better:
+        return "no candidate that can be recommended was better"
     if best.present:
-        return "Change nothing: no candidate that can be recommended was better."
+        has, why = (
+            ("has", f"is not recommended because {advice.shown[better[0]]}")
+            if len(better) == 1
+            else ("have", "are not recommended for the reasons below")
+        )
+        return f"{listed(better)} {has} a higher utility, but {why}; no other candidate was better"
+    name = f"the best alternative{' that can be recommended' if better else ''}, {best.key},"
     gain = (advice.found.utility(best.key) or 0.0) / (
         advice.found.utility(advice.found.present) or 1.0
     ) - 1
     if gain <= 0:
-        return (
-            f"Change nothing: the best alternative, {best.key}, reduces the utility by "
-            f"{-100 * gain:.0f} %."
-        )
+        return f"{name} reduces the utility by {-100 * gain:.0f} %"
     if gain < WORTH:
-        return (
-            f"Change nothing: the best alternative, {best.key}, improves the utility by only "
-            f"{100 * gain:.1f} %."
-        )
+        return f"{name} improves the utility by only {100 * gain:.1f} %"
     doubt = next((row.why_not for row in advice.rows if row.key == best.key and row.why_not), "")
     return (
-        f"Change nothing: the best alternative, {best.key}, improves the mean utility by "
-        f"{100 * gain:.1f} %, {f'but {doubt}' if doubt else 'which is within the uncertainty'}."
+        f"{name} improves the mean utility by {100 * gain:.1f} %, "
+        f"{f'but {doubt}' if doubt else 'which is within the uncertainty'}"
     )
 
 
@@ -178,7 +185,7 @@ def sentences(advice: Advice) -> list[str]:
         near = advice.cases[0]
         one = " for one of the possible paths" if asked.place.inferred and asked.place.open else ""
         said.append(
-            f"Validated{one}: the nearest stored run of Linux 6.12, {near['case']}, has "
+            f"Validated{one}: the nearest stored run of Linux 6.12 ({near['case']} in {REFERENCE}) has "
             f"{_difference(near, asked.place)}. The simulation agrees with it in "
             f"{100 * near['agreement']:.0f} % of the metrics."
         )

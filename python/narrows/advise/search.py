@@ -164,21 +164,32 @@ class Found:
         """Share among CUBIC flows as a multiple of the fair share, if it is too large; otherwise
         None.
         """
-        if side(self.asked) != "sender":
+        times = self.times_fair(key)
+        if side(self.asked) != "sender" or times is None or times <= GUARDED:
             return None
-        times, kept = [], []
         fair = {(t.variant, t.seed, t.seconds): v["others_mbit"] for t, v in self._among(RIVAL)}
-        for trial, values in self._among(key):
-            others = fair.get((trial.variant, trial.seed, trial.seconds))
-            if values["times_fair"] is not None and others and values["others_mbit"] is not None:
-                times.append(values["times_fair"])
-                kept.append(values["others_mbit"] / others)
-        if not times or fmean(times) <= GUARDED or fmean(kept) >= SPARED:
-            return None
-        return fmean(times)
+        longest = {(t.variant, t.seed): (t, v) for t, v in self._among(key)}
+        kept = [
+            mine / others
+            for trial, values in longest.values()
+            if (others := fair.get((trial.variant, trial.seed, trial.seconds)))
+            and (mine := values["others_mbit"]) is not None
+        ]
+        return None if not kept or fmean(kept) >= SPARED else times
+
+    def times_fair(self, key: str) -> float | None:
+        """Mean share among CUBIC flows as a multiple of the fair share, of the longest trial of
+        each variant and seed; None without trials.
+        """
+        times = [
+            fair for v in self.draws(key).values() if (fair := v.get("times_fair")) is not None
+        ]
+        return fmean(times) if times else None
 
     def _among(self, key: str) -> list[tuple[Trial, Values]]:
-        return [(t, v) for t, v in self.trials.items() if t.key == key and t.setting == "among"]
+        """Trials of a candidate among CUBIC flows, the longest ones last."""
+        found = [(t, v) for t, v in self.trials.items() if t.key == key and t.setting == "among"]
+        return sorted(found, key=lambda item: item[0].seconds)
 
     def allowed(self, key: str) -> bool:
         """Whether it can be recommended."""

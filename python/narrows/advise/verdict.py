@@ -534,14 +534,13 @@ def worse(told: Sequence[Effect]) -> list[Effect]:
 def _price(found: Found, key: str) -> Price:
     draws = found.draws(key).values()
     shares = [share for v in draws if (share := v.get("share_pct")) is not None]
-    times = [fair for v in draws if (fair := v.get("times_fair")) is not None]
     kept = [
         100 * has / fair
         for v in draws
         if (fair := v.get("rival_fair_mbit")) and (has := v.get("rival_mbit"))
     ]
-    share_pct, times_fair, kept_pct = (fmean(of) if of else None for of in (shares, times, kept))
-    return Price(share_pct=share_pct, times_fair=times_fair, kept_pct=kept_pct)
+    share_pct, kept_pct = (fmean(of) if of else None for of in (shares, kept))
+    return Price(share_pct=share_pct, times_fair=found.times_fair(key), kept_pct=kept_pct)
 
 
 def _why_not(found: Found, key: str) -> str:

@@ -34,7 +34,7 @@ COMMANDS = {
         "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
         "conform": (
             "narrows.conform.command:conform",
-            "Check a transport against RFCs and published results",
+            "Check a QUIC stack, TCP or congestion control against RFCs",
         ),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
@@ -47,7 +47,7 @@ COMMANDS = {
         ),
         "remy": (
             "narrows.runs.command:remy",
-            "Make a congestion control of the program Remy usable in scenarios",
+            "Convert a congestion control that the search program Remy found",
         ),
         "doctor": (
             "narrows.host.command:doctor",
@@ -59,7 +59,7 @@ COMMANDS = {
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build kernels for `--engine linux`, compare TCP of Linux releases",
+            "Build Linux kernels for runs in virtual time, compare their TCP",
         ),
     },
     "Measure": {
@@ -123,7 +123,7 @@ COMMANDS = {
         ),
         "agree": (
             "narrows.host.command:agree",
-            "Run scenarios on several engines, and compare the metrics",
+            "Compare the simulator with Linux kernels on the same scenarios",
         ),
         "record-reference": (
             "narrows.reference.command:record_reference",

@@ -377,7 +377,8 @@ plugin_option = option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="Load models from a file (.py, .so), a Python module or an adapter; may be repeated",
+    help="Load models from a file (.py, .so), a Python module or an adapter of a QUIC stack or "
+    "TCP; may be repeated",
 )
 
 

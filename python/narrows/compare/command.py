@@ -101,8 +101,8 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     Measurements: FILE is a result of `narrows measure` or `narrows latency`, .flent.gz, iperf3's
     JSON, iperf2's text, or an ID of `narrows history`. Each is compared with the first one. The
     command prints the difference of each metric, its confidence interval and a verdict: better,
-    worse, or no difference seen. For latencies, the verdict is faster, slower, or no difference
-    seen.
+    worse, or no difference seen (no relevant difference, if the whole interval is below the
+    threshold). For latencies, the verdict is faster, slower, or no difference seen.
 
     Scenarios: the command runs each FILE and prints the metrics side by side. With --seeds, it
     compares the means of each scenario with those of the first one.

@@ -56,15 +56,27 @@ def sentences(found: Sequence[measurements.Difference], before: str, after: str)
     for d in found:
         a, b, unit = number(d.before, 1), number(d.after, 1), d.figure.unit
         name = f"{d.figure.name[:1].upper()}{d.figure.name[1:]}"
-        values = f"{name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}"
+        values = f"{name}: {_verdict(d)}; {a} {unit} in {before}, {b} {unit} in {after}"
         if d.low is None or d.high is None:
             out.append(f"{values}; {d.why}.")
         else:
             low, high = _signed(d.low, d.high)
-            least = d.figure.least(d.before)
-            small = "" if max(abs(d.low), abs(d.high)) > least else ", too small to matter"
-            out.append(f"{values}; the difference is between {low} and {high} {unit}{small}.")
+            ends = low if low == high else f"between {low} and {high}"
+            least = f", below the threshold of {d.figure.least(d.before):.2g} {unit}"
+            out.append(f"{values}; the difference is {ends} {unit}{least if small(d) else ''}.")
     return out or ["The measurements have no metric in common."]
+
+
+def small(of: measurements.Difference) -> bool:
+    """Whether the whole interval of a difference is below the relevance threshold."""
+    if of.low is None or of.high is None:
+        return False
+    return max(abs(of.low), abs(of.high)) <= of.figure.least(of.before)
+
+
+def _verdict(of: measurements.Difference) -> str:
+    """The verdict in words: with a narrow interval, more is known than that nothing was seen."""
+    return "no relevant difference" if small(of) else of.verdict
 
 
 def _signed(low: float, high: float) -> tuple[str, str]:
@@ -90,12 +102,13 @@ def caution(measured: Sequence[Measurement]) -> str:
         for one in measured
     ):
         return (
-            f"{together}. The intervals come from the loads of each measurement and do not cover "
-            "differences between times of the day."
+            f"{together}. The intervals are computed from the load phases of each measurement. "
+            "They do not cover differences between times of the day."
         )
     return (
-        f"{together}. Each interval comes from the seconds of a single load and does not cover "
-        "differences between loads. With `narrows measure --repeats 5`, the intervals cover them."
+        f"{together}. Each interval is computed from the one-second values of one load phase. It "
+        "does not cover the variation between repeated load phases. With `narrows measure "
+        "--repeats 5`, the intervals cover it."
     )
 
 
@@ -104,13 +117,13 @@ def table(found: Sequence[measurements.Difference], before: str, after: str) -> 
     rows = [
         [
             Cell(d.figure.name),
-            Cell(d.verdict),
+            Cell(_verdict(d)),
             Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
             Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
             Cell(
                 "–"
                 if d.low is None or d.high is None
-                else f"{' to '.join(_signed(d.low, d.high))} {d.figure.unit}",
+                else f"{' to '.join(dict.fromkeys(_signed(d.low, d.high)))} {d.figure.unit}",
                 f"{d.figure.key}.low",
             ),
         ]

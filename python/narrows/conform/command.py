@@ -64,13 +64,15 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     page: str | None,
     as_json: bool,
 ) -> None:
-    """Check a transport against RFCs and published results.
+    """Check a QUIC stack, TCP or congestion control against RFCs.
 
-    The target may also be a congestion control of narrows.
+    The target is a congestion control of narrows, or a transport: a QUIC stack or TCP of another
+    project, which an adapter (--plugin) connects to the simulator.
 
-    Each check has a source, an expected range and a measured mean with its 95 % confidence
-    interval over the seeds. A check passes if the interval is inside the range, and fails if it is
-    outside. Otherwise it is not decided. The exit code is 1 if a check failed.
+    Each check has a source (an RFC or a published result), an expected range and a measured mean
+    with its 95 % confidence interval over the seeds. A check passes if the interval is inside the
+    range, and fails if it is outside. Otherwise it is not decided. The exit code is 1 if a check
+    failed.
     """
     if rules is not None:
         check_cc("--as", rules)

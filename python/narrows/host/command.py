@@ -70,7 +70,7 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run scenarios on several engines, and compare the metrics.
+    """Compare the simulator with Linux kernels on the same scenarios.
 
     The simulated hosts have the timer tick and the rules of the kernel that they are compared
     with. A metric is undecided if the runs of that kernel differ by more than 15 %. A live run

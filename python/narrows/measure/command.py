@@ -50,6 +50,9 @@ _WIDEST = 100
 _TESTS = list(registry.measurement_tests())
 """The first is the default."""
 
+_OF_FLENT = ("rrul", "rrul_be", "tcp_nup", "tcp_ndown", "udp_flood", "voip", "ping")
+"""Tests that have their name from a test of Flent."""
+
 
 def _streams() -> str:
     """The default of --streams."""
@@ -104,8 +107,8 @@ _passed = passed_options(
     metavar="TEST",
     type=click.Choice(_TESTS),
     default=_TESTS[0],
-    help=f"Load to generate: {', '.join(_TESTS)}; the names are those of Flent, and "
-    "docs/how-to/measure-a-path.md describes them",
+    help=f"Load to generate: {', '.join(_TESTS)}. {', '.join(_OF_FLENT[:-1])} and {_OF_FLENT[-1]} "
+    "are names of Flent; docs/how-to/measure-a-path.md describes all tests",
 )
 @_passed
 @option("--ecn", hidden=True, is_flag=True, help="Without effect: ECN is always reported")
@@ -183,8 +186,8 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
-    options under Load, a scenario accepts only --streams and --cc. Without [path.reverse] in the
-    scenario, the upload is omitted.
+    options under Load, a scenario accepts only --streams, and --cc with one congestion control.
+    Without [path.reverse] in the scenario, the upload is omitted.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of

@@ -21,6 +21,8 @@ _SAME, _NEAR = 0.05, 0.7
 """Distances of evidence: the same configuration except for rounding; a factor of two in one value.
 """
 
+REFERENCE = "sim/tests/data/reference"
+"""Folder of the repository with the stored runs."""
 
 HALF = (
     "± is the half-width of the 95 % confidence interval of the mean; it is omitted if it rounds "
@@ -184,7 +186,10 @@ def sentence(figures: RunJson) -> str:
     elif rates:
         # A share is of bytes, and a SYN has none.
         bare = any(flow.get("summary_retransmits", flow["retransmits"]) for flow in flows)
-        parts.append("only handshakes retransmitted" if bare else "nothing retransmitted")
+        what = "only handshakes" if bare else "nothing"
+        # Drops are counted in the whole run; retransmissions before the summary are not.
+        earlier = not bare and any(flow["retransmits"] for flow in flows)
+        parts.append(f"{what} retransmitted{' after the warm-up' if earlier else ''}")
     return "; ".join(parts) + "."
 
 
@@ -426,11 +431,14 @@ def _evidence(figures: RunJson) -> str:
     )
     if near["distance"] <= _SAME:
         return (
-            f"A stored run of Linux 6.12, {near['case']}, has the same queue discipline, and the "
-            f"same rate, RTT and buffer within {100 * _SAME:.0f} %. {agreed}."
+            f"A stored run of Linux 6.12 ({near['case']} in {REFERENCE}) has the same queue "
+            f"discipline, and the same rate, RTT and buffer within {100 * _SAME:.0f} %. {agreed}."
         )
     unlike = listed(differences(near, numbers(figures)))
-    text = f"The nearest stored run of Linux 6.12, {near['case']}, has {unlike}. {agreed}."
+    text = (
+        f"The nearest stored run of Linux 6.12 ({near['case']} in {REFERENCE}) has {unlike}. "
+        f"{agreed}."
+    )
     if near["distance"] <= _NEAR:
         return text
     return (
@@ -449,7 +457,7 @@ def _path(figures: RunJson) -> str:
     if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
         return "a path with a trace"
     here = numbers(figures)
-    limit = "its default limit" if here["buffer_bdp"] is None else "a stated buffer"
+    limit = "its default limit" if here["buffer_bdp"] is None else "a buffer that the scenario sets"
     policer = [f"the policer {here['policer']}"] if here["policer"] else []
     parts = [f"the queue discipline {here['queue']}", limit, *policer, *here["besides"]]
     return f"a path with {listed(parts)}"

@@ -401,7 +401,7 @@ def _describe(kind: JsonObject) -> None:
     help="Write the tree of rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Make a congestion control of the program Remy usable in scenarios.
+    """Convert a congestion control that the search program Remy found.
 
     Remy is a program that searches for congestion-control rules by simulation. Its result is a tree
     of rules in a .dna file. The command writes the same tree to a .remy file. A scenario names that

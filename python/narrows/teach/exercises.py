@@ -234,7 +234,7 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
             text=f"{key} is unchanged",
             given="changed",
             right=False,
-            why=f"{key} is fixed: narrows exercise show {of.name}",
+            why=f"do not change {key}; `narrows exercise show {of.name}` prints the scenario",
         )
         for key in _changed(start, handed_in)
         if not any(f"{key}.".startswith(f"{free}.") for free in of.may_change)

@@ -164,7 +164,8 @@ def _bbr(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "BBR version 1 estimates the bottleneck bandwidth and the base RTT. In Startup, "
                 "it paces at 2.89 times "
-                "the measured delivery rate until the rate stops growing. By then, a queue has "
+                "the measured delivery rate until the delivery rate stops growing. By then, a "
+                "queue has "
                 "built up. In Drain, it "
                 "paces below the delivery rate until data in flight has fallen to one "
                 "bandwidth-delay product.",
@@ -174,11 +175,12 @@ def _bbr(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "Bandwidth probing",
             (
-                "In ProbeBW, BBR paces at its bandwidth estimate. In each cycle of eight phases, "
-                "one phase has a "
-                "pacing gain of 1.25, to probe for more bandwidth. The next has a gain of 0.75, "
-                "to drain the queue of "
-                "the probe. The pacing rate and the queue show these two phases.",
+                "In ProbeBW, BBR paces at 99 % of its bandwidth estimate, multiplied by a pacing "
+                "gain. The estimate counts payload only, so the pacing rate is below the rate of "
+                "the path. In each cycle of eight phases, one phase has a pacing gain of 1.25, to "
+                "probe for more bandwidth. The next has a gain of 0.75, to drain the queue of the "
+                "probe. The other six have a gain of 1. The pacing rate and the queue show the "
+                "first two phases.",
             ),
             (Show(0, "pacing", 4, 7), Show(0, "queue", 4, 7)),
         ),

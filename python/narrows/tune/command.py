@@ -17,6 +17,7 @@ from narrows.errors import NarrowsError, named_by
 from narrows.render.terminal import console, echo
 from narrows.runs import scenario
 from narrows.storage import output
+from narrows.tune import shaper
 from narrows.tune.collect import facts
 from narrows.tune.collect import script as collector_script
 from narrows.tune.diff import lines
@@ -190,9 +191,10 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 @option(
     "--qdisc",
     group="Change",
-    metavar="QDISC",
+    metavar="NAME",
     show_default="fq if the congestion control requires it, otherwise keep",
-    help="Queue discipline, or the word keep for no change",
+    help="Queue discipline of Linux, such as fq, fq_codel, cake or pfifo; with --shape: "
+    f"{', '.join(shaper.KINDS[:-1])} or {shaper.KINDS[-1]}. The word keep means no change",
 )
 @option(
     "--dev",

@@ -67,7 +67,7 @@ FEATURES: dict[str, Feature] = dict(
         _feature(
             "ecn_fallback",
             (4, 2),
-            "ECN fallback: connections without ECN where its negotiation fails",
+            "ECN fallback, which connects without ECN where its negotiation fails",
             "tcp: add rfc3168, section 6.1.1.1. fallback",
         ),
         _feature("bbr", (4, 9), "BBR", "tcp_bbr: add BBR congestion control"),
@@ -104,13 +104,13 @@ FEATURES: dict[str, Feature] = dict(
         _feature(
             "edt",
             (4, 20),
-            "earliest departure times: exact pacing with fq and with TCP-internal timers",
+            "pacing by earliest departure times, which is exact with and without fq",
             "tcp: switch tcp and sch_fq to new earliest departure time model",
         ),
         _feature(
             "bbr_aggregation",
             (5, 1),
-            "BBR compensates for ACK aggregation, as on Wi-Fi",
+            "compensation for ACK aggregation, as on Wi-Fi, in BBR",
             "tcp_bbr: adapt cwnd based on ack aggregation estimation",
         ),
         _feature(
@@ -122,7 +122,7 @@ FEATURES: dict[str, Feature] = dict(
         _feature(
             "aql",
             (5, 5),
-            "airtime queue limits (AQL): limit the hardware queue of a Wi-Fi card in time",
+            "airtime queue limits (AQL), which limit the hardware queue of a Wi-Fi card in time",
             "mac80211: Implement Airtime-based Queue Limit (AQL)",
         ),
         _feature(
@@ -134,7 +134,7 @@ FEATURES: dict[str, Feature] = dict(
         _feature(
             "addfd",
             (5, 9),
-            "seccomp notification can pass a socket to the notified process",
+            "seccomp notifications that pass a socket to the notified process",
             "seccomp: Introduce addfd ioctl to seccomp user notifier",
         ),
     ]
@@ -162,9 +162,9 @@ def own_timers(release: Release | None, cc: str) -> list[str]:
     if not has(release, "pacing") or has(release, "edt"):
         return []
     return [
-        f"{cc} needs no fq on this kernel: TCP paces itself, with a timer for each connection. fq "
-        "needs no such timers and therefore less CPU time: --qdisc fq "
-        f"({FEATURES['edt'].told})."
+        f"{cc} needs no fq on this kernel: TCP paces itself, with a timer for each connection "
+        f"({FEATURES['pacing'].told}). With fq, these timers are not needed, which saves CPU time. "
+        "To use it, add --qdisc fq."
     ]
 
 

@@ -234,7 +234,7 @@ class _Making:
             )
             return
         self.kept["net.core.default_qdisc"] = kind
-        self.done.append(f"interfaces get {kind}")
+        self.done.append(f"interfaces that come up later get {kind}")
 
     # Each refusal returns.
     def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911
@@ -474,7 +474,8 @@ class _Making:
                 f"{below} shapes incoming traffic of {one.name} to {ask.down_kbit} kbit/s"
             )
         self.plan.effects.append(
-            "Shaping needs CPU time: check with `top` under load that this host reaches the rate."
+            "Shaping needs CPU time: check with `top` under load that no CPU of this host is fully "
+            "used."
         )
 
     def shapes(self, module: str, kind: str) -> bool:
@@ -538,7 +539,8 @@ class _Making:
             f"cake shapes {ask.sqm} to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s up"
         )
         self.plan.effects.append(
-            "Shaping needs CPU time: check with `top` under load that this router reaches the rate."
+            "Shaping needs CPU time: check with `top` under load that no CPU of this router is "
+            "fully used."
         )
 
     # Routes

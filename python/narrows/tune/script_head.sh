@@ -65,13 +65,13 @@ of_the_host() { [ $own = yes ] || return 3; }
 # Files: path, text, mode. A link is not followed; the new file takes the old one's place in one step.
 file_get() { if [ -f "$1" ] && ! [ -h "$1" ]; then cat "$1"; fi; }
 file_set() {
-  [ -h "$1" ] && { fail "$1 is a link: left alone"; return 1; }
+  [ -h "$1" ] && { fail "$1 is a link; not changed"; return 1; }
   mkdir -p "${1%/*}" || return 1
   rm -f "$1.narrows-new"
   (set -C; umask 022; printf '%s' "$2" > "$1.narrows-new") || return 1
   chmod "$3" "$1.narrows-new" && mv -f "$1.narrows-new" "$1"
 }
-file_drop() { [ -h "$1" ] && { fail "$1 is a link: left alone"; return 1; }; rm -f "$1"; }
+file_drop() { [ -h "$1" ] && { fail "$1 is a link; not changed"; return 1; }; rm -f "$1"; }
 
 # Is `$1`, what is there, the old `$2` or the new `$3`? 0: old, so there is something to do; 1: new; 2: neither.
 # 3: it belongs to the host, and this is the network namespace of something else.

@@ -1,10 +1,10 @@
 
-elsewhere='it belongs to the host, and this is another network namespace; left alone'
+elsewhere='belongs to the host, not to this network namespace; not changed'
 
 undo() {
   for number in $made; do
     "state_$number" && continue
-    "back_$number" || fail "change $number could not be undone"
+    "back_$number" || fail "change $number could not be reverted"
   done
 }
 
@@ -14,9 +14,9 @@ apply() {
   for number in $numbers; do
     "state_$number"
     case $? in
-      1) say "$("name_$number"): it is so already"; continue ;;
+      1) say "$("name_$number"): already in effect"; continue ;;
       3) say "$("name_$number"): $elsewhere"; continue ;;
-      2) fail "$("name_$number"): this is not what the plan was made for; made nothing of it"; undo; exit 1 ;;
+      2) fail "$("name_$number"): its state is not the one in the plan; not changed, and earlier changes are reverted"; undo; exit 1 ;;
     esac
     if "make_$number"; then
       made="$number $made"
@@ -25,7 +25,7 @@ apply() {
     else
       made="$number $made"
     fi
-    fail "$("name_$number"): failed; everything is put back"
+    fail "$("name_$number"): failed; all changes are reverted"
     undo
     exit 1
   done
@@ -37,17 +37,17 @@ revert() {
   for number in $backwards; do
     "state_$number"
     case $? in
-      0) say "$("name_$number"): it is as before" ;;
+      0) say "$("name_$number"): not in effect, nothing to revert" ;;
       3) say "$("name_$number"): $elsewhere" ;;
       1)
         if "back_$number"; then
-          say "$("name_$number"): put back"
+          say "$("name_$number"): reverted"
         else
-          fail "$("name_$number"): could not be put back"
+          fail "$("name_$number"): could not be reverted"
           wrong=1
         fi
         ;;
-      *) fail "$("name_$number"): somebody else changed it since; left alone"; wrong=1 ;;
+      *) fail "$("name_$number"): changed since by something else; not reverted"; wrong=1 ;;
     esac
   done
   return $wrong
@@ -58,10 +58,10 @@ verify() {
   for number in $numbers; do
     "state_$number"
     case $? in 1 | 3) continue ;; esac
-    fail "$("name_$number"): is not so"
+    fail "$("name_$number"): not in effect"
     wrong=1
   done
-  [ $wrong -eq 0 ] && say "all of it is so"
+  [ $wrong -eq 0 ] && say "all changes are in effect"
   return $wrong
 }
 

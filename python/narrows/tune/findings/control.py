@@ -35,8 +35,8 @@ def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
     without = (
         ""
         if not lacks
-        else "; it is older than "
-        + listed([f"{f.what} ({f.since[0]}.{f.since[1]})" for f in lacks])
+        else ". This kernel lacks: "
+        + "; ".join(f"{f.what} (since Linux {f.since[0]}.{f.since[1]})" for f in lacks)
     )
     present = facts.has_cc("bbr") in {"builtin", "loaded", "loadable"}
     old = kernels.has(release, "bbr") is False and not present

@@ -130,8 +130,8 @@ def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
         subject="net.ipv4.tcp_ecn",
         what=f"ECN is {what}"
         + ("" if fallback else "; connections hang on paths that do not pass ECN"),
-        why="a queue that marks packets (fq_codel, cake) signals congestion without loss; on other "
-        "paths ECN has no effect",
+        why="a queue that marks packets (fq_codel, cake) signals congestion without loss; on paths "
+        "without such a queue, ECN has no effect",
         fix="" if value == "1" else "`narrows tune plan --ecn on`",
         source=f"{_DOC}: tcp_ecn; RFC 3168; {kernels.FEATURES['ecn_fallback'].told}",
     )
@@ -168,7 +168,7 @@ def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="governor",
         severity="note" if slow else "good",
         what=f"the CPU frequency governor is {', '.join(sorted(set(facts.governors)))}",
-        why="a CPU at low frequency or in a sleep state adds tens of microseconds to a response",
+        why="a CPU at low frequency adds tens of microseconds to a response",
         fix="`cpupower frequency-set -g performance`, if latency is worth the power consumption"
         if slow
         else "",
