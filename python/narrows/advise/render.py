@@ -185,8 +185,8 @@ def sentences(advice: Advice) -> list[str]:
         near = advice.cases[0]
         one = " for one of the possible paths" if asked.place.inferred and asked.place.open else ""
         said.append(
-            f"Validated{one}: the nearest stored run of Linux 6.12 ({near['case']} in {REFERENCE}) has "
-            f"{_difference(near, asked.place)}. The simulation agrees with it in "
+            f"Validated{one}: the nearest stored run of Linux 6.12 ({near['case']} in "
+            f"{REFERENCE}) has {_difference(near, asked.place)}. The simulation agrees with it in "
             f"{100 * near['agreement']:.0f} % of the metrics."
         )
     else:
