@@ -454,7 +454,7 @@ def test_files_are_compared_and_converted_by_the_command(
     assert "no difference seen" in page.read_text(encoding="utf-8")
     assert (tmp_path / "c.svg").stat().st_size > 10_000
     words = runner.invoke(cli.main, ["compare", *both])
-    assert "Download goodput: no difference seen" in words.output
+    assert "Download goodput: no relevant difference" in words.output
     assert runner.invoke(cli.main, ["compare", both[0]]).exit_code == 2
 
 

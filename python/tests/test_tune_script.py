@@ -317,7 +317,7 @@ def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File)
     )
     assert "all changes are reverted" in out
     assert f"all changes are reverted\n{here}\n" in out
-    assert "this is not what the plan was made for" in out
+    assert "its state is not the one in the plan" in out
     assert out.endswith("x\nmine\n")
 
 
