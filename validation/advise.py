@@ -1,10 +1,12 @@
 """Compares recommendations of `narrows advise` with results of Linux 6.12 and of simulated paths.
 
     python -m validation.advise --calibrate    determine the width of intervals:
-    python/narrows/data/advise.json python -m validation.advise
-    docs/reference/advise-record.md; 1 if a criterion is not met python -m validation.advise --only
-    23      one of the Linux paths, in the terminal python -m validation.advise --within 200
-    continue for 200 s; 75 if simulations are still missing
+                                               python/narrows/data/advise.json
+    python -m validation.advise                docs/reference/advise-record.md;
+                                               1 if a criterion is not met
+    python -m validation.advise --only 23      one of the Linux paths, in the terminal
+    python -m validation.advise --within 200   continue for 200 s; 75 if simulations are still
+                                               missing
 
 *Linux*: `advise-linux-6.12.csv` has random paths with the results of Linux's own TCP. The rate is 2
   to 25 Mbit/s, the RTT 8 to 180 ms, the buffer 0.15 to 8 BDP. Half of the paths have 0.01 to 6 %
