@@ -11,8 +11,8 @@
 //!
 //! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
 //! (IEEE JSAC 21(2), 2003). Linux 6.12 differs, as measurements show:
-//! - `queued` is computed with ACKs, mostly from the round trip of one ACK alone, not once per round
-//!   trip. Its unit is half a packet;
+//! - `queued` is computed with ACKs, mostly from the round trip of one ACK alone, not once per
+//!   round trip. Its unit is half a packet;
 //! - until three round-trip times have been measured, and in any state but Open, the window grows
 //!   as in Reno. The last value of `queued` from the state Open still determines the reduction;
 //! - if an ACK has no round-trip time, the whole window counts as queued;
