@@ -90,7 +90,7 @@ def shown_warnings() -> Iterator[None]:
     """
     before = warnings.showwarning
 
-    def show(
+    def show(  # noqa: PLR0917 - the signature of `warnings.showwarning`
         message: Warning | str,
         category: type[Warning],
         filename: str,
