@@ -128,7 +128,8 @@ def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa
 def _outside(values: object, file: Path) -> Iterator[str]:
     """The errors of values that name a file outside of the folders that a sweep file may read."""
     more = os.environ.get("NARROWS_FILES_FROM", "").split(os.pathsep)
-    folders = [Path(os.path.realpath(one)) for one in (file.parent, *filter(None, more))]
+    allowed = [file.parent, *(Path(one) for one in more if one)]
+    folders = [Path(os.path.realpath(one)) for one in allowed]
     for key, named in dict.fromkeys(_named(values, "")):
         # A name with a zero byte cannot be opened.
         if "\0" in named or any(
