@@ -337,3 +337,9 @@ def refusal(file: Path, values: str) -> str:
     except NarrowsError as error:
         return str(error)
     return ""
+
+
+def test_a_number_of_seeds_that_nobody_can_run_is_refused_at_once(file: Path) -> None:
+    file.write_text(FILE.replace("seeds = 2", "seeds = 1000000000000"))
+    with pytest.raises(NarrowsError, match="a case has from 1 to 100000 seeds"):
+        load(file)
