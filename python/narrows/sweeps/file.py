@@ -11,8 +11,8 @@
 
 A list has its cases as `[[case]]`, each with its keys.
 
-A sweep may come from a stranger. As in a scenario, the files that its values name must be in the
-folder of the sweep or below it, after links are resolved, or in a folder of `--files-from`.
+A sweep may come from a stranger. The files that its values name must therefore be in the folder of
+the sweep or below it, after links are resolved. `--files-from` allows further folders.
 """
 
 from __future__ import annotations
