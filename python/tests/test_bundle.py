@@ -241,6 +241,8 @@ def link(name: str) -> zipfile.ZipInfo:
         (archived(("inputs\\..\\x", b"")), "only files below its own folder"),
         (archived(("inputs/json.py", b"")), "no programs"),
         (archived((link("inputs/a"), b"/etc/passwd")), "is no regular file"),
+        (archived(("inputs/a", b""), ("inputs/a/b/c", b"")), "a.zip: inputs/a: is a file and a"),
+        (archived(("inputs/a/b", b""), ("inputs/a", b"")), "a.zip: inputs/a: is a file and a"),
         (archived(("a.toml", b"1")), "has no valid bundle.json"),
         (archived(("bundle.json", b"[" * 100_000)), "has no valid bundle.json"),
         (archived(("bundle.json", b'{"kind": "narrows bundle"}')), "has no valid bundle.json"),

@@ -294,3 +294,52 @@ def test_a_ray_cluster_that_does_not_start_is_one_sentence(
         f"{on}: no Ray cluster answers there (The current node timed out during startup); "
         "to run on this machine's own cores: --on local\n"
     )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        '[over]\n"path.trace" = ["NAME"]',
+        '[over]\n"path.trace" = [{ file = "NAME", repeat = false }]',
+        '[over]\npath = [{ trace = "NAME", rtt = "20ms" }]',
+        '[over]\n"flow[0].cc" = ["reno", { kind = "remy", tree = "NAME" }]',
+        '[[case]]\n"path.trace" = "NAME"',
+    ],
+)
+def test_a_sweep_reads_files_from_its_own_folder_only(
+    tmp_path: Path, values: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scenario is refused if it names other files; a sweep of it is, too."""
+    folder, secret = tmp_path / "sweep", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("1\n2\n3\n")
+    (folder / "link").symlink_to(secret)
+    (folder / "base.toml").write_text(
+        'duration = "1s"\n[path]\nrate = "10Mbit"\nrtt = "20ms"\n[[flow]]\ncc = "reno"\n'
+    )
+    file = folder / "sweep.toml"
+    monkeypatch.chdir(folder)
+    for named in (str(secret), "../secret", "link", "./link", "/proc/self/environ"):
+        said = refusal(file, values.replace("NAME", named))
+        assert "lies outside of the sweep's folder" in said, named
+        assert "--files-from" in said
+    monkeypatch.setenv("NARROWS_FILES_FROM", str(tmp_path))
+    assert "lies outside" in refusal(file, values.replace("NAME", "/proc/self/environ"))
+    # It is read, and may be no trace and no tree.
+    assert "lies outside" not in refusal(file, values.replace("NAME", "../secret"))
+
+
+def refusal(file: Path, values: str) -> str:
+    """The error of a sweep with these values; empty if it has none."""
+    file.write_text(f'scenario = "base.toml"\n{values}\n')
+    try:
+        load(file)
+    except NarrowsError as error:
+        return str(error)
+    return ""
+
+
+def test_a_number_of_seeds_that_nobody_can_run_is_refused_at_once(file: Path) -> None:
+    file.write_text(FILE.replace("seeds = 2", "seeds = 1000000000000"))
+    with pytest.raises(NarrowsError, match="a case has from 1 to 100000 seeds"):
+        load(file)

@@ -120,6 +120,18 @@ def test_scenarios(tmp_path: Path) -> None:
             assert is_shown(printed(*command, file)), line
 
 
+def test_a_title_that_the_font_of_a_picture_lacks(tmp_path: Path) -> None:
+    """Matplotlib warns of such characters, and its warning contains them."""
+    hostile = "".join(f"\\U{ord(letter):08x}" for letter in HOSTILE.replace("\ud800", ""))
+    text = TINY.replace('"tiny"', f'"{hostile}"')
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    command = [NARROWS, "run", "a.toml", "--plot", "a.png", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert b"missing from" in done.stderr
+    assert is_shown(done.stderr.decode())
+
+
 def test_forecasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     line = {

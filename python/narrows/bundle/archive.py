@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import PurePosixPath
 
 from narrows.bundle.recipe import safe_name
 from narrows.errors import NarrowsError, reason
@@ -103,6 +104,10 @@ def _members(archive: zipfile.ZipFile, name: str, most: int) -> dict[str, bytes]
         else:
             found[member.filename] = _content(archive, member, left, name)
         left -= len(found[member.filename])
+    for one in found:
+        for folder in PurePosixPath(one).parents:
+            if str(folder) in found:
+                raise NarrowsError(f"{name}: {folder}: is a file and a folder of {one}")
     return found
 
 

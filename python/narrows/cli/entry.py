@@ -21,7 +21,7 @@ import click
 from narrows import __version__
 from narrows.cli.command import WRONG, Group
 from narrows.errors import NarrowsError, reason
-from narrows.render.terminal import echo
+from narrows.render.terminal import echo, shown_warnings
 from narrows.storage.command_line import remember
 
 _EMPTY = re.compile(r"(--[\w-]+=)?")
@@ -208,7 +208,8 @@ class _Narrows(_LazyGroup):
         """Prints errors without a traceback. A signal has its own exit code."""
         _ready_stdout()
         try:
-            return super().invoke(ctx)
+            with shown_warnings():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             with suppress(OSError):
                 echo("stopped", err=True)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -78,6 +80,36 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, file: TextIO | N
     import click  # noqa: PLC0415 - `narrows.__main__` prints without it
 
     click.echo(printable(text), err=err, nl=nl, file=file)
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Prints the warnings of libraries in this block with `echo`, each message as one line.
+
+    A message can contain untrusted text: Matplotlib names each character that its font lacks.
+    """
+    before = warnings.showwarning
+
+    def show(  # noqa: PLR0917 - the signature of `warnings.showwarning`
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        told = within_line(str(message))
+        with suppress(OSError):
+            echo(
+                warnings.formatwarning(told, category, filename, lineno, line),
+                err=file is None, nl=False, file=file,
+            )  # fmt: skip
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def console(stream: TextIO | None = None, *, err: bool = False) -> Console:

@@ -10,11 +10,16 @@
     "flow[0].cc"  = ["bbr", "reno"]
 
 A list has its cases as `[[case]]`, each with its keys.
+
+A sweep may come from a stranger. The files that its values name must therefore be in the folder of
+the sweep or below it, after links are resolved. `--files-from` allows further folders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,6 +36,8 @@ from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 
 _KEYS = ("title", "scenario", "seeds", "design", "cases", "design_seed", "over", "case")
+_NAMING = ("trace", "tree", "file")
+"""Keys of a scenario whose value may name a file."""
 
 
 def load(
@@ -58,6 +65,10 @@ def load(
     if not named:
         wrong.append('a sweep needs the file of its scenario: scenario = "base.toml"')
     kind = given.get("design", "list" if "case" in given else "grid")
+    # Such files are not even opened.
+    outside = [*_outside(given.get("over"), Path(file)), *_outside(given.get("case"), Path(file))]
+    if outside:
+        raise NarrowsError(_placed(name, [*wrong, *outside]))
     over = _over(given, kind, wrong)
     seeds, cases, design_seed = (
         _number(given, key, usual, wrong) for key, usual in _NUMBERS.items()
@@ -112,6 +123,35 @@ def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa
         return over
     wrong.append(f"a {kind} design needs {'[[case]], one or more' if kind == 'list' else '[over]'}")
     return None
+
+
+def _outside(values: object, file: Path) -> Iterator[str]:
+    """The errors of values that name a file outside of the folders that a sweep file may read."""
+    more = os.environ.get("NARROWS_FILES_FROM", "").split(os.pathsep)
+    allowed = [file.parent, *(Path(one) for one in more if one)]
+    folders = [Path(os.path.realpath(one)) for one in allowed]
+    for key, named in dict.fromkeys(_named(values, "")):
+        # A name with a zero byte cannot be opened.
+        if "\0" in named or any(
+            Path(os.path.realpath(named)).is_relative_to(folder) for folder in folders
+        ):
+            continue
+        yield (
+            f"{key} = {json.dumps(named)} lies outside of the sweep's folder; copy it there, or "
+            "allow its folder with --files-from"
+        )
+
+
+def _named(values: object, key: str) -> Iterator[tuple[str, str]]:
+    """The names of files in nested values, each with its key."""
+    if isinstance(values, Mapping):
+        for inner, value in values.items():
+            yield from _named(value, f"{key}.{inner}" if key else str(inner))
+    elif isinstance(values, list):
+        for value in values:
+            yield from _named(value, key)
+    elif isinstance(values, str) and key.rpartition(".")[2] in _NAMING:
+        yield key, values
 
 
 def _number(

@@ -46,6 +46,9 @@ _LAND_S = 0.5
 _CHUNK = 10_000
 _SEED = "seed"
 _LARGEST_SEED = 2**63 - 1
+_MOST_SEEDS = 100_000
+"""Maximum number of seeds of each case, as of the option `--seeds`."""
+
 _NAMING = ("trace", "tree")
 """The keys of a scenario that may name a file."""
 
@@ -516,6 +519,9 @@ def sweep(
         if isinstance(scenario, Scenario):
             raise
     kind = design or ("grid" if isinstance(over, Mapping) else "list")
+    if isinstance(seeds, int) and seeds > _MOST_SEEDS:
+        wrong.append(f"seeds = {seeds}: a case has from 1 to {_MOST_SEEDS} seeds: seeds = 5")
+        seeds = 1
     numbers = range(1, seeds + 1) if isinstance(seeds, int) else seeds
     if not numbers:
         wrong.append("a sweep needs a seed: seeds = 1")
