@@ -111,7 +111,8 @@ _seed_option = option(
     "--data-center",
     group="Path",
     is_flag=True,
-    help="The path is in a data centre: DCTCP, Scalable TCP and HighSpeed TCP are also candidates",
+    help="The path is in a data centre: DCTCP, Scalable TCP and HighSpeed TCP can be recommended, "
+    "too",
 )
 @option(
     "--as",
@@ -151,7 +152,7 @@ _seed_option = option(
     "--quick",
     group="Simulation",
     is_flag=True,
-    help="Stop after ten seconds and report the results so far",
+    help="Stop the simulations after ten seconds and report the results so far",
 )
 @_seed_option
 @jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)

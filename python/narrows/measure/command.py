@@ -89,7 +89,8 @@ _anonymize_option = option(
 
 
 _passed = passed_options(
-    ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
+    ("--duration", "Load", "TIME", "10s",
+     "Duration of each load phase; with --test ping, of the measurement"),
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
     ("--streams", "Load", "N", _streams(), "Parallel TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
@@ -100,10 +101,12 @@ _passed = passed_options(
      "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
      "udp_flood: sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "End the measurement after this much payload in total. With --test both, the download may use "
-     "half. With the defaults, it therefore stops early above 800 Mbit/s (1 GB in 10 s)"),
+     "Maximum payload of the measurement. When it is reached, the load phase ends early, and "
+     "further load phases of the test are omitted. With --test both, the download may use half: "
+     "with the defaults, the download therefore ends early above 800 Mbit/s (1 GB in 10 s)"),
     ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
-    ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
+    ("--dscp", "Load", "DSCP", "0",
+     "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
     ("--speaks", "Connection", "PROTOCOL", "auto",
@@ -206,6 +209,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """Measure goodput and latency under load to a host.
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
+    HOST is a URL, only the download is measured, with the congestion control of the server. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
     options under Load, a scenario accepts only --streams and --cc. Without [path.reverse] in the
     scenario, the upload is omitted.
@@ -358,7 +362,14 @@ def _show(
     type=click.Path(dir_okay=False),
     help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
 )
-@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @file_option(
     "--path",
     "path_file",
@@ -369,9 +380,9 @@ def _show(
 def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
     """Fit a path model to a measurement.
 
-    The path model has the base RTT, and for each direction the rate, buffer, queue discipline and
-    random loss. narrows prints it as a [path] section for scenarios unless --path writes it to a
-    file.
+    The path model has the base RTT, and for each measured direction the rate, buffer, queue
+    discipline and random loss, as far as the measurement shows them. narrows prints it as a [path]
+    section for scenarios unless --path writes it to a file.
     """
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
@@ -411,9 +422,9 @@ def convert(source: str, target: str, anonymize: bool) -> None:
     """Convert a measurement to another file format.
 
     With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
-    of IP and transport. All files of this user have the same pseudonyms; their secret key is
-    narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
-    addresses can find their pseudonyms.
+    of IP and transport. In all files of this user, a host has the same pseudonym; the secret key of
+    the pseudonyms is narrows/anonymize.key under ~/.local/share. An attacker who can send packets
+    with known addresses can find their pseudonyms.
     """
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)
@@ -451,7 +462,7 @@ def _capture(source: str, target: str, *, anonymize: bool) -> None:
     type=click.Choice(["forget"]),
     help="Delete the selected measurements",
 )
-@option("--host", group="Selection", metavar="HOST", help="List only measurements to this host")
+@option("--host", group="Selection", metavar="HOST", help="Only measurements to this host")
 @option(
     "--older-than",
     group="Selection",
@@ -507,9 +518,9 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     """List stored measurements.
 
     They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. They stay there until `narrows history forget` deletes them. If
-    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add also delete measurements that are
-    older than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
+    ~/.local/share. `narrows history forget` deletes them. If $NARROWS_HISTORY_DAYS is set,
+    `narrows measure` and --add delete measurements that are older than this number of days. The
+    command needs DuckDB: `pip install 'narrows[history]'`.
     """
     selected = (host, older_than, name)
     if action is not None:
