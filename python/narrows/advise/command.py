@@ -238,6 +238,11 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     )
     out = console()
     if asked.role == "operator":
+        for word, wanted in {"--report": page is not None, "--seal": seal}.items():
+            if wanted:
+                raise click.BadParameter(
+                    "is not supported with --as operator; omit it", param_hint=word
+                )
         with ProgressBar(quiet=quiet or as_json, of="simulations") as bar:
             offered = contract.offers(asked, jobs=jobs, progress=bar)
         echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)
