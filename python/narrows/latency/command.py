@@ -37,7 +37,7 @@ _passed = passed_options(
      "Time between two requests; with pingpong, the minimum"),
     ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
     ("--duration", "Requests", "TIME",
-     "unlimited with --count, otherwise 11s; 4s of each setting with --load cpu or several "
+     "unlimited with --count, otherwise 11s; 4s for each setting with --load cpu or several "
      "policies",
      "Duration after a warm-up of 20 requests"),
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",

@@ -423,8 +423,8 @@ def convert(source: str, target: str, anonymize: bool) -> None:
 
     With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
     of IP and transport. In all files of this user, a host has the same pseudonym; the secret key of
-    the pseudonyms is narrows/anonymize.key under ~/.local/share. An attacker who can send packets
-    with known addresses can find their pseudonyms.
+    the pseudonyms is narrows/anonymize.key under $XDG_DATA_HOME (~/.local/share if it is not set).
+    An attacker who can send packets with known addresses can find their pseudonyms.
     """
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)
@@ -517,10 +517,10 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """List stored measurements.
 
-    They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. `narrows history forget` deletes them. If $NARROWS_HISTORY_DAYS is set,
-    `narrows measure` and --add delete measurements that are older than this number of days. The
-    command needs DuckDB: `pip install 'narrows[history]'`.
+    The measurements are in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
+    $XDG_DATA_HOME (~/.local/share if it is not set). `narrows history forget` deletes them. If
+    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add delete measurements that are older
+    than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
     """
     selected = (host, older_than, name)
     if action is not None:
