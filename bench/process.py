@@ -1,7 +1,7 @@
 """Measures the whole process: segments delivered to the receiving application per CPU second.
 
-It first measures the CPU time of short commands, which is mostly the start of the process. A run of
-one second of simulated time takes at most 0.10 s on the machine of docs/performance.md.
+It first measures the CPU time of short commands, which is mostly the start of the process.
+docs/performance.md has the targets.
 
 It also counts instructions per segment (callgrind, if valgrind is installed). Run by `make bench`.
 

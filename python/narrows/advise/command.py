@@ -91,7 +91,8 @@ _WITHIN_S = 10.0
     "--data-center",
     group="Path",
     is_flag=True,
-    help="The path is in a data centre: DCTCP, Scalable TCP and HighSpeed TCP are also candidates",
+    help="The path is in a data centre: DCTCP, Scalable TCP and HighSpeed TCP can be recommended, "
+    "too",
 )
 @option(
     "--as",
@@ -131,7 +132,7 @@ _WITHIN_S = 10.0
     "--quick",
     group="Simulation",
     is_flag=True,
-    help="Stop after ten seconds and report the results so far",
+    help="Stop the simulations after ten seconds and report the results so far",
 )
 @option(
     "--seed",
@@ -224,6 +225,11 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     )
     out = console()
     if asked.role == "operator":
+        for word, wanted in {"--report": page is not None, "--seal": seal}.items():
+            if wanted:
+                raise click.BadParameter(
+                    "is not supported with --as operator; omit it", param_hint=word
+                )
         with ProgressBar(quiet=quiet or as_json, of="simulations") as bar:
             offered = contract.offers(asked, jobs=jobs, progress=bar)
         echo(json.dumps(offered.json())) if as_json else contract.show(offered, out)

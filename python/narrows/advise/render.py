@@ -176,8 +176,8 @@ def sentences(advice: Advice) -> list[str]:
     kinds = listed([text for setting, text in SETTINGS_SAID.items() if setting in settings])
     said.append(
         f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}: "
-        f"{kinds}. The search has up to {len(_ROUNDS)} rounds. Each round has fewer candidates, "
-        "longer simulations and more seeds than the previous one."
+        f"{kinds}. The search has up to {len(_ROUNDS)} rounds. Each round keeps the better "
+        "candidates, and has longer simulations and more seeds than the previous one."
         + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
     )
     said += _limits(advice)

@@ -54,7 +54,8 @@ def bundle(  # noqa: PLR0917 - Click calls it by keyword
     The archive (bundle) lets reviewers of a publication repeat its results. The command runs the
     commands of the recipe on copies of their scenarios. The bundle contains the scenarios with the
     files that they name, the commands, the results and the version of narrows. The exit code of
-    --verify is 1 if a result differs. Figures are written again and not compared.
+    --verify is 1 if a result differs or is missing. Figures are written again, but their contents
+    are not compared.
     """
     if verify:
         if out is not None:

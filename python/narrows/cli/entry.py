@@ -104,7 +104,7 @@ COMMANDS = {
         ),
     },
     "Study": {
-        "sweep": ("narrows.sweeps.command:sweep", "Run all combinations of a sweep file"),
+        "sweep": ("narrows.sweeps.command:sweep", "Run the cases of a sweep file"),
         "plot": (
             "narrows.sweeps.plot_command:plot",
             "Plot a table of results, or several measurements",

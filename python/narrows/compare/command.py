@@ -104,8 +104,10 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     worse, or no difference seen (no relevant difference, if the whole interval is below the
     threshold). For latencies, the verdict is faster, slower, or no difference seen.
 
-    Scenarios: the command runs each FILE and prints the metrics side by side. With --seeds, it
-    compares the means of each scenario with those of the first one.
+    Scenarios: the command runs each FILE and prints a sentence on each run. The last sentence names
+    the runs with the highest goodput and the lowest queueing delay. With --seeds, the command
+    compares the means of each scenario with those of the first one. --latex requires --seeds;
+    --report excludes it.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:

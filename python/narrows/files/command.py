@@ -35,9 +35,9 @@ def convert(source: str, target: str, anonymize: bool) -> None:
     """Convert a measurement to another file format.
 
     With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
-    of IP and transport. All files of this user have the same pseudonyms; their secret key is
-    narrows/anonymize.key under ~/.local/share. An attacker who can send packets with known
-    addresses can find their pseudonyms.
+    of IP and transport. In all files of this user, a host has the same pseudonym; the secret key of
+    the pseudonyms is narrows/anonymize.key under $XDG_DATA_HOME (~/.local/share if it is not set).
+    An attacker who can send packets with known addresses can find their pseudonyms.
     """
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)

@@ -73,8 +73,9 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
     """Compare the simulator with Linux kernels on the same scenarios.
 
     The simulated hosts have the timer tick and the rules of the kernel that they are compared
-    with. A metric is undecided if the runs of that kernel differ by more than 15 %. A live run
-    whose self-check fails is repeated and reported. The exit code is 1 if a metric differs, or if
+    with. A metric is undecided if the runs of that kernel differ by more than 15 % of their median
+    and by more than the tolerated difference. A live run whose self-check fails is repeated and
+    reported. The exit code is 1 if a metric differs, or if
     no metric is decided.
     """
     on = machines([name.strip() for name in engines.split(",")], kernel)

@@ -64,7 +64,7 @@ class _Shell(Behind):
     show_default="the default limit of the queue discipline",
 )
 @path_option("loss", "Random loss in each direction, before the queue")
-@option("--seed", group="Path", metavar="N", type=SEED, help="Seed of all random numbers")
+@option("--seed", group="Simulation", metavar="N", type=SEED, help="Seed of all random numbers")
 @option(
     "--engine",
     group="Simulation",

@@ -70,7 +70,8 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
     """Build a kernel from the source package of Debian or from a source archive.
 
     The source is downloaded with a private configuration of apt; the configuration of this host
-    stays as it is. The binary is stored in $XDG_CACHE_HOME/narrows/kernels (~/.cache).
+    stays as it is. The binary is stored in narrows/kernels under $XDG_CACHE_HOME, or under ~/.cache
+    if this variable is not set.
     """
     with ProgressBar(quiet=quiet, of="build") as bar:
         made, new = building.build(source, patches, bar)

@@ -33,14 +33,18 @@ from narrows.render.terminal import console, echo
 from narrows.storage import output
 
 _passed = passed_options(
-    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong", "Time between two requests"),
+    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong",
+     "Time between two requests; with pingpong, the minimum"),
     ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
-    ("--duration", "Requests", "TIME", "11s without --count",
+    ("--duration", "Requests", "TIME",
+     "unlimited with --count, otherwise 11s; 4s for each setting with --load cpu or several "
+     "policies",
      "Duration after a warm-up of 20 requests"),
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
      "Size of a request and of its response"),
     ("--timeout", "Requests", "TIME", "1s",
-     "Time after which a request without a response counts as lost"),
+     "Time after which a request without a response counts as lost; with --pace even, it applies "
+     "only at the end of the test"),
     ("--slow", "Requests", "TIME", "median + 1ms",
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",
@@ -50,8 +54,9 @@ _passed = passed_options(
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
      "Scheduling settings of the client: default, nice (niceness -20), rr (SCHED_RR), fifo "
-     "(SCHED_FIFO), lock (mlockall), spin (busy polling), awake (CPU idle states disabled). "
-     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
+     "(SCHED_FIFO) or lock (mlockall). Further settings: pin=N (only processor N), busy=50us "
+     "(SO_BUSY_POLL), spin (busy waiting) or awake (CPU idle states disabled). Several are "
+     "measured in alternating rounds. A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",

@@ -68,7 +68,8 @@ def _streams() -> str:
 
 
 _passed = passed_options(
-    ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
+    ("--duration", "Load", "TIME", "10s",
+     "Duration of each load phase; with --test ping, of the measurement"),
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
     ("--streams", "Load", "N", _streams(), "Parallel TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
@@ -79,10 +80,12 @@ _passed = passed_options(
      "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
      "udp_flood: sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "End the measurement after this much payload in total. With --test both, the download may use "
-     "half. With the defaults, it therefore stops early above 800 Mbit/s (1 GB in 10 s)"),
+     "Maximum payload of the measurement. When it is reached, the load phase ends early, and "
+     "further load phases of the test are omitted. With --test both, the download may use half: "
+     "with the defaults, the download therefore ends early above 800 Mbit/s (1 GB in 10 s)"),
     ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
-    ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
+    ("--dscp", "Load", "DSCP", "0",
+     "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
     ("--speaks", "Connection", "PROTOCOL", "auto",
@@ -185,6 +188,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """Measure goodput and latency under load to a host.
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
+    HOST is a URL, only the download is measured, with the congestion control of the server. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
     options under Load, a scenario accepts only --streams, and --cc with one congestion control.
     Without [path.reverse] in the scenario, the upload is omitted.

@@ -31,7 +31,7 @@ from narrows.storage.anonymous import Anonymizer, key
     type=click.Choice(["forget"]),
     help="Delete the selected measurements",
 )
-@option("--host", group="Selection", metavar="HOST", help="List only measurements to this host")
+@option("--host", group="Selection", metavar="HOST", help="Only measurements to this host")
 @option(
     "--older-than",
     group="Selection",
@@ -86,10 +86,10 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """List stored measurements.
 
-    They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
-    ~/.local/share. They stay there until `narrows history forget` deletes them. If
-    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add also delete measurements that are
-    older than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
+    The measurements are in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
+    $XDG_DATA_HOME (~/.local/share if it is not set). `narrows history forget` deletes them. If
+    $NARROWS_HISTORY_DAYS is set, `narrows measure` and --add delete measurements that are older
+    than this number of days. The command needs DuckDB: `pip install 'narrows[history]'`.
     """
     selected = (host, older_than, name)
     if action is not None:

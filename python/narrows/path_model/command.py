@@ -28,7 +28,14 @@ from narrows.storage import output
     type=click.Path(dir_okay=False),
     help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
 )
-@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=SEED,
+    default=1,
+    help="Seed of all random numbers",
+)
 @file_option(
     "--path",
     "path_file",
@@ -39,9 +46,9 @@ from narrows.storage import output
 def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
     """Fit a path model to a measurement.
 
-    The path model has the base RTT, and for each direction the rate, buffer, queue discipline and
-    random loss. narrows prints it as a [path] section for scenarios unless --path writes it to a
-    file.
+    The path model has the base RTT, and for each measured direction the rate, buffer, queue
+    discipline and random loss, as far as the measurement shows them. narrows prints it as a [path]
+    section for scenarios unless --path writes it to a file.
     """
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:

@@ -450,7 +450,7 @@ def _evidence(figures: RunJson) -> str:
 def _path(figures: RunJson) -> str:
     """The kind of a path, in words."""
     if "wifi" in figures["scenario"]:
-        return "a Wi-Fi"
+        return "a Wi-Fi network"
     if has_links(figures):
         return "a network of links"
     path = figures["scenario"]["path"]

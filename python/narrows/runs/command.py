@@ -86,8 +86,8 @@ _VERDICTS = 20_000
     "--sample-interval",
     group="Output",
     metavar="TIME",
-    show_default="100ms",
-    help="Time between two samples in --out",
+    show_default="100ms; with --plot or --report, it depends on the duration",
+    help="Time between two samples in --out, --plot and --report",
 )
 @file_option(
     "--record",
@@ -404,8 +404,8 @@ def remy(file: str, out: str) -> None:
     """Convert a congestion control that the search program Remy found.
 
     Remy is a program that searches for congestion-control rules by simulation. Its result is a tree
-    of rules in a .dna file. The command writes the same tree to a .remy file. A scenario names that
-    file with the key `tree` of the congestion control `remy`.
+    of rules in a .dna file. The command converts this tree and writes it to a .remy file. A
+    scenario names that file with the key `tree` of the congestion control `remy`.
     """
     try:
         dna = untrusted_input.read(file)

@@ -91,11 +91,13 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run all combinations of a sweep file.
+    """Run the cases of a sweep file.
 
-    A sweep file lists the values of scenario keys and the seeds; the command runs each combination.
-    Results are stored as each run ends. After an interruption, the same command continues with the
-    runs that have no result. The exit code is 1 if a run failed.
+    A sweep file specifies the values of scenario keys and the seeds. The cases are all combinations
+    of these values, a random sample, or a list. The command runs each case with each seed.
+
+    Results are stored while the sweep runs. After an interruption, the same command continues with
+    the runs that have no result. The exit code is 1 if a run failed.
     """
     need_linux(engine, kernel=kernel)
     asked = load(file, into, engine=cast("Engine", engine), kernel=kernel)

@@ -275,8 +275,9 @@ def steps(runs: Sequence[RunJson]) -> list[Step]:
             (
                 "A host sends through its interface of 100 Mbit/s, which is the bottleneck. The "
                 "base RTT is 20 ms. The "
-                "load is a bulk transfer, and a browser that fetches pages of 30 objects. 95th "
-                "percentile of the ping:",
+                "load is a bulk transfer, and a browser that fetches pages of 30 objects. The bars "
+                "show the queueing delay of the ping; the numbers are the 95th percentiles of its "
+                "RTT:",
                 *(bar(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
             ),
             (),
@@ -298,7 +299,8 @@ def steps(runs: Sequence[RunJson]) -> list[Step]:
                 "queue is as long as "
                 "before, but it is in the queue discipline, which can reorder packets. Packets "
                 "with low-delay type of "
-                f"service are served first: {number(bql.low_delay_p95)} ms.",
+                "service are served first; their 95th percentile is "
+                f"{number(bql.low_delay_p95)} ms.",
             ),
             ((0, "rtt"), (1, "rtt")),
         ),
@@ -307,7 +309,7 @@ def steps(runs: Sequence[RunJson]) -> list[Step]:
             (
                 "fq_codel gives each flow its own queue and drops packets that wait too long. The "
                 "95th percentile of "
-                f"the ping is {number(codel.ping_p95)} ms, and a page takes "
+                f"the ping is {number(codel.ping_p95)} ms, and the median page load time is "
                 f"{number(codel.page, 0)} ms instead of "
                 f"{number(before.page, 0)} ms. The cost is {codel.dropped} packets that are "
                 "dropped in the sending "
@@ -324,14 +326,13 @@ def steps(runs: Sequence[RunJson]) -> list[Step]:
             "Autosizing and pacing",
             (
                 "A super-packet of 64 KiB occupies this interface for 5 ms. TSO autosizing limits "
-                "super-packets and "
-                "small queues to one millisecond of the rate of the flow. The 95th percentile of "
+                "super-packets to one millisecond of the rate of the flow. Small queues have the "
+                "same limit, but at least two super-packets. The 95th percentile of "
                 "the ping is "
                 f"{number(sizes.ping_p95)} ms instead of {number(small.ping_p95)} ms.",
-                f"fq paces each flow ({number(fq.ping_p95)} ms). Before Linux 3.15, the pacing "
-                "rate was computed from "
-                f"RTTs in ticks of 4 ms. With RTTs in microseconds, it is {number(us.ping_p95)} "
-                "ms.",
+                f"With fq, which paces each flow, it is {number(fq.ping_p95)} ms. Before Linux "
+                "3.15, the pacing rate was computed from RTTs in ticks, here of 4 ms. With RTTs in "
+                f"microseconds, the 95th percentile is {number(us.ping_p95)} ms.",
             ),
             ((4, "rtt"), (6, "rtt")),
         ),
@@ -346,9 +347,9 @@ def steps(runs: Sequence[RunJson]) -> list[Step]:
                 "BBR, the median of "
                 f"the ping is {number(far['BBR'].ping)} ms instead of "
                 f"{number(far['microseconds'].ping)} ms. If the "
-                f"interface is the bottleneck, BBR has little effect: p95 "
-                f"{number(bbr.ping_p95)} ms. BBR requires "
-                "pacing: before Linux 4.13 by fq, since then by TCP.",
+                f"interface is the bottleneck, BBR has little effect: the 95th percentile is "
+                f"{number(bbr.ping_p95)} ms instead of {number(us.ping_p95)} ms. BBR requires "
+                "pacing. Before Linux 4.13, only fq paced; since then, TCP also paces by itself.",
             ),
             ((len(RUNGS), "queue"), (len(RUNGS) + tried.index(RUNGS[7]), "queue")),
         ),

@@ -115,8 +115,12 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
                 "Then a CUBIC flow starts. It leaves slow start early, because the RTT grows "
                 "(HyStart), and then increases its window slowly until a packet is lost. This "
                 "buffer holds 1000 packets, which take 0.6 s to leave at 20 Mbit/s. No packet is "
-                "lost before the buffer is full, about 12 s after the start of the flow. Each loss "
-                "reduces the window by 30 %, and the queue to about 70 % of the buffer. Then the "
+                "lost before the buffer is full, about 12 s after the start of the flow. Each time "
+                "the "
+                "buffer overflows, some tens of packets are lost within one RTT. CUBIC then "
+                "reduces "
+                "its window once, by 30 %, and the queue falls to about 70 % of the buffer. Then "
+                "the "
                 "queue grows again; it never empties.",
             ),
             (Show(0, "queue"), Show(0, "window")),
@@ -124,11 +128,12 @@ def _bufferbloat(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "Effect on other traffic",
             (
-                f"The flow itself is not affected; its goodput is {_goodput(big)}. All other "
+                f"The goodput of the flow itself is not affected: it is {_goodput(big)}. All other "
                 "packets on this path wait "
-                f"behind its packets. The median RTT of the ping is {_ping(big)}. (All values of "
-                "this topic cover the time after the warm-up, the first 6 s.) Packets of calls, "
-                "games and web pages have the same delay.",
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. (Goodputs and "
+                f"medians "
+                "of this topic exclude the warm-up, which is the first 6 s of a run.) Packets of "
+                "calls, games and web pages have the same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
         ),
@@ -189,8 +194,9 @@ def _bbr(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "While its own packets are queued, BBR cannot measure the base RTT. If the "
                 "minimum RTT has not "
-                "decreased for ten seconds, BBR enters ProbeRTT: it keeps four packets in flight "
-                "for 200 ms.",
+                "decreased for ten seconds, BBR enters ProbeRTT: it limits the data in flight to "
+                "four "
+                "packets for at least 200 ms.",
             ),
             (Show(0, "window", 9, 12), Show(0, "rtt", 9, 12)),
         ),
@@ -216,8 +222,8 @@ def _cubic(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "The cubic function",
             (
-                "After a loss, CUBIC reduces its window to 0.7 of its size and stores the "
-                "previous size as W_max. The "
+                "After a loss, CUBIC reduces its window to 0.7 of its size. It stores the previous "
+                "size as W_max, or 0.85 of it if the window had not reached the last W_max. The "
                 "window then follows a cubic function of the time since the loss (RFC 9438, "
                 "section 4.2). It grows "
                 "quickly at first, slowly near W_max, and more and more quickly beyond W_max. The "
@@ -232,7 +238,9 @@ def _cubic(runs: Sequence[RunJson]) -> list[Block]:
                 "3.1). With a large "
                 "bandwidth-delay product, the recovery takes many round trips, and it takes "
                 "longer with a longer RTT. "
-                "The recovery time of CUBIC does not depend on the RTT.",
+                "Where CUBIC follows its cubic function, as here, its recovery time does not "
+                "depend on "
+                "the RTT.",
             ),
             (Show(1, "window", 10),),
         ),
@@ -241,8 +249,8 @@ def _cubic(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "The goodput is "
                 f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped "
-                f"{drops[0]} packets of "
-                f"CUBIC and {drops[1]} of Reno. Reno loses most of these packets at the end of "
+                f"{drops[0]} packets with "
+                f"CUBIC and {drops[1]} with Reno. Reno loses most of these packets at the end of "
                 "slow start; CUBIC ends slow start earlier (HyStart). After slow start, both fill "
                 "the buffer before they reduce their windows; neither keeps the queue short. The "
                 "plots of the queue begin at 10 s, after slow start.",
@@ -288,13 +296,15 @@ def _codel(runs: Sequence[RunJson]) -> list[Block]:
         Block(
             "Control law",
             (
-                f"If {len(many['flows'])} flows start together, one drop reaches only one of "
+                f"If {len(many['flows'])} flows start at nearly the same time, one drop reaches "
+                f"only one of "
                 "them. CoDel therefore "
                 "drops more and more often while the sojourn time exceeds the target: after the "
-                "n-th drop of this dropping phase, the next one follows after interval/√n. "
+                "n-th drop of a dropping phase, the next one follows after interval/√n. (If the "
+                "previous phase ended recently, n does not begin at 1.) "
                 "Once the sojourn time is below the "
-                "target, CoDel drops nothing. The throughput of TCP "
-                "is inversely proportional to the square root of its loss rate. The rising drop "
+                "target, CoDel drops nothing. The more packets a TCP flow loses, the lower its "
+                "throughput is. The rising drop "
                 "rate therefore slows the flows down until the queue is short.",
             ),
             (Show(2, "losses", 0, 4), Show(2, "queue", 0, 4)),
@@ -363,7 +373,8 @@ def _fairness(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "CUBIC interprets each loss as congestion and reduces its window. BBR version 1 "
                 "does not reduce its "
-                "rate because of losses. Its probes keep the shallow buffer full, so CUBIC loses "
+                "rate because of single losses. Its probes keep the shallow buffer full, so CUBIC "
+                "loses "
                 "packets before its "
                 "window can grow.",
             ),
@@ -374,8 +385,8 @@ def _fairness(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "In a deep buffer, the window of CUBIC can grow until the buffer is full. BBR "
                 "limits its data in "
-                "flight to two bandwidth-delay products of its minimum RTT. CUBIC occupies the "
-                "rest of the buffer. The "
+                "flight to about two bandwidth-delay products, which it computes with its minimum "
+                "RTT. CUBIC occupies the rest of the buffer. The "
                 "share of a flow in the queue determines its share of the link.",
             ),
             (Show(3, "throughput"), Show(3, "window")),
@@ -402,7 +413,8 @@ def _policer(runs: Sequence[RunJson]) -> list[Block]:
         flow = figures["flows"][0]
         again = percent(flow["summary_retransmit_rate"])
         return (
-            f"{_goodput(figures)}, {again} retransmitted, a mean queueing delay of {_wait(figures)}"
+            f"a goodput of {_goodput(figures)}, a retransmission rate of {again} and a mean "
+            f"queueing delay of {_wait(figures)}"
         )
 
     return [
@@ -412,19 +424,22 @@ def _policer(runs: Sequence[RunJson]) -> list[Block]:
                 "Both limit a rate with a token bucket, which fills at that rate up to the burst "
                 "size. A shaper queues "
                 "a packet until there are tokens. A policer has no queue and drops a packet "
-                "without tokens. Here, the "
-                "policer has a burst of 62.5 kB (50 ms of its rate) and a link of 100 Mbit/s.",
+                "for which there are no tokens. Here, the shaper is a link of 10 Mbit/s, which "
+                "permits no bursts. The "
+                "policer has a rate of 10 Mbit/s and a burst of 62.5 kB (50 ms of its rate), and "
+                "the link behind it has 100 Mbit/s.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
         ),
         Block(
             "CUBIC",
             (
-                f"Behind the shaper: {cost(shaped)}. Behind the policer: {cost(cubic)}. With a "
+                f"Behind the shaper, CUBIC has {cost(shaped)}. Behind the policer, it has "
+                f"{cost(cubic)}. With a "
                 "policer, no queueing "
-                "delay precedes the loss. After a pause, the bucket is full. A burst then passes "
+                "delay precedes the loss. During a pause, the bucket fills. A burst then passes "
                 "at the rate of the "
-                "link, and the packets after it are lost together.",
+                "link until the tokens are used up, and further packets are lost together.",
             ),
             (Show(0, "throughput"), Show(1, "throughput"), Show(1, "losses")),
         ),
@@ -435,7 +450,8 @@ def _policer(runs: Sequence[RunJson]) -> list[Block]:
                 "faster path. BBR "
                 "version 1 therefore detects policers (`policer_detection`): if losses continue "
                 "at a constant delivery "
-                f"rate, it uses this rate as its bandwidth. Behind the policer: {cost(bbr)}.",
+                f"rate, it uses this rate as its bandwidth. Behind the policer, BBR has "
+                f"{cost(bbr)}.",
             ),
             (Show(2, "throughput"), Show(2, "losses")),
         ),
@@ -444,8 +460,8 @@ def _policer(runs: Sequence[RunJson]) -> list[Block]:
             (
                 "A policer causes losses without queueing delay. If goodput is below the link "
                 "rate, packets are lost, "
-                "and the RTT does not increase, no buffer on the path is full. A policer is then "
-                "the likely cause.",
+                "and the RTT does not increase, no buffer on the path is full. The likely cause is "
+                "then a policer or random loss.",
             ),
             (Show(0, "rtt"), Show(1, "rtt")),
         ),
@@ -458,7 +474,7 @@ def _air(figures: RunJson, station: int) -> str:
 
 def _at_once(figures: RunJson, station: int) -> str:
     aggregate = figures["stations"][station]["aggregate"]
-    return f"{number(aggregate['frames'], 0)} frames"
+    return number(aggregate["frames"], 0)
 
 
 def _wifi(runs: Sequence[RunJson]) -> list[Block]:
@@ -479,7 +495,8 @@ def _wifi(runs: Sequence[RunJson]) -> list[Block]:
                 "144 Mbit/s. Each transmission is preceded by a backoff and a preamble, and "
                 "followed by an "
                 "acknowledgement. Aggregation spreads this overhead over many packets, here "
-                f"{_at_once(alone, 0)} per transmission on average.",
+                f"{_at_once(alone, 0)} and {_at_once(alone, 1)} frames per transmission on "
+                f"average.",
             ),
             (Show(0, "throughput"),),
         ),
@@ -493,9 +510,10 @@ def _wifi(runs: Sequence[RunJson]) -> list[Block]:
                 "The access point has one queue for all stations and serves them in turn, with "
                 "one transmission each. "
                 "A transmission to the far station lasts up to four milliseconds and contains "
-                f"{_at_once(before, 2)}. The far station uses {_air(before, 2)} of the airtime, "
-                "each near station "
-                f"{_air(before, 0)}. This is the performance anomaly of 802.11 (Heusse et al. "
+                f"{_at_once(before, 2)} frames on average. The far station uses "
+                f"{_air(before, 2)} of the airtime, the near stations "
+                f"{_air(before, 0)} and {_air(before, 1)}. This is the performance anomaly of "
+                f"802.11 (Heusse et al. "
                 "2003).",
             ),
             (Show(1, "throughput"),),
@@ -535,7 +553,7 @@ def _wifi(runs: Sequence[RunJson]) -> list[Block]:
                 f"{_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)} of the airtime, "
                 "and "
                 f"{goodputs(airtime)}. The total goodput is {_goodputs(airtime)} instead of "
-                f"{_goodputs(before)} "
+                f"{_goodputs(before)} before Linux 4.8 "
                 "(Høiland-Jørgensen et al. 2017).",
             ),
             (Show(3, "throughput"), Show(3, "rtt")),
@@ -584,7 +602,8 @@ LESSONS: dict[str, Lesson] = {
     "bufferbloat": Lesson(
         "Bufferbloat: excessive queueing delay in large buffers",
         (
-            "A buffer absorbs bursts. A buffer that is larger than needed also stores a permanent "
+            "A buffer absorbs bursts. A buffer that is larger than needed can also hold a "
+            "permanent "
             "queue, which delays "
             "all traffic on the path. The path of both runs has 20 Mbit/s and a base RTT of 40 "
             "ms.",
@@ -598,7 +617,8 @@ LESSONS: dict[str, Lesson] = {
     "bbr": Lesson(
         "BBR: Startup, Drain, ProbeBW and ProbeRTT",
         (
-            "Most congestion controls increase their window until a packet is lost. BBR measures "
+            "Loss-based congestion controls increase their window until a packet is lost. BBR "
+            "measures "
             "bandwidth and RTT of "
             "the path, and limits its rate and its data in flight accordingly. The path of both "
             "runs has 50 Mbit/s, a base RTT of 40 ms and a buffer of four bandwidth-delay "
@@ -682,8 +702,9 @@ LESSONS: dict[str, Lesson] = {
     "wifi-queues": Lesson(
         "Wi-Fi queues: the settings of the stack of Linux, one after another",
         (
-            "Two near stations and a far one receive downloads. Each step changes one setting and "
-            "keeps those of the steps before it.",
+            "Two near stations and a far one receive downloads. Each step changes the settings in "
+            "its "
+            "heading and keeps the other settings of the step before it.",
         ),
         wifi_dials.scenarios(),
         _wifi_dials,

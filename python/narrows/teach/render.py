@@ -245,16 +245,18 @@ def legend() -> Text:
     """Legend of colours and marks."""
     return Text.assemble(
         ("Green", "green"),
-        ": BBR leads by 10 % or more. ",
+        ": BBR leads. ",
         ("Magenta", "magenta"),
         ": CUBIC leads. ",
+        ("Grey", "dim"),
+        ": both gains are below 10 %. ",
         ("!", "red"),
         ": disagrees with the publication.",
     )
 
 
 def _buffer(kib: int) -> str:
-    return f"{kib} KB" if kib < 1000 else f"{kib / 1000:g} MB"  # noqa: PLR2004
+    return f"{kib} KiB" if kib < 1000 else f"{kib // 1000} {kib % 1000:03} KiB"  # noqa: PLR2004
 
 
 def _gain(gain: Gain) -> tuple[published.Cell, str, str]:
@@ -362,8 +364,8 @@ def story_sentences(told: Story) -> list[str]:
     price = told.advice.price
     if price.kept_pct is not None and not told.advice.leave:
         out.append(
-            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of its "
-            "goodput beside CUBIC."
+            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of the "
+            "goodput that it has beside another CUBIC flow."
         )
     return out
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -72,9 +73,12 @@ def _only_here(ctx: click.Context, _param: click.Parameter, host: str | None) ->
         )
 
 
-def _places(command: F) -> F:
+def _places(command: F, *, in_namespaces: bool = True) -> F:
+    """Declares the options of the place. Without `in_namespaces`, the help does not show --netns,
+    which the command refuses.
+    """
     for made in reversed([
-        option("--netns", group="Host", metavar="NAMESPACE",
+        option("--netns", group="Host", metavar="NAMESPACE", hidden=not in_namespaces,
                help="Act on this network namespace of this host"),
         option("--state", group="Host", metavar="DIR",
                help="Directory of the records that revert uses"),
@@ -251,8 +255,9 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
     """Keep the changes of an apply with --confirm-within.
 
-    Without the confirmation, they are reverted when the time of --confirm-within is over. After the
-    confirmation, the changes persist across reboots.
+    Without the confirmation, they are reverted when the time of --confirm-within is over. The
+    confirmation writes files that keep the changes after a reboot, except shapers of --shape and
+    changes in a named network namespace.
     """
     with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
@@ -370,7 +375,7 @@ def revert(
     help="Revert the change afterwards",
 )
 @option("--yes", group="Confirmation", is_flag=True, help="Do not ask before the first round")
-@_places
+@partial(_places, in_namespaces=False)
 def prove(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     file: str | None,

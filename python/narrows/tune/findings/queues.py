@@ -292,8 +292,7 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 what=f"segmentation offload is on, on a link of {one.speed_mbit} Mbit/s",
                 why="up to 64 kB leave as one burst, which delays other packets by "
                 f"{65536 * 8 / (one.speed_mbit or 1) / 1e3:.0f} ms",
-                fix="cake and fq_codel split them where they shape; otherwise the limits of TCP "
-                "keep bursts small",
+                fix="cake splits them if it shapes; otherwise the limits of TCP keep bursts small",
                 source="Documentation/networking/segmentation-offloads.rst of Linux",
             )
 
