@@ -57,8 +57,8 @@ class Cubic(Choice):
         fast_convergence: After a loss below the previous maximum, store 0.85 of the window
             instead of all of it, which leaves bandwidth to other flows. Default true (Linux
             6.12 tcp_cubic: fast_convergence = 1).
-        tcp_friendliness: Grow at least as fast as Reno. Default true (Linux 6.12 tcp_cubic:
-            tcp_friendliness = 1).
+        tcp_friendliness: Keep the window at least as large as that of Reno with the same
+            reduction factor. Default true (Linux 6.12 tcp_cubic: tcp_friendliness = 1).
     """
 
     hystart: str | None = None
@@ -446,8 +446,9 @@ class Htcp(Choice):
     Attributes:
         rtt_scaling: Grow in packets per second instead of per RTT: the growth is scaled by
             minimum RTT / 100 ms. Default true (Linux 6.12 tcp_htcp: use_rtt_scaling = 1).
-        bandwidth_switch: Halve the window if the throughput has changed by a fifth since the
-            last congestion. Default true (Linux 6.12 tcp_htcp: use_bandwidth_switch = 1).
+        bandwidth_switch: Halve the window if the throughput has changed by more than a fifth
+            since the last congestion. Default true (Linux 6.12 tcp_htcp: use_bandwidth_switch =
+            1).
     """
 
     rtt_scaling: bool | None = None
