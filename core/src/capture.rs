@@ -27,6 +27,7 @@ use crate::transport::{MSS, TcpOptions};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The span by which records may arrive out of order.
@@ -102,7 +103,7 @@ impl Capture {
         section.extend(1_u16.to_le_bytes());
         section.extend(0_u16.to_le_bytes());
         section.extend(u64::MAX.to_le_bytes());
-        option(&mut section, 1, title.as_bytes());
+        option(&mut section, 1, printable(title).as_bytes());
         option(&mut section, 4, b"narrows");
         block(&mut capture.out, SECTION, &section);
         let inside = ("path", "what was dropped and marked on the way");
@@ -204,6 +205,16 @@ fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
         0,
         bytes.len().next_multiple_of(4) - bytes.len(),
     ));
+}
+
+/// The text without control characters and marks of direction: programs that print comments pass
+/// them to the terminal.
+fn printable(text: &str) -> String {
+    let hidden =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars()
+        .map(|c| if hidden(c) { '\u{fffd}' } else { c })
+        .collect()
 }
 
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
@@ -531,5 +542,14 @@ mod tests {
         assert_eq!(times, [3, 4, 5, 700, 900]);
         assert!(capture.finish());
         assert_eq!(bytes.load(Ordering::Relaxed), file.len());
+    }
+
+    #[test]
+    fn the_comment_of_a_capture_has_no_control_characters() {
+        let title = "a\u{1b}]0;b\u{7}\u{9b}\u{202e}\nc\u{e9}";
+        assert_eq!(
+            printable(title),
+            "a\u{fffd}]0;b\u{fffd}\u{fffd}\u{fffd}\u{fffd}c\u{e9}"
+        );
     }
 }

@@ -34,7 +34,7 @@ use crate::sys::socket;
 use crate::sys::{self, Epoll};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Largest output buffer of one client, bytes: more than the largest page.
@@ -111,9 +111,13 @@ impl Conn {
     }
     /// Notes whether a part of a request waits for the rest, and whether it has waited too long.
     /// `took`: bytes of requests that were processed just now. Requests that wait because their
-    /// client does not read, or because an object is written, are not meant.
+    /// client does not read, because an object is written, or because of a rate are not meant.
     fn slow(&mut self, took: usize, now: u64) -> Result<(), End> {
-        let busy = matches!(&self.who, Who::Page(page) if page.busy());
+        let busy = match &self.who {
+            Who::Page(page) => page.busy(),
+            Who::Client(client) => client.waits(),
+            Who::Nobody => false,
+        };
         self.partial = if self.input.is_empty() || !self.output.is_empty() || busy {
             None
         } else if took > 0 {
@@ -169,6 +173,8 @@ pub struct Listener<'a> {
     scratch: Vec<u8>,
     /// Number of descriptors that this process may have.
     descriptors: u64,
+    /// Number of descriptors that are not those of connections.
+    own: u64,
     /// Closed to accept a connection when the kernel has no other descriptor.
     reserve: Option<OwnedFd>,
     /// End of the pause of the listening sockets, ns of the monotonic clock.
@@ -190,8 +196,11 @@ impl<'a> Listener<'a> {
         let reserve = listeners
             .first()
             .and_then(|listener| listener.socket.try_clone().ok());
+        // The kernel assigns the lowest free number, so all others are below it.
+        let own = reserve.as_ref().map_or(0, |fd| fd.as_raw_fd() as u64 + 1);
         let listener = Listener {
             shared,
+            own,
             epoll,
             listeners,
             conns: Vec::new(),
@@ -333,7 +342,7 @@ impl<'a> Listener<'a> {
     }
     fn enter(&mut self, link: Connection, metrics: bool, now: u64) {
         socket::no_delay(link.fd());
-        let (source, id, number) = (link.source(), link.id(), link.number());
+        let (source, id) = (link.source(), link.id());
         let at = self.free.pop().unwrap_or_else(|| {
             self.conns.push(None);
             self.conns.len() - 1
@@ -361,7 +370,8 @@ impl<'a> Listener<'a> {
         if let Some(id) = self.shared.accounts.crowded(source) {
             self.make_room(id);
         }
-        if number as u64 + SPARE.min(self.descriptors / 4) >= self.descriptors {
+        let used = self.own + self.shared.accounts.descriptors().taken();
+        if used + SPARE.min(self.descriptors / 4) >= self.descriptors {
             // At least the new connection is pending.
             self.make_room(self.shared.accounts.least_wanted().unwrap_or(id));
         }

@@ -21,7 +21,7 @@ use crate::sys::socket;
 use crate::sys::timed_socket::{Got, Left, TimedSocket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// Largest document of counters, bytes.
@@ -154,10 +154,6 @@ impl Connection {
     /// The descriptor, for options, polling and reading.
     pub fn fd(&self) -> &OwnedFd {
         &self.socket
-    }
-    /// The number of the descriptor: the kernel assigns the lowest free one.
-    pub fn number(&self) -> RawFd {
-        self.socket.as_raw_fd()
     }
     /// Whether it belongs to no session yet.
     pub fn pending(&self) -> bool {

@@ -23,7 +23,7 @@
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
-use super::limits::{IDLE, ROWS, STREAMS};
+use super::limits::{BURST, IDLE, ROWS, STREAMS};
 use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
@@ -37,7 +37,7 @@ use crate::sys;
 use crate::sys::kernel;
 use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,6 +75,10 @@ pub struct Session {
     flows: BTreeMap<u16, Flow>,
     interval: u64,
     sample: u64,
+    /// Time up to which its replies have used the rate.
+    replied: u64,
+    /// Time before which no further request is processed, because of the rate of replies.
+    waits: Option<u64>,
     told: u64,
     missed: u64,
     cpu: u64,
@@ -98,10 +102,11 @@ fn number(request: &Value, key: &str) -> Option<u64> {
 fn streams(request: &Value) -> Vec<u16> {
     let list = request.get("streams").and_then(Value::as_array);
     let numbers = list.into_iter().flatten().filter_map(Value::as_u64);
-    numbers
+    let numbers: BTreeSet<u16> = numbers
         .filter_map(|n| u16::try_from(n).ok())
         .take(STREAMS)
-        .collect()
+        .collect();
+    numbers.into_iter().collect()
 }
 
 /// A name that may be passed to the kernel.
@@ -155,6 +160,8 @@ impl Session {
             flows: BTreeMap::new(),
             interval: 0,
             sample: u64::MAX,
+            replied: 0,
+            waits: None,
             told: now,
             missed: 0,
             cpu: sys::process_cpu(),
@@ -455,6 +462,15 @@ impl Session {
         }
         sampled
     }
+    /// Charges a reply. Replies have a rate of their own, because the load may use the whole rate
+    /// of the session.
+    fn charge(&mut self, bytes: usize, now: u64, shared: &Shared) {
+        let Some(rate) = shared.accounts.limits().rate else {
+            return;
+        };
+        let cost = (bytes as u64 * 8).saturating_mul(1_000_000_000) / rate.as_bit().max(1);
+        self.replied = self.replied.max(now).saturating_add(cost);
+    }
     fn tell(&mut self, out: &mut Vec<u8>, all: bool, now: u64, shared: &Shared) {
         let many = |flow: &Flow| matches!(flow, Flow::Here(_, rows) if rows.len() >= TOGETHER.1);
         if !all && now < self.told + TOGETHER.0 && !self.flows.values().any(many) {
@@ -489,15 +505,22 @@ impl Speaker for Session {
         shared: &Shared,
     ) -> Result<usize, End> {
         let mut took = 0;
+        self.waits = None;
         // A client that does not read answers gets no more of them.
         for _ in 0..TURN {
             if out.len() > WAITING {
                 break;
             }
             match wire::frame(&input[took..], REQUEST) {
+                Ok(Some(_)) if self.replied > now + BURST => {
+                    self.waits = Some(self.replied - BURST);
+                    break;
+                }
                 Ok(Some((request, n))) => {
                     took += n;
+                    let before = out.len();
                     self.request(&request, out, now, shared)?;
+                    self.charge(out.len().saturating_sub(before), now, shared);
                 }
                 Ok(None) => break,
                 Err(_) => return Err(End::Garbage),
@@ -619,7 +642,11 @@ impl Speaker for Session {
         } else {
             HANDSHAKE
         };
-        self.sample.min(self.heard + limit)
+        let waits = self.waits.unwrap_or(u64::MAX);
+        self.sample.min(self.heard + limit).min(waits)
+    }
+    fn waits(&self) -> bool {
+        self.waits.is_some()
     }
     fn key(&self) -> Option<Key> {
         self.cookie.map(Key::Narrows)

@@ -167,3 +167,41 @@ fn the_samples_of_many_streams_are_limited_together() {
     );
     session.gone(&shared);
 }
+
+#[test]
+fn replies_keep_the_rate() {
+    let rate = narrows_core::units::Rate::bit(100_000);
+    let shared = fed::limited(Limits {
+        rate: Some(rate),
+        ..Limits::default()
+    });
+    let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (_near, mut control) = accepted(&listener, &shared);
+    let (mut out, now) = (Vec::new(), sys::monotonic());
+    let mut session = Session::new(&control, [1; 16], now, &mut out, &shared).unwrap();
+    let proof = wire::to_frame(&json!({ "proof": null }));
+    session.heard(&proof, &mut out, now, &shared).unwrap();
+    control.admit(session.allowance().unwrap());
+    // A number counts once.
+    let mut input: Vec<u8> = Vec::new();
+    let streams = vec![1; 200];
+    for _ in 0..2000 {
+        input.extend(wire::to_frame(&json!({ "do": "stop", "streams": streams })));
+    }
+    let mut sent = 0;
+    for ms in 0..2000 {
+        let now = now + ms * 1_000_000;
+        out.clear();
+        // A client is heard at once, and when it may be answered again.
+        if ms > 0 && session.due() > now {
+            continue;
+        }
+        let took = session.heard(&input, &mut out, now, &shared).unwrap();
+        input.drain(..took);
+        sent += out.len();
+        assert_eq!(session.waits(), !input.is_empty());
+    }
+    // Two seconds, a burst, and the reply before it.
+    assert!((20_000..29_000).contains(&sent), "{sent} bytes");
+    session.gone(&shared);
+}

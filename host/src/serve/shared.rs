@@ -240,6 +240,10 @@ pub trait Speaker {
     fn tick(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End>;
     /// Time of the next call at the latest, ns.
     fn due(&self) -> u64;
+    /// Whether requests wait because of the rate of replies.
+    fn waits(&self) -> bool {
+        false
+    }
     /// The key of its load.
     fn key(&self) -> Option<Key>;
     /// Returns the limits of the connection, once it has a seat.

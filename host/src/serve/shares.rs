@@ -6,6 +6,7 @@
 use super::limits::{OBJECTS, STREAMS};
 use super::source::{LEVELS, Most, Source};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Number of items of each prefix.
@@ -61,6 +62,7 @@ pub struct Descriptors {
     of: Mutex<Shares>,
     /// Descriptors that this process may have; without a value there is no limit.
     all: OnceLock<u64>,
+    taken: AtomicUsize,
 }
 
 impl Descriptors {
@@ -71,6 +73,10 @@ impl Descriptors {
     fn lock(&self) -> MutexGuard<'_, Shares> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
+    /// Number of descriptors that connections have.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed) as u64
+    }
     /// Takes a descriptor for a source; `None` if a prefix of the source has used its share.
     pub fn take(self: &Arc<Self>, source: Source) -> Option<Descriptor> {
         let all = self.all.get().copied().unwrap_or(u64::MAX);
@@ -78,6 +84,7 @@ impl Descriptors {
         let has_room = shares.has_room(source, [all / 4 * 3, all / 2, all / 4]);
         has_room.then(|| {
             shares.add(source);
+            self.taken.fetch_add(1, Ordering::Relaxed);
             Descriptor {
                 of: Arc::clone(self),
                 source,
@@ -95,6 +102,7 @@ pub struct Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
+        self.of.taken.fetch_sub(1, Ordering::Relaxed);
         self.of.lock().remove(self.source);
     }
 }
@@ -139,10 +147,12 @@ mod tests {
         .map(take);
         assert_eq!(one.len(), 256);
         assert_eq!(others.each_ref().map(Vec::len), [256, 0, 256, 0, 256]);
+        assert_eq!(descriptors.taken(), 1024);
         // What is closed is free again.
         one.pop();
         assert_eq!(take("192.0.2.3").len(), 1);
         drop((one, others));
+        assert_eq!(descriptors.taken(), 0);
         assert!(descriptors.lock().levels.iter().all(HashMap::is_empty));
         assert_eq!(notice(20_000), None);
         let small = notice(1024).expect("a notice");
