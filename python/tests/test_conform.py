@@ -109,9 +109,9 @@ def test_the_command_writes_json_and_junit(command: Cli, tmp_path: Path) -> None
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "1")
 
 
-def test_the_exit_code_is_that_of_a_failure(command: Cli) -> None:
+def test_the_exit_code_is_that_of_a_failure(cli: Cli) -> None:
     plugin = ROOT / "validation" / "conform_mutants.py"
-    done = command(
+    done = cli(
         "conform", "small", "--plugin", plugin, "--only", "steady-goodput", "--seeds", 2,
         "--report", "it.html",
     )  # fmt: skip

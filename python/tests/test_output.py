@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import click
@@ -344,3 +345,26 @@ def test_a_fault_of_narrows_own_costs_nothing_that_was_measured(
     assert isinstance(done.exception, ZeroDivisionError)
     assert "The goodput was" in done.stdout
     assert (prepared / "m.json").stat().st_size > 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("from", "tc qdisc add dev a root tbf rate 9mbit burst 9k limit 90k"), "--out"),
+        (("advise", "--rate", "9Mbit", "--rtt", "20ms", "--quick"), "--report"),
+        (("race", "--only", "reno"), "--plot"),
+        (("race", "--only", "reno"), "--latex"),
+        (("explain", "codel"), "--report"),
+    ],
+)
+def test_no_command_makes_the_directory_of_a_file(
+    command: Callable[..., CompletedProcess[str]],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    option: str,
+) -> None:
+    name = {"--plot": "a.svg", "--latex": "a.tex", "--report": "a.html"}.get(option, "a.csv")
+    done = command(*arguments, option, tmp_path / "new" / name)
+    assert done.returncode == 2
+    assert f"{name}: there is no directory" in done.stderr
+    assert not (tmp_path / "new").exists()

@@ -68,22 +68,16 @@ def file_option(
     *names: str,
     what: str,
     group: str = "Output",
-    makes_folders: bool = True,
     allow_dash: bool = False,
     suffix: Callable[[str], object] | None = None,
     **more: Any,  # noqa: ANN401 - click's own
 ) -> Callable[[F], F]:
     """Declares an option that names a file to write; see `narrows.storage.output.File`."""
-    kind = output.File(makes_folders=makes_folders, allow_dash=allow_dash, suffix=suffix)
+    kind = output.File(allow_dash=allow_dash, suffix=suffix)
     return option(*names, group=group, metavar="FILE", type=kind, help=what, **more)
 
 
-def page_option(*, makes_folders: bool) -> Callable[[F], F]:
-    """Declares `--report`."""
-    return file_option("--report", "page", what="Write an HTML report", makes_folders=makes_folders)
-
-
-report_option = page_option(makes_folders=True)
+report_option = file_option("--report", "page", what="Write an HTML report")
 
 anonymize_option = option(
     "--anonymize",

@@ -18,7 +18,7 @@ class Picture(File):
     format.
     """
 
-    def __init__(self, *, makes_folders: bool = True) -> None:
+    def __init__(self) -> None:
         """See `File`."""
 
         def suffix(file: str) -> None:
@@ -26,7 +26,7 @@ class Picture(File):
 
             check_picture(file)
 
-        super().__init__(makes_folders=makes_folders, suffix=suffix)
+        super().__init__(suffix=suffix)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from narrows.cli.options import (
     figure_options,
     file_option,
     json_option,
-    page_option,
     passed_options,
     quiet_option,
+    report_option,
 )
 from narrows.cli.outputs import Picture, every
 from narrows.latency import policies as lab
@@ -100,17 +100,17 @@ _passed = passed_options(
     help="Use no kernel timestamps; the response time is then not divided between hosts and "
     "network",
 )
-@file_option("--out", what="Write the result as JSON", makes_folders=False)
-@file_option("--hlog", what="Write an HdrHistogram log", makes_folders=False)
+@file_option("--out", what="Write the result as JSON")
+@file_option("--hlog", what="Write an HdrHistogram log")
 @option(
     "--plot",
     group="Output",
     metavar="FILE",
-    type=Picture(makes_folders=False),
+    type=Picture(),
     help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
 @figure_options(log=False, size=("--plot-size",))
-@page_option(makes_folders=False)
+@report_option
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword

@@ -18,9 +18,9 @@ from narrows.cli.options import (
     file_option,
     files_option,
     json_option,
-    page_option,
     passed_options,
     quiet_option,
+    report_option,
 )
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError, OutputError
@@ -136,12 +136,10 @@ _passed = passed_options(
     "--path",
     "path_file",
     group="Path model",
-    makes_folders=False,
     what="Write the path model as a [path] section for scenarios",
 )
 @file_option(
     "--out",
-    makes_folders=False,
     suffix=writer_of,
     multiple=True,
     what="Write the measurement as .json, .flent.gz, .csv, .jsonl, .hlog or .parquet; may be "
@@ -153,11 +151,11 @@ _passed = passed_options(
     is_flag=False,
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
-    type=Picture(makes_folders=False),
+    type=Picture(),
     help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
     "--plot last)",
 )
-@page_option(makes_folders=False)
+@report_option
 @figure_options(size=("--plot-size", "--size"))
 @option(
     "--no-history",

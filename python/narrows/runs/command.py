@@ -91,7 +91,6 @@ _VERDICTS = 20_000
 )
 @file_option(
     "--record",
-    makes_folders=False,
     what="Write all packets to a capture file for Wireshark (pcapng)",
 )
 @plot_option

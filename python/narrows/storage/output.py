@@ -51,7 +51,6 @@ class File(click.Path):
     read.
 
     Args:
-        makes_folders: Whether the file's folder may be missing.
         allow_dash: Whether `-` is standard output.
         suffix: Raises a `NarrowsError` for a name whose suffix selects no format.
     """
@@ -59,13 +58,11 @@ class File(click.Path):
     def __init__(
         self,
         *,
-        makes_folders: bool = True,
         allow_dash: bool = False,
         suffix: Callable[[str], object] | None = None,
     ) -> None:
         """See the class."""
         super().__init__(dir_okay=False, allow_dash=allow_dash)
-        self._makes_folders = makes_folders
         self._suffix = suffix
 
     def convert(
@@ -83,7 +80,7 @@ class File(click.Path):
         if file and not (self.allow_dash and file == "-"):
             if self._suffix is not None:
                 self._suffix(file)
-            check(file, makes_folders=self._makes_folders)
+            check(file, makes_folders=False)
         return file
 
 
