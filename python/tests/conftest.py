@@ -154,6 +154,7 @@ def command(tmp_path: Path) -> Cli:
 
     def run(*args: object) -> subprocess.CompletedProcess[str]:
         words = [str(arg) for arg in args]
+        assert "--plugin" not in words, "its models would stay for the tests that follow"
         with chdir(tmp_path):
             done = CliRunner().invoke(main, words, prog_name="narrows")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
