@@ -273,19 +273,16 @@ def seal(advice: Advice, measured: Measurement | None = None) -> str:
     return _append(forecast(advice, measured))
 
 
-def score(
-    measured: Measurement, *, forecast: str | None = None, changed: str | None = None
-) -> list[Judged]:
+def score(measured: Measurement, *, forecast: str | None = None) -> list[Judged]:
     """Scores a forecast with a measurement made after the change, and stores the score.
 
     Args:
         measured: The measurement.
         forecast: Hash of the forecast; by default the last one for the same host without a score.
-        changed: Key of the change that was made (`"bbr"`); forecasts of other changes are not
-            scored.
 
     Raises:
-        NarrowsError: If there is no such forecast, or the file was changed by hand.
+        NarrowsError: If there is no such forecast, the measurement has another load, or the file
+            was changed by hand.
         OutputError: If the score cannot be written.
     """
     lines = list(read())
@@ -296,14 +293,21 @@ def score(
         if line["kind"] == "forecast"
         and (line["hash"].startswith(forecast) if forecast else line["hash"] not in scored)
         and (forecast is not None or not line["host"] or line["host"] == measured.host)
-        and (changed is None or changed == line["choice"]["key"])
     ]
     if not fitting:
         raise NarrowsError(
             "no forecast that has not been compared yet fits this measurement\n"
             "    write: narrows advise MEASUREMENT"
         )
-    return _judge(fitting[-1], measured)
+    unlike = {line["hash"]: _other_load(line, measured) for line in fitting}
+    alike = [line for line in fitting if not unlike[line["hash"]]]
+    if not alike:
+        last = fitting[-1]
+        raise NarrowsError(
+            f"forecast {last['hash'][:12]} ({_named(last)}) cannot be compared with this "
+            f"measurement: {unlike[last['hash']]}"
+        )
+    return _judge(alike[-1], measured)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,8 +379,8 @@ def _later(line: ForecastJson, measured: Measurement) -> bool:
     return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
 
 
-def _unlike_load(line: ForecastJson, measured: Measurement, queue: str | None) -> str:
-    """The reason why a measurement cannot score a forecast; empty if it can."""
+def _other_load(line: ForecastJson, measured: Measurement) -> str:
+    """The difference between the load of a measurement and that of a forecast; empty if none."""
     direction, choice = line["way"], line["choice"]
     wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
     if not any(flow.direction == direction for flow in measured.flows):
@@ -397,6 +401,14 @@ def _unlike_load(line: ForecastJson, measured: Measurement, queue: str | None) -
             "it is for another test: one of the tests loads both directions at the same time, the "
             "other does not"
         )
+    return ""
+
+
+def _unlike_load(line: ForecastJson, measured: Measurement, queue: str | None) -> str:
+    """The reason why a measurement cannot score a forecast; empty if it can."""
+    if why := _other_load(line, measured):
+        return why
+    choice = line["choice"]
     discipline, share = choice.get("queue"), choice.get("shaper_share")
     if (
         not line["leave"]

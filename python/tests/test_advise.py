@@ -416,7 +416,7 @@ def test_forecasts_are_sealed_scored_and_kept(
         "again_pct",
     }
     after = measure(truth, Plan(cc="bbr", load_s=8.0, directions=("down",), streams=2), seed=9)
-    judged = forecasts.score(after, changed="bbr")
+    judged = forecasts.score(after)
     assert len(judged) == 3
     assert next(one for one in judged if one.name == "rate_mbit").hit
     assert forecasts.rate(forecasts.read()) == (sum(one.hit for one in judged), 3)

@@ -9,6 +9,7 @@ import pytest
 
 import narrows as nw
 from narrows import forecasts
+from narrows.errors import NarrowsError
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.tune import plan as tune_plan
@@ -65,6 +66,21 @@ def test_a_later_measurement_scores_and_only_once(simulated: dict[str, Any]) -> 
     assert forecasts.rate(list(forecasts.read())) == (1, 2)
     assert f"{name[:12]} (bbr) is scored" in forecasts.sentences([one])[0]
     assert forecasts.score_open(measured(simulated)) == []
+
+
+def test_a_measurement_with_another_load_is_not_compared_by_hand_either(
+    simulated: dict[str, Any],
+) -> None:
+    other = forecast(load={"flows": 2, "cc": "cubic", "both_ways": False})
+    for chosen in (None, other[:12]):
+        with pytest.raises(NarrowsError, match="it is for a load with cubic"):
+            forecasts.score(measured(simulated), forecast=chosen)
+    # Without a hash, the last forecast for this load is chosen.
+    alike = forecast()
+    forecast(load={"flows": 4, "cc": "bbr", "both_ways": False})
+    forecasts.score(measured(simulated))
+    (score,) = (line for line in forecasts.read() if line["kind"] == "score")
+    assert score["forecast"] == alike
 
 
 @pytest.mark.parametrize(
