@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -11,13 +12,14 @@ import pytest
 from conftest import Cli
 
 import narrows as nw
+from narrows import _core, registry
 from narrows.conform.check import Check
 from narrows.conform.metrics import retransmits
 from narrows.conform.running import conform
 from narrows.conform.suites import SUITES, checks
 from narrows.conform.target import Target, find
 from narrows.errors import NarrowsError
-from narrows.models import plugins
+from narrows.models import loaded, plugins
 from narrows.runs.scenario import from_tree
 
 ROOT = Path(__file__).parents[2]
@@ -74,8 +76,15 @@ def test_names_of_checks_are_unique_and_each_has_a_source() -> None:
 
 
 @pytest.fixture(scope="module")
-def mutants() -> None:
+def mutants() -> Iterator[None]:
+    """The mutants are loaded while a test of this module runs; other tests list all models."""
     plugins.load(ROOT / "validation" / "conform_mutants.py")
+    added = loaded.LOADED[-1].models
+    yield
+    for of, name in added:
+        _core.unregister(of, name)
+    plugins._forget(added)
+    registry.forget()
 
 
 @pytest.mark.usefixtures("mutants")
