@@ -370,7 +370,7 @@ def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(
         before = host.seen(netns)
         done = host.run("sh", "-s", "apply", netns=netns, given=made.stdout)
         assert done.returncode == 0, done.stderr
-        assert ("left alone" in done.stdout) == (netns is not None)
+        assert ("not changed" in done.stdout) == (netns is not None)
         assert host.files() == files
         assert host.run("sh", "-s", "verify", netns=netns, given=made.stdout).returncode == 0
         assert host.run("sh", "-s", "revert", netns=netns, given=made.stdout).returncode == 0
