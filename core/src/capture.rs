@@ -23,6 +23,7 @@ use crate::net::{NEAR, Port};
 use crate::packet::Ecn;
 use crate::queue::DropReason;
 use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
+use crate::text::is_control;
 use crate::transport::{MSS, TcpOptions};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -207,13 +208,15 @@ fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
     ));
 }
 
-/// The text without control characters and marks of direction: programs that print comments pass
-/// them to the terminal.
+/// The text in one line without control characters: programs that print comments pass them to the
+/// terminal.
 fn printable(text: &str) -> String {
-    let hidden =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|c| if hidden(c) { '\u{fffd}' } else { c })
+        .map(|c| match c {
+            '\n' | '\t' => ' ',
+            c if is_control(c) => '\u{fffd}',
+            c => c,
+        })
         .collect()
 }
 
@@ -549,7 +552,7 @@ mod tests {
         let title = "a\u{1b}]0;b\u{7}\u{9b}\u{202e}\nc\u{e9}";
         assert_eq!(
             printable(title),
-            "a\u{fffd}]0;b\u{fffd}\u{fffd}\u{fffd}\u{fffd}c\u{e9}"
+            "a\u{fffd}]0;b\u{fffd}\u{fffd}\u{fffd} c\u{e9}"
         );
     }
 }

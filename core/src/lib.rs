@@ -23,6 +23,7 @@
 //! | [`tcp`] | Linux's sender and receiver |
 //! | [`workload`] | applications: pages, video, calls, transfers |
 //! | [`scenario`] | the scenario format: its only parser, its errors, its defaults |
+//! | [`text`] | which characters of untrusted text a terminal would obey |
 //! | [`windowed`] | the minimum or maximum of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
 //! | [`metrics`] | metrics that every engine reports: goodput, percentiles, Jain's index |
@@ -50,6 +51,7 @@ pub mod registry;
 pub mod rng;
 pub mod scenario;
 pub mod tcp;
+pub mod text;
 pub mod transport;
 pub mod units;
 pub mod windowed;

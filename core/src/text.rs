@@ -1,0 +1,22 @@
+//! Untrusted text: which characters a terminal would obey instead of show.
+
+/// Whether a character may change more of a terminal than its own place. Such characters are
+/// control characters other than newline and tab, separators of lines, and format characters.
+/// Format characters (Unicode's category Cf) reorder or hide the text around them.
+///
+/// ```
+/// use narrows_core::text::is_control;
+///
+/// assert!(is_control('\x1b') && is_control('\u{202e}'));
+/// assert!(!is_control('\n') && !is_control('µ'));
+/// ```
+pub fn is_control(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+            | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
+}
