@@ -16,7 +16,7 @@ from narrows import _core
 from narrows.advise.model import PlaceJson
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
-from narrows.path_model import FAMILIES
+from narrows.path_model import CLEAR, FAMILIES
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
 
 ROLES = ("sender", "forwarder", "receiver", "operator")
@@ -55,10 +55,6 @@ simulated."""
 
 OTHER_QUEUES = {"fair": "fq_codel", "aqm": "codel"}
 """The discipline that is simulated if the bottleneck may have one of this family."""
-
-RIVAL = 0.5
-"""Additional distance from the measurement up to which another family of queue disciplines is
-possible: that which excludes it in a path model (`narrows.path_model`)."""
 
 LIKELIEST = 0.5
 """Weight of the most likely variant; the others share the rest."""
@@ -372,7 +368,7 @@ def _rivals(direction: Mapping[str, Any]) -> list[str]:
         for kind, value in told.items()
         if kind in FAMILIES and isinstance(value, int | float) and not isinstance(value, bool)
     }
-    near = [kind for kind, value in away.items() if value <= min(away.values()) + RIVAL]
+    near = [kind for kind, value in away.items() if value <= min(away.values()) + CLEAR]
     return list(dict.fromkeys(FAMILIES[kind] for kind in near if FAMILIES[kind] != family))
 
 

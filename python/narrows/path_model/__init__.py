@@ -23,13 +23,14 @@ model reports this.
 
 from narrows.path_model.features import features_of, longest
 from narrows.path_model.fit import Guess, bits
-from narrows.path_model.inference import CALIBRATION, CHANGES, FAMILIES, SHARE, infer
+from narrows.path_model.inference import CALIBRATION, CHANGES, CLEAR, FAMILIES, SHARE, infer
 from narrows.path_model.known import Known
 from narrows.path_model.model import DirectionModel, PathModel
 
 __all__ = [
     "CALIBRATION",
     "CHANGES",
+    "CLEAR",
     "FAMILIES",
     "SHARE",
     "DirectionModel",
