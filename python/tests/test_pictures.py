@@ -63,7 +63,7 @@ def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
 
 def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
     drawn = {picture.key: picture for picture in pictures(run)}
-    wait = next(line for line in drawn["delay"].lines if line.label == "delay in queue")
+    wait = next(line for line in drawn["delay"].lines if line.label == "queueing delay")
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         at = next(x for x, y in zip(wait.x, wait.y, strict=True) if y is not None and y > share)
         assert float(f"{at:.6g}") == run.json["queue"]["delay_ms"][name]

@@ -219,7 +219,10 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
             if kind == "probe":
                 label = f"ping{number} RTT"
             else:
-                label = f"delay in {queues[number] if number < len(queues) else f'queue {number}'}"
+                label = "queueing delay"
+                if len(queues) > 1:
+                    at = queues[number] if number < len(queues) else f"queue {number}"
+                    label = f"{label} in {at}"
             yield Line(label, None, style, rows["delay_ms"], rows["share"])
 
 

@@ -35,6 +35,13 @@ def heading(picture: Picture, name: str = "") -> str:
     return f"{name} – {title[:1].lower()}{title[1:]}: {y}" if name else f"{title}: {y}"
 
 
+_PERIOD = {"dashed": 6, "dotted": 5}
+"""Columns of dots from one dash to the next, so that curves differ without colours."""
+
+_DRAWN = 3
+"""Columns of dots of a dash."""
+
+
 def draw(
     picture: Picture, width: int, start: float = 0, end: float | None = None, name: str = ""
 ) -> list[Text]:
@@ -57,6 +64,8 @@ def draw(
             4 * HEIGHT,
             joined=line.style != "points",
         ):
+            if column % _PERIOD.get(line.style, 1) >= _DRAWN:
+                continue
             dots[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
             whose[row // 4][column // 2] = colour
     out = [Text(heading(picture, name), style="bold")]
