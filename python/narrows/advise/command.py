@@ -22,6 +22,7 @@ from narrows.cli.options import (
     path_option,
     quiet_option,
     report_option,
+    seed_option,
 )
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by
@@ -134,14 +135,7 @@ _WITHIN_S = 10.0
     is_flag=True,
     help="Stop the simulations after ten seconds and report the results so far",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(0, 2**63),
-    default=1,
-    help="Seed of all random numbers",
-)
+@seed_option(type=click.IntRange(0, 2**63), default=1)
 @jobs_option("Maximum number of concurrent simulations", group="Simulation", most=1024)
 @option(
     "--seal/--no-seal",

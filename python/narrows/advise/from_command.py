@@ -15,11 +15,7 @@ from narrows.advise import importers
 from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import (
-    file_option,
-    json_option,
-    path_option,
-)
+from narrows.cli.options import file_option, json_option, path_option, seed_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
@@ -54,14 +50,7 @@ if TYPE_CHECKING:
     default=1,
     help="Number of flows of each congestion control in a simulation",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(0, 2**63),
-    default=1,
-    help="Seed of all random numbers",
-)
+@seed_option(type=click.IntRange(0, 2**63), default=1)
 @file_option(
     "--out",
     "-o",

@@ -10,9 +10,7 @@ import click
 
 from narrows import files, forecasts
 from narrows.cli.command import command, option
-from narrows.cli.options import (
-    json_option,
-)
+from narrows.cli.options import json_option
 from narrows.errors import NarrowsError
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table, significant

@@ -267,14 +267,14 @@ states_option = option(
     is_flag=True,
     help="Add plots of the internal states of congestion controls to --plot and --report",
 )
-seed_option = option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=SEED,
-    show_default="the seed of the scenario",
-    help="Seed of all random numbers",
-)
+
+
+def seed_option(
+    what: str = "Seed of all random numbers",
+    **more: Any,  # noqa: ANN401 - click's own
+) -> Callable[[F], F]:
+    """Declares `--seed`."""
+    return option("--seed", group="Simulation", metavar="N", **{"type": SEED, "help": what, **more})
 
 
 def seeds_option(what: str, **more: Any) -> Callable[[F], F]:  # noqa: ANN401 - click's own

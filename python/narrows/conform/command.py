@@ -7,7 +7,7 @@ import json
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, file_option, json_option, plugin_option, seeds_option
+from narrows.cli.options import file_option, json_option, plugin_option, seed_option, seeds_option
 from narrows.cli.outputs import every
 from narrows.conform import render, running, target
 from narrows.conform.suites import SUITES, checks
@@ -48,7 +48,7 @@ from narrows.storage import output
     show_default="the congestion control of TARGET",
     help="Congestion control whose rules apply to TARGET",
 )
-@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
+@seed_option("First seed", default=1)
 @seeds_option("Number of runs of each check, with consecutive seeds", default=running.SEEDS)
 @file_option("--junit", what="Write the results to FILE as JUnit XML")
 @file_option("--report", "page", what="Write an HTML report of the first failing check")

@@ -14,12 +14,12 @@ from narrows import operating_system
 from narrows._behind import Behind, program
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
-    SEED,
     files_option,
     kernel_option,
     need_linux,
     path_option,
     queues_option,
+    seed_option,
 )
 from narrows.errors import NarrowsError, named_by
 from narrows.host.live import become
@@ -64,7 +64,7 @@ class _Shell(Behind):
     show_default="the default limit of the queue discipline",
 )
 @path_option("loss", "Random loss in each direction, before the queue")
-@option("--seed", group="Simulation", metavar="N", type=SEED, help="Seed of all random numbers")
+@seed_option()
 @option(
     "--engine",
     group="Simulation",

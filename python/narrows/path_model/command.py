@@ -7,8 +7,8 @@ import json
 import click
 
 from narrows import files
-from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, file_option, json_option, quiet_option
+from narrows.cli.command import argument, command
+from narrows.cli.options import file_option, json_option, quiet_option, seed_option
 from narrows.cli.outputs import every
 from narrows.path_model import infer
 from narrows.path_model.render import model_lines
@@ -28,14 +28,7 @@ from narrows.storage import output
     type=click.Path(dir_okay=False),
     help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
 )
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=SEED,
-    default=1,
-    help="Seed of all random numbers",
-)
+@seed_option(default=1)
 @file_option(
     "--path",
     "path_file",

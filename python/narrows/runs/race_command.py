@@ -10,7 +10,6 @@ import click
 
 from narrows.cli.command import command, option
 from narrows.cli.options import (
-    SEED,
     engine_option,
     figure_options,
     json_option,
@@ -19,6 +18,7 @@ from narrows.cli.options import (
     path_option,
     picture_option,
     plugin_option,
+    seed_option,
     seeds_option,
 )
 from narrows.cli.outputs import every
@@ -93,7 +93,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
     help="Duration of each simulation, in whole seconds",
 )
 @engine_option()
-@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
+@seed_option("First seed", default=1)
 @seeds_option("Number of runs of each simulation, with consecutive seeds", default=5)
 @picture_option
 @latex_option
