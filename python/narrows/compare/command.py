@@ -10,10 +10,9 @@ from typing import cast
 import click
 
 from narrows import files as stored
-from narrows.cli.command import command, option
+from narrows.cli.command import command
 from narrows.cli.options import (
     IN_TERMINAL,
-    SEED,
     engine_option,
     figure_options,
     files_argument,
@@ -24,6 +23,7 @@ from narrows.cli.options import (
     plot_option,
     plugin_option,
     report_option,
+    seed_option,
     seeds_option,
 )
 from narrows.cli.outputs import every
@@ -67,14 +67,7 @@ from narrows.storage import output, untrusted_input
 @files_argument("Measurements, results of narrows latency, or scenarios; all of one kind")
 @files_option
 @plugin_option
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=SEED,
-    show_default="the seeds of the scenarios",
-    help="Seed of all random numbers",
-)
+@seed_option(show_default="the seeds of the scenarios")
 @engine_option("Engine of the runs of scenarios")
 @seeds_option("Run each scenario with the same N seeds and compare means with 95 % intervals")
 @plot_option
@@ -101,13 +94,13 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
     Measurements: FILE is a result of `narrows measure` or `narrows latency`, .flent.gz, iperf3's
     JSON, iperf2's text, or an ID of `narrows history`. Each is compared with the first one. The
     command prints the difference of each metric, its confidence interval and a verdict: better,
-    worse, or no difference seen (no relevant difference, if the whole interval is below the
-    threshold). For latencies, the verdict is faster, slower, or no difference seen.
+    worse, or no difference seen (no relevant difference, if the whole interval is below 3 %, or
+    below 0.1 ms for a time). For latencies, the verdict is faster, slower, or no difference seen.
 
     Scenarios: the command runs each FILE and prints a sentence on each run. The last sentence names
     the runs with the highest goodput and the lowest queueing delay. With --seeds, the command
-    compares the means of each scenario with those of the first one. --latex requires --seeds;
-    --report excludes it.
+    compares the means of each scenario with those of the first one; the verdict is "differs" or
+    "no difference shown". --latex requires --seeds, and --report cannot be used with --seeds.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:
@@ -250,7 +243,8 @@ def _replicated(
         show(out, replications_table(each, (names[0], name_)))
         out.print()
     out.print(
-        f"{words.HALF} The probability of any false verdict in one table is at most 5 %.",
+        f"{words.HALF} The verdict is stricter than this interval, so that the probability of "
+        "any false verdict in one table is at most 5 %.",
         soft_wrap=True,
     )
 

@@ -73,8 +73,11 @@ _VERDICTS = 20_000
     "on the load of this host"
 )
 @queues_option
-@seed_option
-@seeds_option("Run N seeds and print means with 95 % confidence intervals")
+@seed_option(show_default="the seed of the scenario")
+@seeds_option(
+    "Run N seeds and print means with 95 % confidence intervals. Flows then start at random times "
+    "in a longer interval than with --seed, unless the scenario has start_jitter"
+)
 @option(
     "--out",
     group="Output",

@@ -93,8 +93,9 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Run the cases of a sweep file.
 
-    A sweep file specifies the values of scenario keys and the seeds. The cases are all combinations
-    of these values, a random sample, or a list. The command runs each case with each seed.
+    A sweep file names a scenario, the values of its keys that vary, and the seeds. The cases are
+    all combinations of these values, random combinations, or combinations that the file lists. The
+    command runs each case with each seed.
 
     Results are stored while the sweep runs. After an interruption, the same command continues with
     the runs that have no result. The exit code is 1 if a run failed.

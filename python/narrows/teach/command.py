@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, WIDEST_SKETCH, json_option, report_option
+from narrows.cli.options import WIDEST_SKETCH, json_option, report_option, seed_option
 from narrows.render.terminal import console
 from narrows.teach import explain as lessons
 from narrows.teach.demo import demo as show_demo
@@ -15,7 +15,7 @@ _TOPICS = {
     "bufferbloat": "excessive queueing delay in large buffers",
     "bbr": "the states of BBR: Startup, Drain, ProbeBW and ProbeRTT",
     "cubic": "growth of the window of CUBIC with the time since the last loss",
-    "codel": "control of the queueing delay by CoDel",
+    "codel": "how the queue discipline CoDel controls the queueing delay",
     "fairness": "how BBR and CUBIC share a bottleneck, for several buffer sizes",
     "policer": "rate limits that drop packets instead of queueing them",
     "wifi": "the performance anomaly and airtime fairness of Wi-Fi",
@@ -33,14 +33,7 @@ _TOPICS = {
     lists={"Topics": _TOPICS},
 )
 @argument("topic", metavar="TOPIC", type=click.Choice([*_TOPICS]), help="Topic from the list below")
-@option(
-    "--seed",
-    group="Simulation",
-    metavar="N",
-    type=SEED,
-    show_default="the seeds of the topic",
-    help="Seed of all random numbers",
-)
+@seed_option(show_default="the seeds of the topic")
 @report_option
 def explain(topic: str, seed: int | None, page: str | None) -> None:
     """Explain a topic with simulations."""

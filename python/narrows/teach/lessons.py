@@ -605,8 +605,9 @@ LESSONS: dict[str, Lesson] = {
             "A buffer absorbs bursts. A buffer that is larger than needed can also hold a "
             "permanent "
             "queue, which delays "
-            "all traffic on the path. The path of both runs has 20 Mbit/s and a base RTT of 40 "
-            "ms.",
+            "all traffic on the path. Two runs differ only in the buffer: it holds 1000 packets in "
+            "the first run, and one bandwidth-delay product (BDP) in the second. Both paths have "
+            "20 Mbit/s and a base RTT of 40 ms.",
         ),
         {
             "1000 packets": _scenario('cc    = "cubic"\nstart = "5s"', buffer="1000p"),
