@@ -158,7 +158,7 @@ def sentences(advice: Advice) -> list[str]:
         modules = sorted({module for of in advice.lacking.values() for module in of})
         said.append(
             f"Not simulated: {', '.join(advice.lacking)}. The kernel has no "
-            f"{' and no '.join(modules)}, and narrows knows no package that contains "
+            f"{listed(modules, 'or')}, and narrows knows no package that contains "
             f"{'it' if len(modules) == 1 else 'them'}. To simulate the kernel of another host, use "
             "--kernel 6.12."
         )

@@ -342,8 +342,8 @@ files_option = option(
     expose_value=False,
     callback=_allow_files,
     help="Let scenarios read files, such as traces of link capacity, from DIR in addition to their "
-    "own directory; may be repeated. A trace has the Mahimahi format: a line per packet, with its "
-    "time in ms",
+    "own directory; may be repeated. Each line of a trace (format of Mahimahi) is a time in ms at "
+    "which the link can send one packet",
 )
 
 
@@ -371,8 +371,8 @@ plugin_option = option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="Load models from a file (.py, .so), a Python module or an adapter of a QUIC stack or "
-    "TCP; may be repeated",
+    help="Load models from a file (.py or .so) or a Python module, or load an adapter: quinn, noq "
+    "(QUIC) or smoltcp (TCP); may be repeated",
 )
 
 

@@ -91,16 +91,18 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare measurements or scenarios.
 
-    Measurements: FILE is a result of `narrows measure` or `narrows latency`, .flent.gz, iperf3's
-    JSON, iperf2's text, or an ID of `narrows history`. Each is compared with the first one. The
-    command prints the difference of each metric, its confidence interval and a verdict: better,
-    worse, or no difference seen (no relevant difference, if the whole interval is below 3 %, or
-    below 0.1 ms for a time). For latencies, the verdict is faster, slower, or no difference seen.
+    Measurements: FILE is a result of `narrows measure`, .flent.gz, iperf3's JSON, iperf2's text, or
+    an ID of `narrows history`. Each is compared with the first one. The command prints the
+    difference of each metric, its confidence interval and a verdict: better, worse, no difference
+    seen, or no relevant difference. The last verdict means that the whole interval lies within
+    ±3 %, or within ±0.1 ms for a time.
+
+    Results of `narrows latency`: the verdict is faster, slower, or no difference seen.
 
     Scenarios: the command runs each FILE and prints a sentence on each run. The last sentence names
     the runs with the highest goodput and the lowest queueing delay. With --seeds, the command
     compares the means of each scenario with those of the first one; the verdict is "differs" or
-    "no difference shown". --latex requires --seeds, and --report cannot be used with --seeds.
+    "no difference seen". --latex requires --seeds, and --report cannot be used with --seeds.
     """
     need_linux(engine, kernel=kernel)
     if latex is not None and seeds is None:

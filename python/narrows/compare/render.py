@@ -249,7 +249,7 @@ def replications_table(found: Sequence[replications.Difference], names: tuple[st
     rows = [
         [
             Cell(heads[one.metric]),
-            Cell("differs" if one.differs else "no difference shown"),
+            Cell("differs" if one.differs else "no difference seen"),
             *(Cell(_shown(x)) for x in (one.before, one.after, one.difference)),
         ]
         for one in found

@@ -83,8 +83,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--net-admin",
     group="Access",
     is_flag=True,
-    help="Let clients use any loaded congestion control, and delete the cached TCP metrics of "
-    "their own address (ip tcp_metrics); requires root",
+    help="Let clients use any loaded congestion control, and let them delete the cached TCP "
+    "metrics of their own address (ip tcp_metrics); requires root",
 )
 @_limits
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
@@ -104,7 +104,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--board",
     group="Services",
     metavar="PORT",
-    help="Answer requests of `narrows latency --speaks board` at this port, without a TCP session",
+    help="Answer requests of `narrows latency --speaks board` at this port: this host then acts as "
+    "a microcontroller board, which has no TCP",
 )
 @option(
     "--xdp",
@@ -133,8 +134,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--stall",
     group="Threads",
     metavar="LENGTH@INTERVAL",
-    help="Self-test: suspend these threads for LENGTH once per INTERVAL. The report of `narrows "
-    "latency` must attribute this delay to this host",
+    help="To test `narrows latency`: suspend these threads for LENGTH once per INTERVAL, such as "
+    "5ms@1s. Its report should attribute this delay to this host",
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(

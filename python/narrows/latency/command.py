@@ -37,14 +37,13 @@ _passed = passed_options(
      "Time between two requests; with pingpong, the minimum"),
     ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
     ("--duration", "Requests", "TIME",
-     "unlimited with --count, otherwise 11s; 4s for each setting with --load cpu or several "
-     "policies",
+     "unlimited with --count, otherwise 11s; with --load cpu or several policies, 4s per round",
      "Duration after a warm-up of 20 requests"),
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
      "Size of a request and of its response"),
     ("--timeout", "Requests", "TIME", "1s",
-     "Time after which a request without a response counts as lost; with --pace even, it applies "
-     "only at the end of the test"),
+     "Time after which a request without a response counts as lost. With --pace even, this time "
+     "counts from the last request: an earlier request may be answered until then"),
     ("--slow", "Requests", "TIME", "median + 1ms",
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",
@@ -53,10 +52,11 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Scheduling settings of the client: default, nice (niceness -20), rr (SCHED_RR), fifo "
-     "(SCHED_FIFO) or lock (mlockall). Further settings: pin=N (only processor N), busy=50us "
-     "(SO_BUSY_POLL), spin (busy waiting) or awake (CPU idle states disabled). Several are "
-     "measured in alternating rounds. A + joins settings: fifo+lock"),
+     "Scheduling settings of the client: default, nice (niceness -20), rr or fifo (real-time "
+     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). Further settings: "
+     "pin=N (only processor N), busy=50us (the kernel polls the device, SO_BUSY_POLL), spin (busy "
+     "waiting) or awake (CPU idle states disabled). Several are measured in alternating rounds. "
+     "A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",

@@ -80,9 +80,10 @@ _passed = passed_options(
      "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
      "udp_flood: sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "Maximum payload of the measurement. When it is reached, the load phase ends early, and "
-     "further load phases of the test are omitted. With --test both, the download may use half: "
-     "with the defaults, the download therefore ends early above 800 Mbit/s (1 GB in 10 s)"),
+     "Maximum payload of the measurement. When it is reached, the load phase ends early, and the "
+     "test has no more load phases (of --repeats or --cc). With --test both, the download may use "
+     "half, and the upload uses the rest. With the defaults, the download therefore ends early "
+     "above 800 Mbit/s (1 GB in 10 s)"),
     ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
     ("--dscp", "Load", "DSCP", "0",
      "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),

@@ -148,13 +148,13 @@ def who(flows: Sequence[FlowJson]) -> str:
     return listed(parts) if parts else "Nobody"
 
 
-def listed(parts: list[str]) -> str:
+def listed(parts: list[str], last: str = "and") -> str:
     """Joined as in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
     """
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+    return f" {last} ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
 def sentence(figures: RunJson) -> str:
@@ -432,7 +432,7 @@ def _evidence(figures: RunJson) -> str:
     if near["distance"] <= _SAME:
         return (
             f"A stored run of Linux 6.12 ({near['case']} in {REFERENCE}) has the same queue "
-            f"discipline, and the same rate, RTT and buffer within {100 * _SAME:.0f} %. {agreed}."
+            f"discipline. Its rate, RTT and buffer differ by at most {100 * _SAME:.0f} %. {agreed}."
         )
     unlike = listed(differences(near, numbers(figures)))
     text = (

@@ -75,8 +75,9 @@ _VERDICTS = 20_000
 @queues_option
 @seed_option(show_default="the seed of the scenario")
 @seeds_option(
-    "Run N seeds and print means with 95 % confidence intervals. Flows then start at random times "
-    "in a longer interval than with --seed, unless the scenario has start_jitter"
+    "Run N seeds and print means with 95 % confidence intervals. Each flow then starts up to 5s "
+    "later than specified, at random, so that the runs are independent; start_jitter in the "
+    "scenario changes this"
 )
 @option(
     "--out",

@@ -437,9 +437,10 @@ def notes(found: Race) -> list[str]:
     means = [f"Each value is the mean of {found.seeds} seeds. {HALF}"] if found.seeds > 1 else []
     return [
         *means,
-        "Family: the signal to which a congestion control responds. Time to fair share: until the "
-        f"goodput of the second flow is {50 * FAIR:.0f} % of that of one flow alone "
-        f"({100 * FAIR:.0f} % of an equal share).",
+        "Family: the basis on which a congestion control sets its rate: losses, delay, or a model "
+        "of the path (estimates of rate and RTT). Time to fair share: from the start of the second "
+        f"flow until its goodput is {100 * FAIR:.0f} % of an equal share, which is half of the "
+        "goodput of one flow alone.",
         *_some(found),
         *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
         *(f"Not run: {name} ({why})." for name, why in found.refused.items()),

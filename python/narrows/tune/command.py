@@ -248,13 +248,15 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     "--down",
     group="Shaper",
     metavar="RATE",
-    help="Rate for traffic that DEVICE receives, slightly below that of the link",
+    help="Rate of the shaper for traffic that DEVICE receives: write slightly less than the rate "
+    "of the link",
 )
 @option(
     "--up",
     group="Shaper",
     metavar="RATE",
-    help="Rate for traffic that DEVICE sends, slightly below that of the link",
+    help="Rate of the shaper for traffic that DEVICE sends: write slightly less than the rate of "
+    "the link",
 )
 @_rate
 @_rtt

@@ -67,7 +67,8 @@ pub(super) fn header(section: &str) -> String {
     }
 }
 
-/// The name nearest to `written`, if it is near enough to be a misspelling.
+/// The name nearest to `written`, if it is near enough to be a misspelling. Among equally near
+/// names, one that begins with `written` comes first: `rat` is `rate` and not `rtt`.
 pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > 40 {
         return None;
@@ -76,7 +77,7 @@ pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -
     names
         .map(|name| (distance(&low, name), name))
         .filter(|(d, name)| *d <= (name.len().min(low.len()) / 3).max(1) && *d < name.len())
-        .min_by_key(|(d, _)| *d)
+        .min_by_key(|(d, name)| (*d, !name.starts_with(&low)))
         .map(|(_, name)| name)
 }
 
