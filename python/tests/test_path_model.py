@@ -458,6 +458,27 @@ def test_a_likely_queue_beside_cross_traffic_cannot_be_told(kind: str) -> None:
     assert certain.sure == "sure"
 
 
+@pytest.mark.parametrize(("filled", "assumed"), [(True, 0.0), (False, 0.002)])
+def test_random_loss_beside_cross_traffic_cannot_be_told(
+    filled: bool,
+    assumed: float,
+) -> None:
+    """Behind a fair queue without random loss, beside cross traffic in the other direction, the
+    model reported 0.2 % random loss.
+    """
+    hop = Guess("fq", 6.5, 0.0, 0.0, 9.0, loss=0.002)
+    alone = DirectionModel(
+        hop, "fair", "sure", Known(6.5, 6.4, 6.6), False, Known(None), Known(None),
+        Known(0.002, 0.0, 0.004), filled,
+    )  # fmt: skip
+    for seen in (None, True):
+        told = inference._beside(alone, Others(seen))
+        assert (told.loss.value, told.loss.low, told.loss.high) == (None, 0.0, 0.004)
+        assert "cross traffic" in told.loss.why
+    assert inference._beside(alone, Others(None)).guess.loss == assumed
+    assert inference._beside(alone, Others(seen=False)).loss.value == 0.002
+
+
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
 def test_paths_that_are_hard_to_tell(seed: int) -> None:
     row = path_models_shared.one(seed)

@@ -616,11 +616,15 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
             else replace(model.depth, high=None, why=model.depth.why or why)
         )
         out = replace(out, depth=known)
-    if model.loss.value and not model.filled and others.seen is None:
-        loss = replace(
-            model.loss, value=None, low=0.0, why="cross traffic may have slowed the flows"
-        )
-        out = replace(out, loss=loss)
+    if model.loss.value:
+        # No simulation has cross traffic, which may cause the same losses, or slow the flows as
+        # much. Flows that did not fill the link need one of the two causes.
+        cause = "caused losses" if model.filled else "slowed the flows"
+        loss = replace(model.loss, value=None, low=0.0, why=f"cross traffic may have {cause}")
+        guess = replace(model.guess, loss=0.0) if model.filled else model.guess
+        out = replace(out, loss=loss, guess=guess)
+    elif others.seen and model.loss.value is not None:
+        out = replace(out, loss=replace(model.loss, value=None, why=why))
     if others.seen is None and model.sure == "likely":
         # No simulation has cross traffic. Such a cause changes the statistics by more than a
         # simulation of another queue discipline differs, and hops with many parameters, such as a
@@ -629,20 +633,9 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
         depth = out.depth if out.depth.value is None else Known(None, why=rival)
         out = replace(out, sure="cannot tell", why=rival, depth=depth)
     if others.seen:
-        loss = (
-            model.loss
-            if model.loss.value is None
-            else replace(model.loss, value=None, low=0.0, why=why)
-        )
         # Whose queue it was that the pings saw is not known either.
-        out = replace(
-            out,
-            sure="cannot tell",
-            why=why,
-            varies=None,
-            loss=loss,
-            guess=replace(model.guess, loss=0.0),
-        )
+        guess = replace(model.guess, loss=0.0)
+        out = replace(out, sure="cannot tell", why=why, varies=None, guess=guess)
     return out
 
 
