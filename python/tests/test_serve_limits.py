@@ -20,11 +20,10 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from narrows.host.live import HOST
 from pages import RENEW
 from test_serve import HELLO, counters, far_end, free_port, memory_kb
 from wires import DEVICE, FAR, NEAR, run, wire
-
-from narrows.host.live import HOST
 
 TOKEN = "correct-horse"
 COOKIE = b"abcdefghijklmnopqrstuvwxyz234567abcd\0"
@@ -288,6 +287,24 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
             with connect(port, "127.0.0.2") as other:
                 other.sendall(f"GET /{welcome['cookie']}/1000 HTTP/1.1\r\n\r\n".encode())
                 assert b"404" in other.recv(100)
+
+
+def test_a_rate_holds_for_the_heads_of_empty_objects() -> None:
+    with far_end("--rate", "100kbit") as (port, _):
+        control, welcome = session(port)
+        ask = f"GET /{welcome['cookie']}/0 HTTP/1.1\r\n\r\n".encode()
+        with control, connect(port) as link:
+            link.setblocking(False)
+            got, pending, begun = 0, b"", time.monotonic()
+            while time.monotonic() < begun + 3:
+                pending = pending or 20 * ask
+                with contextlib.suppress(BlockingIOError):
+                    pending = pending[link.send(pending) :]
+                with contextlib.suppress(BlockingIOError):
+                    got += len(link.recv(1 << 16))
+                time.sleep(0.001)
+            # The session also has the credit of a second.
+            assert 10_000 < got < 100e3 / 8 * (1 + time.monotonic() - begun) * 1.1
 
 
 def test_a_rate_holds_for_datagrams_that_the_far_end_sends() -> None:

@@ -34,7 +34,9 @@ pub enum What {
 pub struct Page {
     what: What,
     heard: u64,
-    /// Bytes of the object that are not written yet.
+    /// Part of the head of the response that is not written yet.
+    head: Vec<u8>,
+    /// Bytes of the response, with its head, that are not written yet.
     left: u64,
     last: bool,
     /// Session of the requested object: the listener reports whether it exists.
@@ -96,6 +98,7 @@ impl Page {
         Page {
             what,
             heard: now,
+            head: Vec::new(),
             left: 0,
             last: false,
             asked: None,
@@ -121,8 +124,15 @@ impl Page {
             return;
         };
         if allowance.is_some() {
-            head(out, "200 OK", "application/octet-stream", bytes, !self.last);
-            self.left = bytes;
+            // The session pays for the head as well: an object may be empty.
+            head(
+                &mut self.head,
+                "200 OK",
+                "application/octet-stream",
+                bytes,
+                !self.last,
+            );
+            self.left = self.head.len() as u64 + bytes;
             shared.counters.down_bytes_total.fetch_add(bytes, Relaxed);
         } else {
             head(out, "404 Not Found", "text/plain", 0, false);
@@ -190,7 +200,9 @@ impl Page {
                     let most = (FILL - out.len()).min(allowance.load().chunk()) as u64;
                     let more = promise(self.left.min(most));
                     if more > 0 {
-                        out.resize(out.len() + more as usize, b'n');
+                        let whole = out.len() + more as usize;
+                        out.extend(self.head.drain(..self.head.len().min(more as usize)));
+                        out.resize(whole, b'n');
                         self.left -= more;
                         self.heard = now;
                     } else {
@@ -259,6 +271,22 @@ mod tests {
         );
         assert_eq!(page.tick(&mut out, 6 + AGAIN, |wanted| wanted), Ok(()));
         assert_eq!((out.len(), page.left), (10_000, 0));
+    }
+
+    #[test]
+    fn the_session_pays_for_the_head_of_an_empty_object() {
+        let shared = super::super::fed::shared();
+        let accounts = super::super::budget::Accounts::new(super::super::limits::Limits::default());
+        let allowance = accounts.admit("192.0.2.1".parse().unwrap(), 5).unwrap();
+        let mut page = Page::new(What::Objects, 5);
+        let mut out = Vec::new();
+        page.asked = Some(([0; 16], 0));
+        page.allow(Some(allowance), &mut out, &shared);
+        assert!(out.is_empty() && page.busy());
+        assert_eq!(page.tick(&mut out, 6, |_| 10), Ok(()));
+        assert_eq!(out, b"HTTP/1.1 2");
+        assert_eq!(page.tick(&mut out, 6, |wanted| wanted), Ok(()));
+        assert!(out.ends_with(b"Content-Length: 0\r\n\r\n") && !page.busy());
     }
 
     proptest! {
