@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from narrows.host.live import HOST
 from pages import RENEW
 from test_serve import HELLO, counters, far_end, free_port, memory_kb
 from wires import DEVICE, FAR, NEAR, run, wire
+
+from narrows.host.live import HOST
 
 TOKEN = "correct-horse"
 COOKIE = b"abcdefghijklmnopqrstuvwxyz234567abcd\0"
