@@ -1,6 +1,7 @@
-"""Figures that notebooks show: Matplotlib's own, with their pictures as PNG and as SVG.
+"""Matplotlib figures that a notebook displays, as PNG and as SVG.
 
-The module imports Matplotlib; `narrows.render.plot.new_figure` imports it when a figure is drawn.
+This module imports Matplotlib. Therefore `narrows.render.plot.new_figure` imports this module only
+when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Figure(Bare):
         return self._picture("png")
 
     def _repr_svg_(self) -> str:
-        """The picture as SVG, with text as text."""
+        """The picture as SVG, in which texts stay texts instead of outlines."""
         return self._picture("svg").decode()
 
     def _picture(self, format_: str) -> bytes:
