@@ -254,8 +254,8 @@ def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
     """The nearest pairs, and for each direction the nearest pair in which the load did not fill the
     link of this direction.
 
-    A single simulation of the latter pairs is often far from the measurement by chance, because the
-    rate of their flows depends on the delay of ACKs.
+    The rate of flows that do not fill the link depends on the delay of ACKs. A single simulation of
+    such a pair is therefore often far from the measurement by chance.
     """
     out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
     for direction in DIRECTIONS:

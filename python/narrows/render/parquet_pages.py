@@ -1,7 +1,7 @@
 """The unpacked size of a Parquet file according to the headers of its pages.
 
 Arrow allocates the size that a page states before it unpacks the page. The footer of the file also
-states sizes, but in a hostile file these differ from the sizes of the pages: a page of 37 kB
+states sizes, but a hostile file can state wrong ones there. In one example, a page of 37 kB
 unpacked to 1.2 GB. `unpacked_bytes` adds the sizes of all pages without unpacking one.
 
 Source: parquet.thrift of Apache Parquet 2.10 (`PageHeader`); the compact protocol of Apache Thrift.

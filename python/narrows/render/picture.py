@@ -1,5 +1,6 @@
 """A picture of results and its lines, independent of the program that draws it, and the names of a
-run's pictures."""
+run's pictures.
+"""
 
 from __future__ import annotations
 

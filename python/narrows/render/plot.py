@@ -58,7 +58,8 @@ _MISSING = (
 
 def matplotlib() -> Any:  # noqa: ANN401 - a module
     """The package Matplotlib. If it is not installed, the function raises an error that contains
-    the command to install it."""
+    the command to install it.
+    """
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
