@@ -1,4 +1,4 @@
-"""The command `race`."""
+"""The command `narrows race`."""
 
 from __future__ import annotations
 

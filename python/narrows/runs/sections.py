@@ -12,7 +12,7 @@ from narrows.runs.choice import Part
 from narrows.runs.schema import Keys, Section
 
 TABLES: dict[str, Keys] = {}
-"""The class of each section, by its name."""
+"""The description of the class of each section, by class name."""
 
 
 def _made(name: str, section: Section) -> Any:  # noqa: ANN401 - the stub has the types
