@@ -1,4 +1,4 @@
-"""The types of the JSON of `narrows sweep`, and of the lines between its processes."""
+"""The types of the JSON of `narrows sweep`, and of the JSON lines that its processes exchange."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PluginJson(TypedDict):
-    """A plugin of the parent process."""
+    """A plugin that the parent process has loaded."""
 
     name: str
     path: str | None
