@@ -57,7 +57,8 @@ def compare_plot(
         file: The file to write; its suffix selects PNG, SVG or PDF. Without it, the figure is only
             returned.
         names: Names of the runs; by default the titles of their scenarios, or their seeds.
-        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, state.
+        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, work, state; all
+            but the last by default.
         look: `"screen"` in colour, `"print"` in black and white.
         style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
