@@ -80,7 +80,8 @@ def latex(found: Found) -> str:
 def draw(found: Found, file: str | PathLike[str], *, style: Style | None = None) -> None:
     """Draws each grid as a map, or the figure that the study defines.
 
-    The texts of such a figure have their own sizes, in proportion to the font size of the style.
+    A figure that the study defines has its own text sizes, which are scaled with the font size of
+    the style.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.

@@ -398,8 +398,8 @@ def mean(name: str, times: float = 1.0) -> Callable[[Rows], float | None]:
 
 
 def first(name: str) -> Callable[[Rows], float | None]:
-    """A function that returns the value of a column for the first flow of a run; metrics of the
-    whole run are equal in all rows.
+    """A function that returns the value of a column for the first flow of a run. Metrics of the
+    whole run are the same in all rows.
     """
     return lambda rows: rows[0][name]
 
