@@ -1,4 +1,6 @@
-"""Findings about the kernel, its congestion controls and their users."""
+"""Findings about the kernel, its congestion controls, and the connections and namespaces that use
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _RESTRICTED = {"dctcp", "prague", "lp", "cdg"}
 """Congestion controls for controlled networks or for background traffic."""
 
 _FEW = 3
-"""Number of congestion controls that are named individually."""
+"""Maximum number of congestion controls that are named individually."""
 
 
 def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
@@ -137,8 +139,8 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def _allowed(facts: Facts, loadable: list[str]) -> str:
-    """The congestion controls that programs without privileges can use, in a sentence without its
-    full stop.
+    """A sentence, without its full stop, about the congestion controls that unprivileged programs
+    can use.
     """
     allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
     if not allowed:
@@ -150,7 +152,7 @@ def _allowed(facts: Facts, loadable: list[str]) -> str:
 
 
 def half(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Whether the current default agrees with the files."""
+    """Reports a default congestion control that differs from the one in the files read at boot."""
     line = facts.decided("net.ipv4.tcp_congestion_control")
     if line is None or facts.default_cc is None or line.value == facts.default_cc:
         return
@@ -201,7 +203,7 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Congestion controls of other network namespaces, such as containers."""
+    """Default congestion controls of other network namespaces, such as those of containers."""
     for space in facts.spaces:
         if space.cc is None:
             continue
