@@ -1,9 +1,9 @@
 """Stored reference cases: their file format, and the comparison of a run with a case.
 
 A file has comments (`#`) and cases. A case begins with a line of `==` and its name. Its scenario in
-TOML, a line with `--`, and a line for each metric ("figure") follow. The line of a metric has the
-name of the metric, the congestion control that it describes (`-` for the path), and its value in
-each recorded run. A metric of the first seconds has a single value, because the later runs start
+TOML, a line with `--`, and a line for each metric ("figure") follow. The line of a metric begins
+with its name and the congestion control that it describes (`-` for the path). Its value in each
+recorded run follows. A metric of the first seconds has a single value, because the later runs start
 later. The word `late` before a metric excludes it from the comparison.
 
 The first part of the name of a case, up to the first hyphen, is its family.

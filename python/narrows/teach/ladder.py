@@ -174,7 +174,7 @@ def row(figures: RunJson) -> Row:
 
 def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Figure:
     """Draws the queueing delay of the ping (p95 of its RTT minus 20 ms) and the median page load
-    time of each step, on logarithmic scales.
+    time of each step. The scales are logarithmic.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
