@@ -333,7 +333,7 @@ pub fn unregister(kind: &str, name: &str) {
     entries.retain(|old| (old.list(), old.name()) != (kind, name));
 }
 
-/// The number of threads that are still inside an event of a model, although their run has ended.
+/// The number of threads that were abandoned so far, because a model did not return from an event.
 #[pyfunction]
 pub fn stuck_runs() -> usize {
     STUCK.load(Ordering::Relaxed)

@@ -187,8 +187,8 @@ def article(lab: Lab) -> dict[str, float]:
 
 
 def _reached(figures: RunJson, from_s: float, mbit: float) -> float:
-    """Time from `from_s` until the mean delivery rate over the following half second reaches
-    `mbit`, in s; infinite if never.
+    """Time from `from_s` until the mean delivery rate between two points of the series (one per
+    second) reaches `mbit`, in s; infinite if never.
     """
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     for row in rows:

@@ -66,9 +66,7 @@ _PARTS = ("setup_s", "waiting_s", "receiving_s")
 
 
 def _load_s(figures: RunJson) -> float:
-    """Median load time of the pages of the first flow, in s; `_LIMIT_S` if no page was loaded
-    completely.
-    """
+    """Median load time of the pages of the first flow, in s; `_LIMIT_S` if no page completed."""
     loaded = figures["flows"][0]["workload"]["page_load_s"]["p50"]
     return float(_LIMIT_S if loaded is None else loaded)
 

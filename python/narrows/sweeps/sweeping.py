@@ -141,7 +141,8 @@ class Sweep:
         return tree
 
     def check(self) -> None:
-        """Checks the values of all keys without a run. One error reports all mistakes.
+        """Checks the values of all keys without a run: all values of lists and both ends of ranges.
+        One error reports all mistakes.
 
         Raises:
             ScenarioError: If values are not valid.
@@ -186,8 +187,8 @@ class Sweep:
     ) -> None:
         """Executes the runs that the directory does not contain yet.
 
-        Results are stored while the sweep runs, at intervals of about half a second, so that an
-        interrupted sweep can be continued.
+        Results are stored while the sweep runs, at most twice per second, so that an interrupted
+        sweep can be continued.
 
         Args:
             on: `"local"` (a process for each core), `"ray"`, or `"ray://HOST:10001"`.

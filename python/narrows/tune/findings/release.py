@@ -86,8 +86,8 @@ def _worst(effects: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _gain(effect: Mapping[str, Any]) -> float:
-    """The improvement by the rule as a share: higher goodput, or lower RTT unless goodput falls. It
-    is the end of the interval with the smaller improvement.
+    """The improvement by the rule as a share: higher goodput, or lower RTT unless the mean goodput
+    falls by `LEAST` or more. It is the end of the confidence interval with the smaller improvement.
     """
     goodput: Mapping[str, float] = effect["goodput_share"]
     rtt: Mapping[str, float] = effect["rtt_share"]
