@@ -1,5 +1,5 @@
-"""Infers a path model from a measurement: a `[path]` that reproduces it and that `narrows run`
-accepts.
+"""Infers a path model from a measurement: a `[path]` section that `narrows run` accepts and whose
+simulation reproduces the measurement.
 
 The model has for each loaded direction the rate and its variation, the buffer size or the AQM, fair
 queueing, a policer and random loss. It also has the base RTT, cross traffic, and the treatment of
@@ -12,7 +12,7 @@ together. `doubt` simulates the best candidates with other seeds. A measurement 
 its distance from these simulations is much larger than their distance from each other. Queue
 discipline, rate, buffer size and loss are then unknown. The model has random loss only if a hop
 without random loss explains the measurement clearly worse. `others` detects or excludes cross
-traffic. If it can do neither, rate and buffer size have no upper end.
+traffic. Unless cross traffic is excluded, the intervals of rate and buffer size have no upper end.
 
 The intervals are the errors of the estimates on random paths with known properties
 (`validation/path_models.py` writes `data/path_model.json`). Their units are the limits of each

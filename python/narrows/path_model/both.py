@@ -70,8 +70,8 @@ Doubts = dict[Direction, Doubt]
 
 @dataclass(frozen=True)
 class Pair:
-    """A hop for each direction, the statistics that a simulation of both shows, and the distance of
-    these from the measurement.
+    """A hop for each direction, the statistics of a simulation with both hops, and the distance of
+    these statistics from the measurement.
     """
 
     guesses: Guesses
@@ -292,8 +292,8 @@ def _starts(seen: Mapping[Direction, Features]) -> list[Guesses]:
     """The pairs from which the search starts.
 
     There is one pair for each queue discipline, with this discipline in both directions. In other
-    pairs, one direction is never full, because ACKs wait in the queue of the other direction. Its
-    link may be much faster than the measured rate.
+    pairs, the link of one direction is never full, because its ACKs wait in the queue of the other
+    direction. This link may be much faster than the measured rate.
     """
     most = max(s.rate_mbit for s in seen.values())
     out: list[Guesses] = []

@@ -1,10 +1,10 @@
 """Infers the interval of random loss with which a path would have shown the measured statistics.
 
 Flows that fill a buffer lose packets there, which hides random loss. The search tries several
-probabilities of random loss. It keeps each one fixed and adjusts the other parameters of the hop
-until the simulation shows the measured statistics. It then simulates this hop with several seeds.
-The probability is possible if the distance of these simulations from the measurement is not much
-larger than their distance from each other.
+probabilities of random loss. It keeps each probability fixed and adjusts the other parameters of
+the hop until the simulation shows the measured statistics. It then simulates this hop with several
+seeds. The probability is possible if the distance of these simulations from the measurement is not
+much larger than their distance from each other.
 
 A measurement with one flow narrows the interval, because one flow alone does not fill a path with
 random loss. This was evaluated on 90 random drop-tail paths, half of which lose 0.05 to 1 %. With

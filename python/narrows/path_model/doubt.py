@@ -4,7 +4,7 @@ with other seeds.
 The simulations differ from each other by chance alone. If the measurement differs from the
 simulations by clearly more than they differ from each other, the guess does not explain the
 measurement. The spread of the rates of these simulations is the precision with which such a load
-shows a rate.
+shows the rate of a hop.
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ def idle_ms(measured: Measurement) -> float | None:
 
 
 def longest(measured: Measurement, direction: Direction) -> tuple[float, float] | None:
-    """The longest load of this direction, shortened to a length that can be simulated often."""
+    """Start and end, in s, of the longest load of this direction, shortened to a length that can be
+    simulated often.
+    """
     spans = measured.loaded(direction)
     if not spans:
         return None
@@ -186,7 +188,7 @@ def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
 
     It is the RTT of idle pings minus the base RTT. The value for the peak is at least the largest
     lateness with which this host sent a ping. A host that sends pings late also receives their
-    replies late, so that a peak of a few late pings is no queue.
+    replies late, so that a peak of a few late pings does not show a queue.
     """
     idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
     late = (measured.json.get("own_error") or {}).get("lateness_ms")
@@ -228,7 +230,8 @@ def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float,
     times = [t for t, _ in max(flows, key=len) if begin <= t <= end]
     total = [0.0] * len(times)
     for points in flows:
-        # Both are in the order of time, so that one pass over each flow suffices.
+        # Sample times and points are in the order of time, so that one pass over each flow
+        # suffices.
         at, last = 0, len(points)
         for i, t in enumerate(times):
             while at < last and points[at][0] <= t:
@@ -242,7 +245,9 @@ def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float,
 
 
 def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
-    """The number of retransmits in this time; None if no flow has samples of it."""
+    """The number of retransmits of these flows between `begin` and `end`; None if no flow has
+    samples of retransmits.
+    """
     out, known = 0.0, False
     for flow in flows:
         points = [

@@ -21,8 +21,8 @@ from narrows.runs.scenario import Hop, Path
 FAIR = ("fq_codel", "cake", "fq")
 AQM = ("codel", "pie", "red", *FAIR)
 KINDS = ("fifo", "policer", *AQM)
-"""Kinds of hop that the search tries. Each stands for its family, whose other members show nearly
-the same statistics."""
+"""Kinds of hop that the search tries. Each kind stands for its family, because other queue
+disciplines of the family show nearly the same statistics."""
 
 LEAST_RATE, MOST_RATE = 0.01, 400_000.0
 
@@ -53,8 +53,8 @@ ALIKE = 0.12
 as much."""
 
 CEILING = 60e6
-"""Maximum number of simulated packets in the search for one measurement: about a minute of one
-processor.
+"""Maximum number of packets that the search for one measurement simulates, which takes about a
+minute on one processor.
 """
 
 WAIT_MS = 0.02

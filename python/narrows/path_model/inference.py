@@ -47,7 +47,7 @@ CALIBRATION = FilePath(__file__).parents[1] / "data" / "path_model.json"
 """Errors of the inference on random paths with known properties."""
 
 SHARE = 0.9
-"""Share of the true values that an interval contains."""
+"""Share of the true values that the intervals contain."""
 
 CLEAR = 0.5
 """Another family of queue disciplines is excluded if its best hop is farther from the measurement
@@ -546,10 +546,10 @@ def _hull(known: Known, other: Known) -> Known:
 def _depth(guess: Guess, grain: Grain, ping_ms: float) -> Known:
     """The size of a drop-tail buffer.
 
-    The measured delay is that of the bytes in a full buffer. If the limit is in packets (Linux
-    `pfifo`), some packets of the full buffer were pings. Its size in full frames then exceeds the
-    bytes that it held. The measurement does not show the unit of the limit, so that the interval
-    contains both sizes.
+    The inferred size is that of the bytes in the full buffer, which determine the measured delay.
+    If the limit is in packets (Linux `pfifo`), some packets of the full buffer were pings. Its size
+    in full frames then exceeds the bytes that it held. The measurement does not show the unit of
+    the limit, so that the interval contains both sizes.
     """
     known = _interval(
         "buffer_bytes",
@@ -641,8 +641,8 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
         )
         out = replace(out, depth=known)
     if model.loss.value:
-        # No simulation has cross traffic, which may cause the same losses, or slow the flows as
-        # much. Flows that did not fill the link need one of the two causes.
+        # The simulations have no cross traffic, which may cause the same losses, or slow the flows
+        # as much. If flows did not fill the link, random loss or cross traffic was the cause.
         cause = "caused losses" if model.filled else "slowed the flows"
         loss = replace(model.loss, value=None, low=0.0, why=f"cross traffic may have {cause}")
         guess = replace(model.guess, loss=0.0) if model.filled else model.guess

@@ -22,8 +22,8 @@ number of idle pings determines how much traffic is detected (`noticed`). The lo
 determines how short its pauses must be to be detected. If no indicator applies, the result for
 cross traffic is "unknown".
 
-Pings of other tools have equal intervals. They miss evenly paced packets if a whole number of these
-arrives per ping interval and every ping meets a gap between two of them.
+Pings of other tools have equal intervals. Such pings miss evenly paced packets if a whole number of
+packets arrives per ping interval and every ping arrives between two packets.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ class Outcome(Generic[C]):
 
 
 def can_run(case: Case) -> bool:
-    """Whether this version has every congestion control and the queue discipline of the case."""
+    """Whether this version of narrows has all congestion controls and the queue discipline of the
+    case.
+    """
     return not missing(case)
 
 

@@ -1,9 +1,9 @@
 """Records reference cases: runs each case several times with the engine `linux`.
 
 The runs of a case have the seeds 1, 2, 3 …, and their flows start a little later in each run
-(`SHIFTS_S`). The range of the results therefore shows the effect of chance. A file has the cases of
-one family and one kernel. The file is written after each case. An interrupted recording therefore
-continues with the cases that the file does not contain.
+(`SHIFTS_S`). The range of the results therefore shows the effect of chance. Each file contains the
+cases of one family, recorded with one kernel. The file is written after each case. An interrupted
+recording therefore continues with the cases that the file does not contain.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Figure:
 
     Attributes:
         name: The name of the metric.
-        cc: The congestion control that it describes; empty for the path.
+        cc: The congestion control whose flows the metric describes; empty for the path.
         runs: The value in each recorded run, in their order.
         late: True if the metric is excluded from the comparison.
     """

@@ -16,7 +16,7 @@ from narrows.render.style import FILES
 
 
 class Figure(Bare):
-    """A figure that a notebook shows when it is the result of a cell."""
+    """A figure that a notebook displays when the figure is the result of a cell."""
 
     def _repr_png_(self) -> bytes:
         """The picture as PNG."""

@@ -1,4 +1,5 @@
-"""The lab in the browser: a folder of static files, and a server of them on the loopback interface.
+"""The lab in the browser: a folder of static files, and a server of these files on the loopback
+interface.
 
 The folder `narrows/lab` is a build result (`make lab`), which a checkout does not contain. Any
 static web host can serve the folder.

@@ -3,11 +3,11 @@
 Text from untrusted sources (the error of a far host, a name in a file, the output of ssh) may
 contain control characters. Sequences of these characters can move the cursor, set the window title
 or make the terminal send input in place of the user. `echo` and `console` make them visible instead
-of sending them. The same applies to format characters, which reorder or hide the text around them.
-A lint forbids `click.echo` and `rich.console.Console` elsewhere.
+of sending them. Both also make format characters visible, which reorder or hide the text around
+them. A lint forbids `click.echo` and `rich.console.Console` elsewhere.
 
-A newline in untrusted text would let it write lines of its own. `Console.print` prints a text as
-one line, and tables have one line per cell. A text for `echo` may have several lines; therefore
+With a newline, untrusted text could imitate lines of narrows. `Console.print` prints a text as one
+line, and tables have one line per cell. A text for `echo` may have several lines; therefore
 untrusted text passes through `one_line` first.
 """
 

@@ -256,7 +256,9 @@ def busiest(figures: RunJson) -> str:
 
 
 def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
-    """The flows of the direction `down`, and those of the direction `up`."""
+    """The flows with the direction `down` (downloads), and those with the direction `up`
+    (uploads).
+    """
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
     down, up = (

@@ -1,9 +1,9 @@
 """Published values ("figures") with accepted ranges (`data/experiments.toml`), and the outcomes of
 their checks.
 
-The file was committed before the first run, so that no range depends on a result of its experiment.
-If results of similar runs were known before, the key `setup` of the experiment states this.
-Explanations of figures outside their range are in `data/misses.toml`.
+The file was committed before the first run of each experiment, so that no range depends on a result
+of narrows. If results of similar runs were known before, the key `setup` of the experiment states
+this. Explanations of figures outside their range are in `data/misses.toml`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Check:
     """One published figure.
 
     Attributes:
-        id: Identifier, as in the code that computes the figure.
+        id: Identifier of the check, with which the code of the experiment returns its figure.
         of: Description of the figure.
         published: Published value, as text.
         unit: Unit of all numbers.
@@ -137,7 +137,7 @@ class Outcome:
             figures are means.
         intervals: 95 % confidence intervals of these means, by check.
         engine: The engine of the runs.
-        tables: Tables beside the figures.
+        tables: Additional tables of the experiment.
     """
 
     experiment: Experiment

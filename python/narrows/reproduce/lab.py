@@ -74,7 +74,7 @@ class Lab:
         first_seed: The first seed of every case.
         failed: Reason why a figure could not be determined, by check.
         lacks: Reason why a figure was not computed, by check.
-        tables: Tables beside the figures.
+        tables: Additional tables of the experiment.
     """
 
     def __init__(

@@ -83,7 +83,8 @@ class EngineChoice:
         total.
 
         Raises:
-            EngineError: If the engine cannot run it, or if no live run passed its self-check.
+            EngineError: If the engine cannot run the scenario, or if no live run passed its
+                self-check.
         """
         why: list[str] = []
         for _ in range(TRIES):

@@ -27,7 +27,7 @@ def measured(value: float | None) -> float:
     1.5
 
     Raises:
-        EngineError: If the run did not measure it.
+        EngineError: If the value is None, because the run did not measure it.
     """
     if value is None:
         raise EngineError("a necessary metric of a run was not measured")

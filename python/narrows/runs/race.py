@@ -7,12 +7,12 @@ flow*: a second flow of the same congestion control starts after a quarter of th
 flow has its fair share when its goodput over one second is 80 % of half the goodput of one flow
 alone. Jain's index is that of both flows in the last quarter of the duration.
 
-A metric is the mean over the seeds, with Student's 95 % confidence interval of that mean. Beside
-CUBIC, both flows start at random times within an eighth of the duration (at most 5 s) instead of
-one RTT. Flows that start almost together interact in the same way in every run, and the interval
-over such runs is too narrow. One example is the share of one CUBIC flow beside another one. Its
-relative variation between runs is 14 % if the starts differ by one RTT, and 24 % if they differ by
-5 s.
+Each metric is a mean over the seeds, with its 95 % confidence interval (Student's t). Beside CUBIC,
+both flows start at random times within an eighth of the duration (at most 5 s) instead of one RTT.
+Flows that start almost together interact in the same way in every run, and the interval over such
+runs is too narrow. One example is the share of one CUBIC flow beside another CUBIC flow. If the
+starts differ by up to one RTT, the relative variation of this share between runs is 14 %. If they
+differ by up to 5 s, it is 24 %.
 """
 
 from __future__ import annotations

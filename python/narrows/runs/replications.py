@@ -3,10 +3,10 @@
 The interval is that of the mean of independent runs, by Student's t distribution
 (`narrows.inference.of_mean`). Runs with different seeds are independent. They sample all states of
 a path only if the start times of their flows differ enough. Flows that start within one RTT of each
-other meet in nearly the same way in every run. Replications of a scenario without `start_jitter`
-therefore use a jitter of an eighth of the time from the last `start` to the end. This jitter is at
-most 5 s and at most the warm-up. `python -m validation.coverage` compares the intervals with means
-over 2,000 runs.
+other interact in nearly the same way in every run. Replications of a scenario without
+`start_jitter` therefore use a jitter of an eighth of the time from the last `start` to the end.
+This jitter is at most 5 s and at most the warm-up. `python -m validation.coverage` compares the
+intervals with means over 2,000 runs.
 
 The metrics are the same as in the rows of a sweep (`narrows.sweeps.rows`).
 """
@@ -218,7 +218,7 @@ class Replications:
         `seed-N` with the run of each seed.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the files cannot be written.
         """
         save_replications(self, directory)
 

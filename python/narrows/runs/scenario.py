@@ -90,7 +90,7 @@ class Scenario(Settings):
         """The scenario as a file.
 
         Raises:
-            ScenarioError: If it is not valid.
+            ScenarioError: If the scenario is not valid.
         """
         return _core.scenario_to_toml(self.tree())
 
@@ -176,7 +176,7 @@ def load(file: str | PathLike[str]) -> Scenario:
     """Reads a scenario file.
 
     Raises:
-        ScenarioError: If it is not valid; it contains all mistakes.
-        NarrowsError: If it cannot be read.
+        ScenarioError: If the scenario is not valid; the error contains all mistakes.
+        NarrowsError: If the file cannot be read.
     """
     return from_tree(_core.toml_to_tree(read(file), name_of(file)), FilePath(file).parent)

@@ -1,7 +1,7 @@
 """The sections of a scenario as objects: path, Wi-Fi, flows, probes and hosts.
 
-Their keys are those of docs/reference/scenario.md, from the core's table. Keys that are None are
-left out of the scenario, so that the documented default applies.
+Their keys come from a table of the core and are those in docs/reference/scenario.md. Keys that are
+None are left out of the scenario, so that the documented default applies.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ executes the plans that change a host. It has its own counterpart of this module
 - `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
   the directory. A crash, a full disk or a power failure leaves the old content or the new one.
 - `replacing_all` does the same with several files of one directory.
-- `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of
-  the line before it and its own. Therefore readers detect a later change of any line. A line that a
-  crash cut short does not count: readers ignore it, and the next writer moves it to `NAME.torn`
-  before it appends.
+- `Chain` is a file of JSON lines to which lines are only ever added. Each line contains the SHA-256
+  of the line before it and its own SHA-256. Therefore readers detect a later change of any line. A
+  line that a crash cut short does not count: readers ignore it, and the next writer moves it to
+  `NAME.torn` before it appends.
 - `retried` repeats an operation while another process holds a lock.
 """
 

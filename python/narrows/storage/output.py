@@ -42,8 +42,8 @@ def check(file: str | PathLike[str]) -> None:
 
 
 class File(click.Path):
-    """The type of an option that names a file to write: the file is checked when the options are
-    read.
+    """The type of an option that names a file to write. When the options are parsed, it checks
+    whether the file can be written.
 
     Args:
         allow_dash: Whether `-` stands for standard output.

@@ -106,16 +106,16 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
     "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only comparable
     cases are returned. A case must have the congestion controls of the result, and the same queue
-    and policer with the same parameters. The other elements of the path must be equal, too
-    (`besides`: a shaper, several hops, a reverse hop, jitter …).
+    and policer with the same parameters. The other elements of the path (`besides`: a shaper,
+    several hops, a reverse hop, jitter …) must also be equal.
 
     The distance is the sum of the absolute logarithms of the ratios of four quantities: rate, RTT,
     buffer and random loss. The RTT is that of the flow whose RTT differs most from the case. Behind
     a policer, the burst
-    stands for the buffer, and the ratio of link rate and policer rate is a fifth quantity. To each
-    loss, one packet in 100 000 is added. A `distance` of 0 is the same case; 0.7 is a factor of two
-    in one quantity. All cases are of one release of Linux. The list is empty for hosts like another
-    release, and for Wi-Fi, networks of links and paths with a trace.
+    stands for the buffer, and the ratio of link rate and policer rate is a fifth quantity. One
+    packet in 100 000 is added to each share of random loss. A `distance` of 0 means equal values;
+    0.7 is a factor of two in one quantity. All cases are of one release of Linux. The list is empty
+    for hosts like another release, and for Wi-Fi, networks of links and paths with a trace.
     """
     try:
         about = os.stat(file)  # noqa: PTH116 - pathlib loads slowly

@@ -1,7 +1,7 @@
-"""A classification tree that is limited to a number of leaves, and its cross-validation.
+"""A classification tree with a maximum number of leaves, and its cross-validation.
 
-The tree is CART (Breiman et al. 1984) with the Gini impurity. The next leaf to be split is the one
-whose best split reduces the impurity of the sample most. The tree grows up to the maximum number of
+The tree is CART (Breiman et al. 1984) with the Gini impurity. In each step, the leaf is split whose
+best split reduces the impurity of the sample most. The tree grows up to the maximum number of
 leaves. A threshold is the middle between two neighbouring values. If several splits are equally
 good, the first feature and the smallest threshold are used, so that the tree depends on the sample
 only.

@@ -38,8 +38,8 @@ class Grid:
     Attributes:
         title: Title.
         unit: Unit of the cells.
-        row: Name of the key that varies by row.
-        column: Name of the key that varies by column.
+        row: Name of the key whose values are the rows.
+        column: Name of the key whose values are the columns.
         rows: Labels of the rows.
         columns: Labels of the columns.
         cells: A list for each row; None for a missing value.

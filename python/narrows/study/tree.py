@@ -49,7 +49,7 @@ _LOSSLESS, _LEAST_LOSS_PCT, _MOST_LOSS_PCT = 0.4, 0.001, 20.0
 
 @dataclass(frozen=True)
 class Feature:
-    """A property of a path that a rule may test.
+    """A property of a path that a rule may test, such as the rate.
 
     Attributes:
         name: Name in rows and rules.

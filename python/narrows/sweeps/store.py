@@ -145,7 +145,7 @@ class Store:
         """Stores rows, which are on the disk when the call returns.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the rows cannot be written.
         """
         if new:
             with _told(self.directory):

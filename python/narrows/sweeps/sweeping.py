@@ -61,7 +61,7 @@ class Failure:
         case: Number of its case in the sweep, from 0.
         seed: Seed of the run.
         reason: The reason.
-        file: A scenario that reproduces the failure with `narrows run FILE`.
+        file: Scenario file with which `narrows run` reproduces the failure.
         key: The key of the run.
     """
 
@@ -401,7 +401,7 @@ class Sweep:
         made = " ".join(part for part in about if part)
         models = loaded.used(tree)
         if models:
-            # Another version of a model has other results.
+            # Another version of a model may have other results.
             kept = {name: one.get("sha256", one) for name, one in models.items()}
             made += " " + json.dumps(kept, sort_keys=True)
         for seed in self.seeds:

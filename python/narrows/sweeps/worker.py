@@ -74,7 +74,9 @@ def _one(
             found = [row | {"metrics": json.dumps(own)} for row in found]
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # A panic of the engine is one, and stops this case only.
+    except (
+        BaseException
+    ) as error:  # A panic of the engine is also an exception; it stops only this case.
         return key, [], str(error) or type(error).__name__
     return key, found, None
 

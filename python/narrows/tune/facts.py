@@ -92,7 +92,7 @@ class Interface:
 
     @property
     def loopback(self) -> bool:
-        """Whether it is the loopback interface."""
+        """Whether this is the loopback interface."""
         return self.kind == _LOOPBACK or self.name == "lo"
 
     @property
@@ -126,7 +126,7 @@ class Interface:
 
 @dataclass(kw_only=True)
 class Line:
-    """A setting in a file that is read at boot."""
+    """A line with a sysctl in a file that is read at boot."""
 
     file: str
     key: str
@@ -148,7 +148,7 @@ class Space:
 
 @dataclass(kw_only=True)
 class Facts:
-    """The facts that the collector found.
+    """The facts about a host that the collector found.
 
     If the collector read a directory tree, it called no programs.
     """

@@ -171,7 +171,9 @@ class ConfirmedJson(TypedDict):
 
 
 class ElsewhereJson(TypedDict):
-    """A plan that is applied in another network namespace."""
+    """A plan whose changes are in effect in another network namespace, and the command that reverts
+    it.
+    """
 
     title: str
     namespace: str
@@ -192,7 +194,7 @@ DriftedJson = TypedDict("DriftedJson", {"id": str, "is": State, "fix": str})
 
 
 class WatcherJson(TypedDict):
-    """A process that reverts unconfirmed changes."""
+    """A process that reverts changes that are not confirmed in time, and its state."""
 
     pid: int
     state: str

@@ -484,7 +484,7 @@ class _Making:
         alternative. Returns whether it is available.
         """
         facts = self.facts
-        where = facts.has_module(module) or "builtin"  # nobody saw: whoever applies it will
+        where = facts.has_module(module) or "builtin"  # unknown here; `apply` checks it
         if self.module(module, where, feature=module.removeprefix("sch_"), boot=False):
             return True
         nearest = shaper.nearest(facts, kind)

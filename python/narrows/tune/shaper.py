@@ -1,9 +1,9 @@
 """Shapers of an interface, which move the bottleneck to a queue that this host manages.
 
-Outgoing traffic is shaped on the interface itself. Incoming traffic cannot be queued there. It is
-redirected to an `ifb` device, which shapes it as outgoing traffic. `cake` shapes by itself. Any
-other queue discipline is the child of a token bucket filter (`tbf`). If the kernel has none of
-them, the short buffer of `tbf` is used alone.
+Outgoing traffic is shaped on the interface itself. Incoming traffic cannot be queued there.
+Incoming traffic is redirected to an `ifb` device, which shapes it as outgoing traffic. `cake`
+shapes by itself. Any other queue discipline is the child of a token bucket filter (`tbf`). If the
+kernel has none of them, the short buffer of `tbf` is used alone.
 """
 
 from __future__ import annotations

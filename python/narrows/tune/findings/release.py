@@ -2,14 +2,15 @@
 effects.
 
 `narrows/kernel/known_effects.json` has the effect of each rule of TCP on typical paths. `python -m
-validation.rule_effects` measures it: the rule is added to the release before the one that
-introduced it. A finding names a rule (a change of Linux) that the kernel of the host lacks and
-whose effect is large. The kernel must have all rules of that earlier release for the same part of
-TCP. Otherwise the effect was measured with different behaviour. For example, a rule that corrects a
-regression of 6.16 is no finding for 6.8.
+validation.rule_effects` measures these effects: it adds each rule to the release before the one
+that introduced the rule. A finding names a rule (a change of Linux) that the kernel of the host
+lacks and whose effect is large. The kernel must have all rules of that earlier release for the same
+part of TCP. Otherwise the effect was measured with different behaviour. For example, a rule that
+corrects a regression of 6.16 is no finding for 6.8.
 
-A distribution's kernel with patch level 0 (6.8.0-45) contains back-ports. It counts as the last
-stable release of its series, so a rule that a stable release took over is no finding for it.
+A distribution's kernel with patch level 0 (6.8.0-45) contains back-ports. Such a kernel counts as
+the last stable release of its series. A rule that a stable release of the series contains is
+therefore no finding.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def modelled(release: str) -> str | None:
 
 
 def kernel_rules(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Rules that the kernel lacks and whose effect is large."""
+    """Reports rules that the kernel lacks and whose effect is large."""
     like = modelled(facts.release or "")
     if like is None:
         return

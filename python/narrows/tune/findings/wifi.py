@@ -29,8 +29,8 @@ does. The qdisc of such an interface is `noqueue`.
 """
 
 _BACKPORTED = (4, 4)
-"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`). They have
-these queues since OpenWrt 17.01 with Linux 4.4."""
+"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`). Therefore
+its drivers use these queues since OpenWrt 17.01 with Linux 4.4."""
 
 _MHZ = re.compile(r"(\d+) ?MHz")
 _RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
