@@ -346,7 +346,7 @@ struct Described {
     fresh: bool,
 }
 
-/// An instance of a class.
+/// A congestion control whose events an instance of a Python class handles.
 pub struct PythonCc {
     class: Arc<Class>,
     instance: Py<PyAny>,

@@ -123,7 +123,7 @@ pub struct QueueClass {
     wakes: bool,
 }
 
-/// An instance of a class.
+/// A queue discipline whose methods an instance of a Python class implements.
 pub struct PythonQueue {
     of: Arc<QueueClass>,
     instance: Option<Py<PyAny>>,
@@ -210,7 +210,7 @@ impl PythonQueue {
     }
 }
 
-/// Creates an instance.
+/// Creates an instance of the Python class, and the queue discipline that calls it.
 pub fn make(
     class: &Arc<QueueClass>,
     params: &Params,
@@ -269,7 +269,8 @@ impl QueueDiscipline<Packet> for PythonQueue {
                 .call_method1("enqueue", (now.as_s(), stands_for))
                 .map(drop)
         });
-        // The packet is added after the call, so that the class sees the backlog without it.
+        // The backlog counts the packet only after the call, so that the class sees the backlog
+        // without it.
         lock(&self.shared).backlog.add(size);
         self.settle(now, sink);
         self.ask_wakeup(now);

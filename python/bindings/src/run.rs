@@ -490,7 +490,7 @@ fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     Ok(Capture::new(title, INTERFACES, Box::new(sink)))
 }
 
-/// The options of a run.
+/// The options of a run, from the arguments of the Python function.
 pub fn options(
     scenario: &Scenario,
     sample_interval: Option<&str>,
@@ -586,7 +586,7 @@ fn run(
     finished(&scenario, files, done, record_error)
 }
 
-/// The result of a run.
+/// Builds the result of a finished run: its JSON and its tables.
 pub fn finished(
     scenario: &Scenario,
     files: Texts,

@@ -88,7 +88,7 @@ fn act<T: Send + 'static>(
     stopped.map_or(Ok(done), Err)
 }
 
-/// The end of a step.
+/// The condition that ends a step: a time, or a number of ACKs.
 #[derive(Clone, Copy)]
 enum Goal {
     At(Time),

@@ -64,8 +64,8 @@ def fine(value: float | None, digits: int) -> str:
 
 
 def with_half(value: float, half: float | None, most: int) -> str:
-    """A mean with the half-width of its confidence interval, both rounded to the first significant
-    digit of the half-width. `most` is the maximum number of decimal places.
+    """A mean with the half-width of its confidence interval. Both have as many decimal places as
+    the first significant digit of the half-width needs, but at most `most`.
 
     >>> with_half(47.81234, 0.002, 2), with_half(42.4, 6.5, 0), with_half(1234.5, 140.0, 2)
     ('47.81', '42 ± 6', '1234 ± 140')

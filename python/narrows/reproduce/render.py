@@ -27,7 +27,8 @@ _FEW, _MANY = 10, 1000
 
 
 def figure(value: float | None) -> str:
-    """A number with three significant digits, or without a fraction from 1000 on.
+    """A number with three significant digits, or without a fraction from 1000 on; "never" for
+    infinity.
 
     >>> figure(0.03456), figure(94.27), figure(301234.0), figure(None), figure(-0.512)
     ('0.0346', '94.3', '301234', '–', '−0.512')

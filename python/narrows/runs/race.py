@@ -346,8 +346,7 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
 
 
 def told(lap: Lap, name: str, most: int) -> str:
-    """A metric as text with the half-width of its confidence interval, both rounded to the
-    significant digits.
+    """A metric as text with the half-width of its confidence interval; see `with_half`.
 
     >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0,
     ...     share_pct=42.4,
