@@ -76,7 +76,7 @@ class Known:
         return (self.low is None or self.low <= true) and (self.high is None or true <= self.high)
 
     def json(self) -> KnownJson:
-        """The JSON object."""
+        """The value and the interval as a JSON object."""
         return {
             "value": short(self.value),
             "low": short(self.low),

@@ -18,7 +18,7 @@ from narrows.runs.scenario import Hop, Path
 
 
 class DirectionJson(TypedDict):
-    """The model of a direction."""
+    """The JSON object of a `DirectionModel`."""
 
     queue: str
     family: str

@@ -45,7 +45,7 @@ _UNMEASURED = "unknown"
 
 
 def model_lines(model: PathModel) -> list[str]:
-    """The path model in words."""
+    """The path model as lines of text."""
     out = [
         "Path model, with 90 % intervals in parentheses:",
         f"Base RTT: {known(model.rtt, 'ms', 2)}.",

@@ -112,7 +112,7 @@ class Family:
     known: int
 
     def json(self) -> FamilyJson:
-        """Machine-readable form."""
+        """The JSON object of the family's statistics."""
         return {
             "family": self.name,
             "cases": self.cases,

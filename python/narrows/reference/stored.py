@@ -82,7 +82,7 @@ class Case:
 
     @property
     def family(self) -> str:
-        """The family of the case."""
+        """The family of the case: its name up to the first hyphen."""
         return self.name.partition("-")[0]
 
     @property
@@ -308,7 +308,7 @@ class Verdict:
         return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
 
     def json(self) -> VerdictJson:
-        """Machine-readable form."""
+        """The JSON object of the comparison."""
         return {
             "case": self.case.name,
             "figure": self.figure.label,

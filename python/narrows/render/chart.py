@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from narrows.render.figure import Figure
 
 Kind = Literal["line", "cdf"]
-"""Kinds of chart."""
+"""Kinds of chart: a line chart of means, or a cumulative distribution (`cdf`)."""
 
 KINDS = ("line", "cdf")
 

@@ -19,7 +19,7 @@ class Figure(Bare):
     """A figure that a notebook displays when the figure is the result of a cell."""
 
     def _repr_png_(self) -> bytes:
-        """The picture as PNG."""
+        """The picture as the content of a PNG file."""
         return self._picture("png")
 
     def _repr_svg_(self) -> str:

@@ -12,7 +12,7 @@ MOST_FLOWS = 24
 """Maximum number of flows that are drawn: eight colours times three line styles."""
 
 Style = Literal["line", "dashed", "dotted", "points"]
-"""How a line is drawn."""
+"""How a line is drawn: solid, dashed or dotted, or as separate points."""
 
 
 @dataclass(frozen=True)

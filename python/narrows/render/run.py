@@ -101,7 +101,7 @@ def parts_of(figures: RunJson) -> Iterator[Part]:
 
 
 def tables_of(figures: RunJson) -> list[tables.Table]:
-    """The tables of a run."""
+    """The tables of a run, without the sentences between them."""
     return [part for part in parts_of(figures) if isinstance(part, tables.Table)]
 
 

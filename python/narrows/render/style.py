@@ -19,7 +19,7 @@ DPI = 120
 """Default resolution of PNG, in dots per inch."""
 
 AXES = ("x", "y")
-"""Axes that may be logarithmic."""
+"""Names of the axes, each of which may be logarithmic."""
 
 FILES: dict[str, Any] = {
     "svg.hashsalt": "narrows",

@@ -202,7 +202,7 @@ class Result:
         return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
     def json(self) -> CellJson:
-        """Machine-readable form."""
+        """The simulated and published values of the cell as a JSON object."""
         cell = self.cell
         return {
             "kernel": cell.kernel,
@@ -261,7 +261,7 @@ class Gain:
         return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
 
     def json(self) -> GainJson:
-        """Machine-readable form."""
+        """The simulated and the published gain as a JSON object."""
         cell = self.bbr.cell
         return {
             "buffer_bytes": cell.buffer_kib * 1024,
@@ -309,11 +309,11 @@ class Criterion:
 
     @property
     def met(self) -> bool:
-        """True if enough cells agree."""
+        """True if at least `needed` cells agree."""
         return self.agree >= self.needed
 
     def json(self) -> CriterionJson:
-        """Machine-readable form."""
+        """The numbers of the criterion as a JSON object."""
         return {
             "name": self.name,
             "cells": self.cells,

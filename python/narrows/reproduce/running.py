@@ -100,7 +100,7 @@ class Kept:
         )
 
     def text(self) -> str:
-        """The content of the file."""
+        """The result as the JSON text of its file."""
         intervals = {name: asdict(one) for name, one in (self.intervals or {}).items()}
         parts = {
             "ours": self.ours,

@@ -107,7 +107,7 @@ class EngineChoice:
 
 
 SIM = EngineChoice()
-"""The simulator."""
+"""The simulator as an engine."""
 
 
 def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:

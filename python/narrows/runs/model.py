@@ -217,7 +217,7 @@ class RunJson(TypedDict):
     engine: str
     seed: int
     scenario: JsonObject
-    """The scenario with every default; `narrows list` has its keys."""
+    """The scenario with all defaults filled in; docs/reference/scenario.md describes its keys."""
     path: PathJson
     flows: list[FlowJson]
     queue: QueueJson

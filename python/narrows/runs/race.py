@@ -143,7 +143,7 @@ class Race:
         return fragment([(sentence(self), "bold"), table(self), *notes(self)])
 
     def json(self) -> RaceJson:
-        """The results as JSON."""
+        """The JSON object that `narrows race --json` prints."""
         return {
             "path": self.path,
             "duration_s": self.duration_s,

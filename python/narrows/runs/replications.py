@@ -94,7 +94,7 @@ class Replications:
 
     @property
     def seeds(self) -> range:
-        """The seeds."""
+        """The seeds of the runs."""
         return range(self.seed, self.seed + len(self.runs))
 
     def rows(self) -> list[Row]:

@@ -95,7 +95,7 @@ class Scenario(Settings):
         return _core.scenario_to_toml(self.tree())
 
     def _repr_html_(self) -> str:
-        """The scenario file, for notebooks."""
+        """The text of the scenario file as HTML, for notebooks."""
         return f"<pre>{escape(self.toml())}</pre>"
 
 

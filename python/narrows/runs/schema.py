@@ -156,7 +156,7 @@ class Table:
         return ["", f">>> {self.name}({words}).tree()", _literal({"kind": self.kind} | given)]
 
     def doc(self, *, example: bool = True) -> str:
-        """The docstring."""
+        """The docstring of the class."""
         lines = [*_wrapped(sentence(self.help)), "", *_wrapped(f"Source: {self.source}.")]
         lines += self.example() if example else []
         if self.params:
@@ -184,7 +184,7 @@ class Table:
         return f" {sentence(', '.join(told))[:-1]} ({param['source']})."
 
     def made(self, module: str) -> type:
-        """The class."""
+        """Builds the class, with this name of its module."""
         named: list[Any] = [
             (
                 p["name"],
@@ -254,12 +254,12 @@ class Keys(Table):
         return given if param["name"] in self.required else f"{given} | None"
 
     def doc(self, *, example: bool = True) -> str:
-        """The docstring."""
+        """The docstring of the class."""
         shown = ["", *self.section.example] if example and self.section.example else []
         return "\n".join([*_wrapped(self.help), *shown, *attributes(self.ordered())])
 
     def made(self, module: str) -> type:
-        """The class, with the positional parameter first."""
+        """Builds the class, in which one parameter may be positional."""
         positional = self.section.positional
         named: list[Any] = [
             (

@@ -50,38 +50,38 @@ def check(value: object, kind: Kind, name: str) -> None:
 
 
 def number(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
-    """A finite number."""
+    """Raises a `KindError` unless the value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
         raise KindError(place, "a number is needed")
 
 
 def amount(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
-    """A number that is not below zero, such as a duration, a share or a rate."""
+    """Raises a `KindError` unless the value is a number of at least 0, such as a rate."""
     number(value, place)
     if value < 0:
         raise KindError(place, "a number that is not below zero is needed")
 
 
 def whole(value: object, place: str) -> None:
-    """A whole number that is not below zero."""
+    """Raises a `KindError` unless the value is a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST:
         raise KindError(place, "a whole number that is not below zero is needed")
 
 
 def text(value: object, place: str) -> None:
-    """A text."""
+    """Raises a `KindError` unless the value is a text."""
     if not isinstance(value, str):
         raise KindError(place, "a text is needed")
 
 
 def flag(value: object, place: str) -> None:
-    """True or false."""
+    """Raises a `KindError` unless the value is true or false."""
     if not isinstance(value, bool):
         raise KindError(place, "true or false is needed")
 
 
 def word(*words: str) -> Kind:
-    """One of some texts."""
+    """A kind: one of these texts."""
 
     def kind(value: object, place: str) -> None:
         if value not in words:

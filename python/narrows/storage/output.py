@@ -56,7 +56,7 @@ class File(click.Path):
         allow_dash: bool = False,
         suffix: Callable[[str], object] | None = None,
     ) -> None:
-        """See the class."""
+        """Takes the arguments of the class."""
         super().__init__(dir_okay=False, allow_dash=allow_dash)
         self._suffix = suffix
 
@@ -66,7 +66,7 @@ class File(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
-        """As click's own, and checked.
+        """Returns the file name after a check that the file can be written.
 
         Raises:
             NarrowsError: If the file cannot be written.
@@ -85,7 +85,7 @@ class Folder(click.Path):
     """
 
     def __init__(self) -> None:
-        """See the class."""
+        """Accepts folders only."""
         super().__init__(file_okay=False)
 
     def convert(
@@ -94,7 +94,7 @@ class Folder(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
-        """As click's own, and checked.
+        """Returns the folder name after a check that a file can be created in it.
 
         Raises:
             NarrowsError: If nothing can be written there.

@@ -41,7 +41,7 @@ class Watch:
     """Measures wall-clock and processor time since its construction."""
 
     def __init__(self) -> None:
-        """Starts both clocks."""
+        """Starts to measure both times."""
         self.start = time.gmtime()
         self._wall = time.perf_counter()
         self._cpu = time.process_time()

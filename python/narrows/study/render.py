@@ -65,7 +65,7 @@ def tell(found: Found) -> None:
 
 
 def tables_of(found: Found) -> list[tables.Table]:
-    """The grids as tables."""
+    """The grids of a study as tables."""
     return [
         shown(grid, found.intervals[nth] if found.intervals else None)
         for nth, grid in enumerate(found.answer.grids)
@@ -73,7 +73,7 @@ def tables_of(found: Found) -> list[tables.Table]:
 
 
 def latex(found: Found) -> str:
-    """The tables as LaTeX."""
+    """The tables of a study as LaTeX."""
     return document(tables_of(found), f"{found.answer.verdict}\n{about(_kernels(found))}")
 
 

@@ -86,7 +86,7 @@ OUTCOMES = {
     "cubic": "CUBIC had at least 10 % more goodput than BBR",
     "even": "the goodputs of BBR and CUBIC differed by less than 10 %",
 }
-"""Predictions of a rule."""
+"""The possible predictions of a rule, with their descriptions."""
 
 _NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "neither"}
 
@@ -240,7 +240,7 @@ class Rule:
     leaf: Node
 
     def condition(self) -> str:
-        """The conditions as text."""
+        """The conditions of the rule as text."""
         conditions = [
             _bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())
         ]
@@ -259,7 +259,7 @@ class Rule:
         )
 
     def json(self) -> RuleJson:
-        """Machine-readable form."""
+        """The rule as a JSON object of the rule file."""
         gains = sorted(one.gain_pct for one in self.leaf.there)
         when: list[ConditionJson] = []
         for feature, (least, limit) in sorted(self.when.items()):
@@ -388,7 +388,7 @@ def _joined(node: Node) -> Node:
 
 
 def document(grown: Grown) -> RulesJson:
-    """Contents of the rule file."""
+    """The content of the rule file."""
     return {
         "format": FORMAT,
         "question": DECISION_TREE.question,

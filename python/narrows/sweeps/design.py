@@ -223,7 +223,7 @@ class Design:
 
     @property
     def keys(self) -> list[str]:
-        """The keys that vary."""
+        """The keys of the scenario that vary."""
         if self.kind == "list":
             return list(dict.fromkeys(key for row in self._rows for key in row))
         return list(self._axes)

@@ -21,7 +21,7 @@ class PluginJson(TypedDict):
 
 
 class FailureJson(TypedDict):
-    """A run that failed."""
+    """A run that failed: its case, seed, reason and scenario file."""
 
     case: int
     seed: int

@@ -56,7 +56,7 @@ DIRECTIONS = ("down", "up")
 """Directions of flows, for each of which Jain's index is computed."""
 
 WAITS = ("mean", "p50", "p95", "p99")
-"""Statistics of a delay."""
+"""The statistics of a delay that rows contain."""
 
 SIZES = ("to_10kB", "to_100kB", "to_1MB", "above_1MB")
 """Size classes of transfers of the workload `poisson`."""

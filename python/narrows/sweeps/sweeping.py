@@ -317,7 +317,7 @@ class Sweep:
         return rows, dict(sorted(found.items()))
 
     def _plan(self, store: Store) -> None:
-        """Writes the table of cases."""
+        """Writes the table of the sweep's cases to the store."""
         schema = self._columns()
         chunk: list[JsonObject] = []
         with store.writing_cases(self._name(), schema) as writer:

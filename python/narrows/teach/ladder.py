@@ -88,7 +88,7 @@ RUNGS = (
         {"qdisc": '"fq_codel"'}, beyond=True,
     ),
 )  # fmt: skip
-"""The steps, oldest first."""
+"""The steps, in the order of the releases."""
 
 BEYOND = "20 Mbit/s bottleneck, "
 """Prefix of the names of the scenarios in which the bottleneck is a link outside the host."""

@@ -52,7 +52,7 @@ class Place:
     root: str | None = None
 
     def words(self) -> list[str]:
-        """The options of `narrows-host tune`."""
+        """The place as options of `narrows-host tune`."""
         given = {"--netns": self.netns, "--state": self.state, "--root": self.root}
         return [
             word for name, value in given.items() if value is not None for word in (name, value)

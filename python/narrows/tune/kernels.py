@@ -183,7 +183,7 @@ class Shipped:
     command: str
     """The command that installs the package; `{package}` stands for its name."""
     needs: str | None = None
-    """The prerequisite of the command."""
+    """A condition that must hold before the command can install the package."""
 
 
 def _ubuntu(version: str, kernel: Release, newer: Release | None) -> Shipped:

@@ -102,7 +102,7 @@ class QdiscJson(TypedDict):
 
 
 class FileJson(TypedDict):
-    """The state of a file."""
+    """The state of a file: its text and its mode, such as `0644`."""
 
     text: str
     mode: str

@@ -239,7 +239,7 @@ class Plan:
         return Plan.of({**document, "changes": rows})
 
     def json(self) -> PlanJson:
-        """The document."""
+        """The JSON document of the plan."""
         if self.document is not None:
             return self.document
         return {

@@ -104,7 +104,7 @@ class Proof:
         return "no difference seen"
 
     def json(self) -> ProofJson:
-        """The JSON object."""
+        """The JSON object of the result, without the information whether the change was kept."""
         return {
             "direction": self.direction,
             "verdict": self.verdict,

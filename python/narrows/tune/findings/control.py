@@ -20,7 +20,7 @@ _FEW = 3
 
 
 def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Release and features of the kernel."""
+    """Finding about the release and the features of the kernel."""
     release = facts.kernel
     if release is None:
         yield Finding(
@@ -60,7 +60,7 @@ def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The congestion control of new connections."""
+    """Finding about the default congestion control of new connections."""
     cc = facts.default_cc
     if cc is None:
         yield Finding(
@@ -90,7 +90,7 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def available(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Available and loadable congestion controls."""
+    """Findings about the available and loadable congestion controls, and about BBR."""
     if not facts.available:
         return
     loadable = [
@@ -176,7 +176,7 @@ def half(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The congestion controls of existing connections."""
+    """Finding about the congestion controls of existing connections."""
     if "ss" in facts.lacks:
         yield Finding(
             id="cc-sockets",
@@ -203,7 +203,7 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Default congestion controls of other network namespaces, such as those of containers."""
+    """Findings about the congestion controls of other network namespaces (containers)."""
     for space in facts.spaces:
         if space.cc is None:
             continue

@@ -1,4 +1,4 @@
-"""The form of a finding."""
+"""The data of a finding, and the path for which buffers are checked."""
 
 from __future__ import annotations
 

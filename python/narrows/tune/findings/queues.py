@@ -65,7 +65,7 @@ def _shared(kind: str) -> str:
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queue discipline of new interfaces."""
+    """Finding about the default queue discipline of new interfaces."""
     kind = facts.value("net.core.default_qdisc")
     if kind is None:
         yield Finding(
@@ -87,7 +87,7 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queue discipline of each interface."""
+    """Findings about the queue discipline of each interface."""
     if "tc" in facts.lacks:
         yield Finding(
             id="qdisc",
@@ -208,7 +208,7 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Byte queue limits of drivers, below the queue discipline."""
+    """Findings about byte queue limits of drivers, below the queue discipline."""
     for one in carriers(facts):
         if not one.hardware or one.wireless:
             continue
@@ -249,7 +249,7 @@ def _ring_ms(one: Interface) -> float | None:
 
 
 def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Segmentation and receive offload."""
+    """Findings about segmentation and receive offload."""
     for one in carriers(facts):
         if not one.offloads:
             continue
@@ -302,7 +302,7 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Interrupt coalescing of network cards."""
+    """Findings about the delay of interrupts (coalescing) of network cards."""
     for one in carriers(facts):
         text = one.coalesce.get("rx-usecs", "")
         adaptive = one.coalesce.get("Adaptive RX", "").startswith("on")

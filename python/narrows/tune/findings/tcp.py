@@ -113,7 +113,7 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Explicit congestion notification."""
+    """Finding about explicit congestion notification (ECN)."""
     value = facts.value("net.ipv4.tcp_ecn")
     meaning = {
         "0": ("neither requested nor accepted", "note"),
@@ -160,7 +160,7 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The CPU frequency governor."""
+    """Finding about the CPU frequency governor."""
     slow = sorted(
         {name for name in facts.governors if name in {"powersave", "ondemand", "conservative"}}
     )

@@ -39,7 +39,7 @@ _WEAK_DBM = -75
 
 
 def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queues of wireless interfaces."""
+    """Findings about the queues of wireless interfaces."""
     for one in facts.interfaces:
         if not one.wireless:
             continue
