@@ -24,14 +24,20 @@ from narrows.storage.durable import replacing
 from narrows.storage.text import name_of
 
 
-def check(file: str | PathLike[str]) -> None:
+def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
     """Before a command takes its time: can this file be written when it ends?
+
+    Args:
+        file: The file.
+        makes_folders: Whether its folder may be missing, because `write` makes it.
 
     Raises:
         OutputError: If it cannot be written.
     """
     target = Path(file)
     folder = target.absolute().parent
+    while makes_folders and not os.path.lexists(folder):
+        folder = folder.parent
     if not folder.is_dir():
         raise OutputError(f"{name_of(file)}: there is no directory {name_of(folder)}")
     place = target if target.exists() else folder
@@ -74,7 +80,7 @@ class File(click.Path):
         if file and not (self.allow_dash and file == "-"):
             if self._suffix is not None:
                 self._suffix(file)
-            check(file)
+            check(file, makes_folders=False)
         return file
 
 
