@@ -50,11 +50,13 @@ pub struct Choice {
     pub params: Params,
 }
 
-/// The beginning of the name of a congestion control that only a kernel has.
+/// The prefix of the name of a congestion control that only the Linux kernel implements, not
+/// narrows.
 pub const OF_KERNEL: &str = "kernel:";
 
 impl Choice {
-    /// The name in the kernel of a congestion control that only a kernel has (`kernel:NAME`).
+    /// For a congestion control that only the Linux kernel implements (`kernel:NAME`): its name in
+    /// the kernel.
     pub fn of_kernel(&self) -> Option<&str> {
         self.kind.strip_prefix(OF_KERNEL)
     }
@@ -71,8 +73,8 @@ impl Choice {
     }
 }
 
-/// A selection of packets by flow and by code point. A packet matches if both conditions hold. An
-/// empty list of flows selects every flow; no code points select every code point. If both are
+/// A selection of packets by flow and by DSCP. A packet matches if both conditions hold. An empty
+/// list of flows selects every flow, and an empty set of DSCPs selects every DSCP. If both are
 /// empty, no packet matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
@@ -80,7 +82,7 @@ pub struct Match {
     pub names: Vec<String>,
     /// Their indices in the scenario; probes follow the last flow.
     pub flows: Vec<u32>,
-    /// Code points as a bit mask; the lowest bit is code point 0.
+    /// DSCP values as a bit mask: bit `n`, counted from the lowest as 0, selects DSCP `n`.
     pub dscp: u64,
 }
 
@@ -132,8 +134,8 @@ pub struct Mistake {
     pub fix: String,
 }
 
-/// A kind of text that is too long for a line. A scenario names a file or a text that is part of
-/// narrows, or contains the text itself.
+/// A kind of parameter value: a text of several lines, such as a trace. A scenario names a file or
+/// a text that is part of narrows, or contains the text itself.
 #[derive(Debug)]
 pub struct TextKind {
     /// Texts that are part of narrows, as name and text; the first is the default.
@@ -217,8 +219,8 @@ pub struct Param {
     pub source: &'static str,
 }
 
-/// An error in a parameter beyond its own range: two parameters that exclude each other, or one
-/// that is missing.
+/// An error that the range of a single parameter does not exclude: two parameters that exclude each
+/// other, or one that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The parameter.
@@ -229,7 +231,7 @@ pub struct Refusal {
     pub fix: String,
 }
 
-/// The check of a table without conditions between its parameters.
+/// The check of a table that has no conditions between its parameters: it accepts all values.
 pub fn no_check(_: &Params) -> Result<(), Refusal> {
     Ok(())
 }
@@ -250,7 +252,7 @@ impl Param {
 }
 
 impl Kind {
-    /// The kind in one word, for messages.
+    /// The name of the kind in messages.
     pub fn what(&self) -> &'static str {
         match self {
             Kind::Bool(_) => "bool",
@@ -315,8 +317,8 @@ impl Kind {
     }
 }
 
-/// Validated values for every row of one table. The getters are for the owners of tables. For a
-/// name that the table does not have they return the type's zero (tests assert that there is none).
+/// Validated values for every row of one table. The getters are for the code that declares the
+/// table. For a name that is not in the table, they return zero, false or an empty value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params(BTreeMap<&'static str, Value>);
 
