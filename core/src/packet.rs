@@ -107,7 +107,7 @@ impl Congestion {
 /// Hashes the identity of a flow under `seed`. All drivers use this function: a simulated flow is
 /// identified by its number, a real one by its 5-tuple.
 pub fn flow_hash(identity: u64, seed: u64) -> u32 {
-    // The finalizer of SplitMix64: every bit of identity and seed moves every bit of the hash.
+    // The finalizer of SplitMix64: every bit of identity and seed affects every bit of the hash.
     let mut z = seed.wrapping_add(identity.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

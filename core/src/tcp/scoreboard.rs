@@ -1,7 +1,7 @@
 //! The sender's record of every segment in flight.
 //!
-//! The records form a ring indexed by number. Three orders are kept. With them an ACK costs O(1)
-//! amortised, for any number of segments and holes:
+//! The records form a ring indexed by number. Three orders are kept. With them, an ACK visits O(1)
+//! records (amortised), for any number of segments and holes:
 //!
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
@@ -21,9 +21,9 @@ use core::cmp::Reverse;
 pub const SACKED: u16 = 1;
 /// Marked lost.
 pub const LOST: u16 = 2;
-/// A retransmission of it is in flight.
+/// A retransmission of the segment is in flight.
 pub const RETRANS: u16 = 4;
-/// Has ever been retransmitted.
+/// The segment has been retransmitted at least once.
 pub const EVER_RETRANS: u16 = 8;
 const LINKED: u16 = 16;
 /// Removed from the order of transmission by a timeout; restored if the timeout was spurious.
@@ -184,7 +184,7 @@ impl Scoreboard {
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
-    /// Segments sent and not acknowledged.
+    /// Segments sent and not cumulatively acknowledged.
     pub fn packets_out(&self) -> u32 {
         (self.tail - self.head) as u32
     }
@@ -363,7 +363,8 @@ impl Scoreboard {
             self.at_mut(newer).older = older;
         }
     }
-    /// The segment sent longest ago that is neither acknowledged, SACKed nor marked lost since.
+    /// The number of the segment sent longest ago that is not acknowledged or SACKed, nor marked
+    /// lost by RACK or a timeout since it was sent.
     pub fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then_some(self.oldest)
     }
@@ -372,9 +373,9 @@ impl Scoreboard {
         let newer = self.at(i).newer;
         (newer != NIL).then_some(newer)
     }
-    /// The last segment by time of transmission for which `is_before` holds. It must hold for the
-    /// older end of the order, and from call to call for more segments. Then each segment is
-    /// visited once.
+    /// The last segment by time of transmission for which `is_before` holds. If `is_before` holds
+    /// for a segment, it must also hold for all segments sent earlier, and in all later calls. Then
+    /// each segment is visited once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -390,7 +391,8 @@ impl Scoreboard {
         let older = self.at(i).older;
         (older != NIL).then_some(older)
     }
-    /// The segment sent last that is neither acknowledged, SACKed nor marked lost since.
+    /// The number of the segment sent last that is not acknowledged or SACKed, nor marked lost by
+    /// RACK or a timeout since it was sent.
     pub fn newest_sent(&self) -> Option<u64> {
         (self.newest != NIL).then_some(self.newest)
     }
@@ -515,7 +517,7 @@ impl Scoreboard {
         }
         i
     }
-    /// The next segment from number `from` on that ends at or before `end` and is not SACKed.
+    /// The first segment from number `from` on that is not SACKed; `None` if it ends after `end`.
     #[inline]
     pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
         let i = self.unsacked_from(from);
@@ -555,20 +557,21 @@ impl Scoreboard {
         self.sacked_out = segments;
         self.fack = self.una;
     }
-    /// Without a branch: neighbours are joined and split unpredictably.
+    /// Sets or clears `GLUED`. The code has no branch, because the processor cannot predict which
+    /// neighbours are joined or split.
     fn set_glued(&mut self, i: u64, glued: bool) {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);
         seg.flags = seg.flags & !GLUED | if glued { GLUED } else { 0 };
         self.buffers = self.buffers + u64::from(was) - u64::from(glued);
     }
-    /// Splits the super-packet of segment `i` before it.
+    /// Splits the super-packet of segment `i` before this segment.
     pub fn cut_before(&mut self, i: u64) {
         if i > self.head {
             self.set_glued(i - 1, false);
         }
     }
-    /// Splits the super-packet of segment `i` behind it.
+    /// Splits the super-packet of segment `i` behind this segment.
     pub fn cut_after(&mut self, i: u64) {
         self.set_glued(i, false);
     }
@@ -584,7 +587,8 @@ impl Scoreboard {
             }
         }
     }
-    /// Marks segment `i` lost, and its retransmission, if it has one.
+    /// Marks segment `i` lost. If it is already marked and its retransmission is in flight, the
+    /// retransmission is lost, too: the segment waits for another one.
     pub fn mark_lost(&mut self, i: u64) {
         let seg = self.at_mut(i);
         if seg.is(SACKED) {
@@ -678,7 +682,7 @@ impl Scoreboard {
             self.link_newest(i);
         }
     }
-    /// Forgets all SACKs: the receiver has discarded SACKed data, or must be assumed to have.
+    /// Forgets all SACKs: the receiver has discarded SACKed data, or is assumed to have done so.
     pub fn forget_sacks(&mut self) {
         for i in self.head..self.tail {
             let seg = self.at_mut(i);
