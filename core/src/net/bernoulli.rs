@@ -66,7 +66,7 @@ pub const CORRUPT: &[ElementKind] = &[ElementKind {
 #[derive(Clone, Debug)]
 pub struct Correlated {
     rng: Rng,
-    /// Weight of the last draw, in units of 2⁻⁶⁴.
+    /// Weight of the previous draw, in units of 2⁻⁶⁴.
     weight: u64,
     last: u64,
 }

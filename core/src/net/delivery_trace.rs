@@ -85,7 +85,7 @@ impl DeliveryTrace {
         let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
         Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
     }
-    /// Returns the full frames of 1514 bytes that can leave between two times.
+    /// Returns the bytes that can leave between two times in full frames of 1514 bytes.
     pub fn between(&self, from: Time, to: Time) -> Bytes {
         let slots = self.until(to).saturating_sub(self.until(from));
         Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))

@@ -477,7 +477,7 @@ impl<P: Packet> Hop<P> {
                     return;
                 }
                 Server::Owing(bucket) => {
-                    // A class without packets requests none.
+                    // Without packets, the class needs no wake-up.
                     if self.queue.backlog().packets == 0 {
                         return;
                     }

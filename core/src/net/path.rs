@@ -248,8 +248,8 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Uses the closed form of hops that have one. The path is empty, and its observer needs no
-    /// more about a departure than
+    /// Uses the closed form of hops that have one. Call it only while the path is empty, and if its
+    /// observer needs no more about a departure than
     /// [`has_departed`](super::NetworkObserver::has_departed) reports.
     pub fn use_closed_form(&mut self) {
         for way in [&mut self.forward, &mut self.reverse] {

@@ -1,15 +1,15 @@
 //! Segments and ACKs between a sender and a receiver.
 //!
-//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN use no
-//! sequence space here; they are flags.
+//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. A SYN uses no
+//! sequence space here, and there is no FIN.
 
 use crate::packet::{Congestion, Ecn, Feedback};
 use crate::transport::{ACCECN_OPTION, HEADERS, TcpOptions};
 use crate::units::{Bytes, Time};
 
-/// Maximum payload of a super-packet: 64 KiB with its headers.
+/// Maximum payload of a super-packet, bytes: 64 KiB with its headers.
 pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
-/// A SYN or SYN-ACK with its options.
+/// Bytes on the wire of a SYN or SYN-ACK with its options, except the AccECN option.
 pub const SYN_SIZE: u64 = 74;
 /// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACKS: usize = 3;
@@ -33,7 +33,7 @@ pub struct Segment {
     pub len: u32,
     /// The sender's timestamp clock, in ms.
     pub tsval: u32,
-    /// Echo of the receiver's timestamp that arrived last.
+    /// Echo of the receiver's newest timestamp.
     pub tsecr: u32,
     /// Opens the connection.
     pub syn: bool,
@@ -128,7 +128,8 @@ pub struct MarkedBytes {
     pub ce: u32,
 }
 
-/// An acknowledgement from the receiver to the sender, with the values of its departure.
+/// An acknowledgement from the receiver to the sender, with the receiver's values at the time it
+/// leaves.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckSegment {
     /// Every byte below has arrived.
@@ -137,7 +138,7 @@ pub struct AckSegment {
     pub window: u64,
     /// The receiver's timestamp clock, in ms.
     pub tsval: u32,
-    /// Echo of the timestamp of the segment that advanced the window's left edge.
+    /// Echo of the newest timestamp of a segment that arrived at or below the acknowledged edge.
     pub tsecr: u32,
     /// Number of valid `sacks`.
     pub n_sacks: u8,

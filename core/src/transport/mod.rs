@@ -76,7 +76,8 @@ pub enum State {
     Open,
     /// Selective or duplicate ACKs, no loss yet.
     Disorder,
-    /// The window is being reduced without loss (ECN, tail probe).
+    /// The window is being reduced without a detected loss (ECN mark, drop in the own host, tail
+    /// loss probe).
     Cwr,
     /// Lost packets are being retransmitted.
     Recovery,

@@ -8,17 +8,17 @@
 //!   is also lost, so one hole is repaired per round trip.
 //! - Counted segments are not in flight, so new data leaves for duplicates, also before recovery
 //!   (limited transmit, RFC 3042).
-//! - Recovery, or a timeout's episode, lasts until data beyond its `high_seq` is acknowledged.
-//!   Duplicates before that must not begin another one.
-//! - Without reports of arrivals there is no RACK, no tail loss probe and no DSACK.
+//! - Recovery, or the episode after a timeout, lasts until data is acknowledged that was sent after
+//!   it began (beyond `high_seq`). Duplicates before that must not begin another recovery.
+//! - Without SACK there is no RACK, no tail loss probe and no DSACK.
 //!
 //! Deviations from the RFC, all Linux's:
 //! - an ACK for `n` segments subtracts `n − 1` duplicates, and no window is inflated or deflated:
 //!   PRR sets it;
-//! - more duplicates than segments that could cause them count as reordering, and from then on that
-//!   many duplicates are required;
-//! - every partial ACK restarts the timer ("slow but steady"), and a timeout's F-RTO is that of RFC
-//!   5682 without SACK.
+//! - more duplicates than the segments in flight could cause count as reordering; from then on, as
+//!   many duplicates as segments were in flight are required, at most 300;
+//! - every partial ACK restarts the timer ("slow but steady"), and F-RTO after a timeout is that of
+//!   RFC 5682 without SACK.
 
 use super::input::News;
 use super::{Sender, State};
@@ -42,8 +42,8 @@ impl Sender {
             self.delivered_ce += u64::from(news.ece);
         }
     }
-    /// Handles an ACK for `packets` in order: the first filled a hole, duplicates had reported the
-    /// others.
+    /// Handles an ACK that acknowledged `packets` in order: the first one filled a hole, and
+    /// duplicate ACKs had reported the others.
     pub(super) fn take_back_duplicates(&mut self, packets: u32, news: &mut News) {
         if packets == 0 {
             return;
@@ -71,7 +71,8 @@ impl Sender {
         }
     }
 
-    /// Marks the first segment in flight lost, if enough duplicates have arrived.
+    /// Marks the first segment in flight lost if enough duplicates have arrived, or in recovery if
+    /// a partial ACK has.
     pub(super) fn judge_first(&mut self, news: &News) {
         let lost = match self.state {
             State::Recovery => news.una_advanced,

@@ -3,10 +3,11 @@
 //! Segments that left together stay one kernel buffer until only a part of them is SACKed or
 //! retransmitted. Then the buffer is split, and the second half needs memory of its own. A peer
 //! that SACKs every other segment could cause much of that. Therefore, if the send queue takes more
-//! than twice the send buffer and 258 KiB, only the first and the last buffer are split.
+//! memory than twice the send buffer plus 258 KiB, only the first and the last kernel buffer are
+//! split.
 //!
-//! SACKs for parts of other buffers are ignored. So is the rest of the same block behind them, and
-//! a repetition of the block in the next ACK. No part of such a buffer is retransmitted.
+//! SACKs for parts of other kernel buffers are ignored. So is the rest of the same block behind
+//! them, and a repetition of the block in the next ACK. No part of such a buffer is retransmitted.
 //!
 //! A sender with a small buffer reaches this limit in slow start. While the window admits all
 //! written data, each write extends the last buffer, whatever the amount in flight. If every other
@@ -31,8 +32,9 @@ impl Sender {
         buffer.start == all.start || buffer.end == all.end
     }
 
-    /// Returns whether segment `i` may be retransmitted without splitting, if `most` segments may:
-    /// then its whole super-packet is.
+    /// Returns whether segment `i` may be retransmitted while at most `most` segments may leave.
+    /// Its super-packet must have no more segments, or be the first or the last one, which may be
+    /// split.
     pub(super) fn leaves_whole(&self, i: u64, most: u64) -> bool {
         let buffer = self.board.buffer_of(i);
         buffer.end - buffer.start <= most || self.is_at_an_end(&buffer)
