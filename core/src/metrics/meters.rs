@@ -122,7 +122,7 @@ impl FlowMeter {
     pub fn silent(&mut self, from: Time, to: Time) {
         self.silence = Some((from, to));
     }
-    /// Sets the time of each limit until its end.
+    /// Sets the time for which each limit has applied to the flow until its end.
     pub fn limited(&mut self, limited: Limited) {
         self.limited = limited;
     }
@@ -142,7 +142,7 @@ impl FlowMeter {
     pub fn measure_from(&self, start: Time) -> Time {
         self.warmup.max(start)
     }
-    /// Starts the summary interval.
+    /// Starts the flow's part of the summary interval.
     pub fn measure(&mut self, now: Time, info: &Info) {
         if self.runs() {
             self.mark = Some((now, Counters::of(info)));
@@ -351,8 +351,8 @@ impl QueueMeter {
             class.counted = queue.counts_of(i).map(CountMetrics::from);
         }
     }
-    /// Meters the link behind the queue as well. `rate` is its mean rate over the summary interval,
-    /// whose length is `measured`.
+    /// Returns a meter that also covers the link behind the queue. `rate` is the mean rate of the
+    /// link over the summary interval, whose length is `measured`.
     pub fn with_link(mut self, rate: Rate, measured: Span) -> QueueMeter {
         self.measured = measured;
         self.link = Some(LinkMetrics::new(rate));

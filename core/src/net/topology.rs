@@ -7,11 +7,11 @@
 //!
 //! A link is a [`Hop`](super::hop) with the propagation behind it, and carries one direction. A
 //! flow without a route back has ACKs that are neither lost nor queued; their propagation delay is
-//! that of the route. The owner of a packet, a flow or a probe, determines its route. The observer
-//! knows the owner ([`NetworkObserver::owner`]).
+//! that of the forward route. The owner of a packet, a flow or a probe, determines its route. The
+//! observer knows the owner ([`NetworkObserver::owner`]).
 //!
-//! **Routes may change.** A packet that is on a link of the former route only follows the former
-//! route, until this one meets the new route.
+//! **Routes may change.** A packet on a link that belongs to the former route only follows the
+//! former route up to the first link of the new route. From there it follows the new route.
 //!
 //! **Shared buffers.** The links of a switch share its memory. A packet enters the queue of a link
 //! only if the queue is then not longer than α times the free memory. These are the dynamic
@@ -43,7 +43,7 @@ enum Next {
     Host(Port),
 }
 
-/// The times of numbered events; the first of them is known at once.
+/// The times of numbered events; the time of the earliest event is found in constant time.
 struct Agenda {
     /// A tree in an array: a node has the earliest time of its two children. The leaves are in the
     /// second half.
@@ -101,7 +101,7 @@ struct Memory {
     ports: Vec<usize>,
 }
 
-/// A route and its next links.
+/// The route of some flows and probes, and the element behind each link of it.
 struct Table {
     route: Arc<Route>,
     /// The element behind each link.
@@ -114,7 +114,7 @@ struct Table {
 }
 
 impl Table {
-    /// Notes the links of a route; those of former routes remain.
+    /// Stores the order of the links of a route; links of former routes keep their successors.
     fn follow(&mut self, forward: &[u8], back: &[u8]) {
         for (way, port) in [(forward, FAR), (back, NEAR)] {
             for (i, link) in way.iter().enumerate() {
@@ -123,7 +123,8 @@ impl Table {
             }
         }
     }
-    /// The first links in both directions.
+    /// The first link on the present route of a packet that enters at `port`; `None` for
+    /// propagation only.
     fn first(&self, port: Port) -> Option<u8> {
         let (forward, back) = match self.changed {
             0 => (&self.route.forward, &self.route.back),

@@ -119,7 +119,7 @@ fn shown(line: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Accepts digits with at most one decimal point, and no more of them than a number needs.
+/// Accepts digits with at most one decimal point, at most 40 characters in all.
 fn is_decimal(field: &str) -> bool {
     let digits = field.bytes().filter(u8::is_ascii_digit).count();
     let points = field.bytes().filter(|b| *b == b'.').count();

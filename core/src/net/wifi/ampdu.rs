@@ -96,7 +96,8 @@ pub struct Ppdu<P> {
     pub bytes: Bytes,
     /// Whether it is an aggregate, which a block ACK acknowledges.
     pub block: bool,
-    /// Whether its receiver supported aggregates.
+    /// Whether it may be an aggregate: the receiver supports aggregation, and the category is not
+    /// voice.
     pub aggregates: bool,
 }
 
@@ -137,7 +138,7 @@ impl Window {
     }
 }
 
-/// The receiver's state of a number.
+/// The receiver's state of one frame number.
 #[derive(Clone, Debug)]
 enum Slot<P> {
     Missing,
@@ -145,7 +146,7 @@ enum Slot<P> {
     Here(P),
 }
 
-/// The receiver's buffer.
+/// The receiver's reordering buffer.
 #[derive(Clone, Debug)]
 pub struct Reorder<P> {
     /// The number of its first slot.

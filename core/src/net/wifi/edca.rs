@@ -7,8 +7,8 @@
 //! categories of one host the higher one sends and the lower counts a collision.
 //!
 //! After success the window is `CWmin`. After failure it is twice as large plus one, at most
-//! `CWmax`; after [`RETRIES`] failures it is `CWmin` again. In either case a new counter is drawn,
-//! uniformly from 0 to the window, even if no frame waits.
+//! `CWmax`; when [`RETRIES`] retries have failed, too, it is `CWmin` again. In either case a new
+//! counter is drawn, uniformly from 0 to the window, even if no frame waits.
 //!
 //! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations). For the access point's
 //! own transmissions: the Wi-Fi Alliance's WMM defaults, which are hostapd's. The count at the
@@ -93,8 +93,8 @@ pub const ACCESS_POINT: [Edca; 4] = [
     edca(1, 3, 7, 1504),
 ];
 
-/// Consecutive failures after which a transmission is returned and the window starts anew
-/// (dot11ShortRetryLimit).
+/// Maximum number of retries of a transmission. If the last one fails, the transmission is returned
+/// to the driver and the window is `CWmin` again (dot11ShortRetryLimit).
 pub const RETRIES: u32 = 7;
 
 /// One category of one host.
@@ -146,7 +146,7 @@ impl Contender {
     pub fn rests(&mut self) {
         self.ready = None;
     }
-    /// The first slot boundary at which it decides, on a medium idle since then.
+    /// The first slot boundary at which the contender decides, on a medium idle since `idle`.
     fn base(&self, idle: Time, band: Band) -> Time {
         idle + band.sifs() + Span::ns(u64::from(self.edca.aifsn) * band.slot().as_ns())
     }
@@ -187,7 +187,7 @@ impl Contender {
         self.draw(rng);
     }
     /// Reports that the transmission was not acknowledged. Returns whether the transmission is
-    /// returned.
+    /// returned to the driver.
     pub fn fails(&mut self, rng: &mut Rng) -> bool {
         self.failures += 1;
         let gives_up = self.failures > RETRIES;

@@ -12,10 +12,10 @@
 //! - **fq_mac**: a transmission is filled from mac80211 when it is built; stations round-robin.
 //! - **airtime**: as `fq_mac`, but by airtime and under AQL ([`airtime`](super::airtime)).
 //!
-//! A turn is one aggregate, or two single frames for a station without aggregation. In each
-//! category, the hardware takes another aggregate while it holds fewer than `txops` (two). It takes
-//! single frames while it holds fewer than eight transmissions. It takes two aggregates for one
-//! station only if its block ACK window has room for both.
+//! A turn is one aggregate, or two single frames for a station without aggregation or in the voice
+//! category. In each category, the hardware takes another aggregate while it holds fewer than
+//! `txops` (two). It takes single frames while it holds fewer than eight transmissions. It takes
+//! two aggregates for one station only if its block ACK window has room for both.
 //!
 //! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. ath9k has two aggregates, eight frames and
 //! bursts of two. It has 512 descriptors, hence 123 frames for each category of the stack `before`.
@@ -37,9 +37,9 @@ use alloc::vec::Vec;
 
 /// A full frame of Ethernet.
 const FRAME: Bytes = Bytes::new(1514);
-/// Single frames of a category in the hardware.
+/// Maximum number of single frames of a category in the hardware.
 const FRAMES: usize = 8;
-/// Single frames of one turn.
+/// Number of single frames of one turn.
 const BURST: usize = 2;
 
 /// One peer's frames of one category.

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! When the frames end, frames that arrived are delivered. When the exchange ends, the hardware is
-//! filled again and contention begins. After a collision there is no answer, and all contenders
-//! wait EIFS instead of AIFS.
+//! filled again and contention begins. After a collision, or if no frame arrives, there is no
+//! answer, and all contenders wait EIFS instead of AIFS.
 //!
-//! **Order of events at one instant**: arrivals from the distances, then the medium.
+//! **Order of events at one instant**: packets that arrive over the distances, then the medium.
 
 use super::ampdu::mpdu;
 use super::edca::Contender;
@@ -319,8 +319,8 @@ impl<P: Packet> Wifi<P> {
             Span::ZERO
         };
         self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
-        // The sender is charged for all frames it sent; the receiver only for frames it could
-        // decode.
+        // The access point charges a station for every transmission to it, and for a transmission
+        // from it only if a frame arrived.
         if host == 0 || received {
             self.hosts[0].charge(now, category, station, lasts + answer);
         }

@@ -21,7 +21,8 @@
 //! waits, with the station as the class:
 //!
 //! - 0, the stack: the qdisc, or mac80211;
-//! - 1, the driver and its hardware, until the transmission's first turn;
+//! - 1, the driver and its hardware, until the packet's transmission is the next one of its
+//!   category;
 //! - 2, the air: contention, transmission, retries, and the wait for earlier frames that are
 //!   missing;
 //! - 3, all of these together, at a station that sends to the access point. A station has the same
