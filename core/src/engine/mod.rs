@@ -18,7 +18,7 @@
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
 //! | `observer` | [`Observer`]: meters of queues, drops and marks |
 //! | `options` | [`Options`], [`Progress`], and limits of the samples of a run |
-//! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for pictures |
+//! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for animations |
 //! | `packets` | [`Packets`]: the packets of an engine |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |

@@ -141,7 +141,7 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
-    /// Uses the closed form of hops that have one, if the observer has no trace.
+    /// Uses the closed form of hops that have one. Call it only if the observer has no trace.
     pub fn use_closed_form(&mut self) {
         if let Network::Wired(path) = self {
             path.use_closed_form();

@@ -1,4 +1,4 @@
-//! Packets of a part of a run, one row for each event, for pictures of packets in motion.
+//! Packets of a part of a run, one row for each event, for animations of packets in motion.
 //!
 //! The trace keeps the events of an interval, up to a maximum number of rows. It changes nothing in
 //! the run.
@@ -17,7 +17,7 @@ pub enum TraceEvent {
     LeavesNear = 2,
     /// It leaves the network at any other port.
     LeavesFar = 3,
-    /// It leaves the queue of a hop, and its transmission begins.
+    /// It leaves a hop: a serial link has transmitted it, or a token bucket lets it pass.
     Departs = 4,
     /// It was dropped.
     Dropped = 5,

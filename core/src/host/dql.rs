@@ -25,7 +25,7 @@
 //! data of a completion, plus the super-packet that crosses the limit.
 //!
 //! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in
-//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The figures
+//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The values
 //! of the tests below were computed by hand from these rules. Counters here do not wrap.
 
 use crate::units::{Bytes, Span, Time};
@@ -50,7 +50,7 @@ pub struct Dql {
 }
 
 impl Dql {
-    /// Bytes that may be outstanding; one super-packet may cross it.
+    /// The number of bytes that may be in the device; one super-packet may exceed it.
     pub fn limit(&self) -> Bytes {
         Bytes::new(self.limit)
     }
@@ -58,12 +58,12 @@ impl Dql {
     pub fn open(&self) -> bool {
         self.queued <= self.limit + self.completed
     }
-    /// Adds a super-packet of `size` bytes.
+    /// Adds a super-packet of `size` bytes, which enters the device.
     pub fn queued(&mut self, size: Bytes) {
         self.last = size.get();
         self.queued += self.last;
     }
-    /// Completes `size` bytes, at most those outstanding.
+    /// Reports that `size` bytes have left the device, at most those in it, and updates the limit.
     pub fn completed(&mut self, now: Time, size: Bytes) {
         let outstanding = self.queued - self.completed;
         let size = size.get().min(outstanding);

@@ -7,8 +7,8 @@
 //!    └──────────── completed: a super-packet has left ◀────┘
 //! ```
 //!
-//! If a host's own interface is the bottleneck, this is the queue. These releases of Linux
-//! determined its depth:
+//! If a host's own interface is the bottleneck, packets queue here. These releases of Linux changed
+//! how many:
 //!
 //! | since | change | here |
 //! |---|---|---|
@@ -30,8 +30,8 @@ pub enum Fate {
     /// It is queued, or on its way.
     #[default]
     Sent,
-    /// It counts as sent, but another packet of its flow was dropped: the sender reduces its window
-    /// (`NET_XMIT_CN`).
+    /// It counts as sent, but it or another packet of its flow was dropped: the sender reduces its
+    /// window (`NET_XMIT_CN`).
     Congested,
     /// It was rejected and never sent, and the sender reduces its window (`NET_XMIT_DROP`).
     Refused,

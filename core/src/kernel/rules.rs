@@ -2,8 +2,8 @@
 //!
 //! Sources: the sources of Linux 6.12.117 and 7.3.4, compared with each other, and the texts of
 //! commits. Recordings of 6.12.117 and 7.3.4 check the rules of these two releases. For rules of
-//! earlier releases, no recording checks this table, apart from published maps of BBR on Linux 4.15
-//! and 5.15.
+//! earlier releases, no recording checks this table, apart from published measurements of BBR on
+//! Linux 4.15 and 5.15.
 //!
 //! Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
 //! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred

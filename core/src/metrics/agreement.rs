@@ -17,14 +17,14 @@
 //! | `srtt_ms`, `ping_p50_ms` | 15 % of the excess over the base RTT, 2 % of this RTT, or 1 ms |
 //! | `ping_p95_ms` | 25 % of the excess over the base RTT, 2 % of this RTT, or 1.5 ms |
 //!
-//! Of several values in a row, the greatest counts. The 0.1 points prevent a single packet from
-//! determining the result. Among several flows, the goodput of a starving flow is small and random.
-//! 1 ms is about a timer tick and the transmission time of a frame.
+//! If a row of the table has several values, the greatest counts. The 0.1 points prevent a single
+//! packet from determining the result. Among several flows, the goodput of a starving flow is small
+//! and random. 1 ms is about a timer tick and the transmission time of a frame.
 //!
 //! Whatever the spread is, a metric that is compared as a ratio never agrees at a ratio above four.
 //! A goodput below a tenth of the reference never agrees, so a flow without data never passes. If
 //! the reference did not finish a transfer within the run, a completion after more than half of the
-//! run agrees, and so does no completion.
+//! run still agrees. So does a transfer that is not completed.
 //!
 //! Every engine is compared with a reference by this measure.
 //!
@@ -60,7 +60,7 @@ pub struct Agreement {
     /// finish.
     pub reference: f64,
     /// The maximum difference at which the metric agrees, in the metric's unit, or as the logarithm
-    /// of a ratio; NaN if the reference did not finish a transfer.
+    /// of a ratio. NaN if the reference did not finish a transfer.
     pub tolerance: f64,
 }
 

@@ -16,7 +16,7 @@ pub enum Metric {
     Number(f64),
     /// Mean and percentiles.
     Quantiles(Quantiles),
-    /// Metrics of each class of something, by its name.
+    /// Metrics of several classes, by the name of the class.
     Rows(Vec<(String, Named)>),
 }
 
@@ -31,7 +31,7 @@ pub struct WorkloadMetrics {
     /// The metrics of the workload.
     pub metrics: Named,
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
-    /// milliseconds, and the share of at most that. It is for pictures and not among the metrics.
+    /// milliseconds, and the share of at most that. It is for charts and not among the metrics.
     pub delays: Vec<(f64, f64)>,
     /// The transfers of the workload, if it has any: time of the SYN in seconds, bytes, completion
     /// time in seconds or NaN. They are for a table and not among the metrics.

@@ -20,7 +20,7 @@ use alloc::string::String;
 pub enum Role {
     /// A default, or one without configuration: it may be replaced.
     Plain,
-    /// With its own handle, it was configured: a shaper, a scheduler, an emulation.
+    /// If it has its own handle, a user configured it: a shaper, a scheduler, an emulation.
     Configured,
     /// Not in the egress direction.
     Incoming,
@@ -103,7 +103,7 @@ pub struct CongestionControl {
     /// The kernel's name.
     pub name: &'static str,
     /// Whether it is in common use: `narrows advise` recommends the installation of its package,
-    /// and it wins a tie.
+    /// and prefers it among equal results.
     pub common: bool,
 }
 
@@ -136,8 +136,8 @@ pub const CONGESTION_CONTROLS: &[CongestionControl] = &[
 /// Queue disciplines that `narrows advise` compares at a bottleneck of this host.
 pub const AT_BOTTLENECK: &[&str] = &["fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq"];
 
-/// Queue disciplines that `narrows advise` compares below a shaper. They are in common use and win
-/// a tie.
+/// Queue disciplines that `narrows advise` compares below a shaper. They are in common use and are
+/// preferred among equal results.
 pub const BELOW_SHAPER: &[&str] = &["cake", "fq_codel"];
 
 /// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. Those with special
@@ -202,7 +202,7 @@ pub enum Form {
     Digit(u8, u8),
     /// A number of up to ten digits.
     Count,
-    /// Three such numbers.
+    /// Three numbers of up to ten digits each.
     Three,
     /// A name: of a congestion control or a queue discipline.
     Name,

@@ -12,12 +12,12 @@
 //! were sent before the retransmission but arrive after it. A sender ignores an ACK if another ACK
 //! that was sent at least two milliseconds later has overtaken it.
 //!
-//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Measured
-//! over a path of 18.7 Mbit/s, 31.8 ms RTT and ±2 ms of jitter: Linux's receiver rejects 12 of 8700
-//! segments of a CUBIC flow in 6 s. All of them are beyond a hole, and the flow reduces its window
-//! because of them. With ±2 ms on the reverse path, the senders of a BBR and a CUBIC flow reject
-//! 1186 ACKs in 10 s. Deviation: the ACK in answer to a rejected ACK (at most one in half a second)
-//! is left out.
+//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. The effect
+//! was measured over a path of 18.7 Mbit/s, 31.8 ms RTT and ±2 ms of jitter. In 6 s, Linux's
+//! receiver rejects 12 of 8700 segments of a CUBIC flow. All of them are beyond a hole, and the
+//! flow reduces its window because of them. With ±2 ms on the reverse path, the senders of a BBR
+//! and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer to a rejected ACK (at
+//! most one in half a second) is left out.
 
 /// The time by which a timestamp may be older than the newest one, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;

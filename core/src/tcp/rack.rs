@@ -1,12 +1,12 @@
 //! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
 //!
-//! Algorithm (RFC 8985 as in Linux 6.12): let `t` and `end` be the time of transmission and the end
-//! of the most recently *sent* segment that has arrived. Let `rtt` be the round trip of the segment
-//! whose arrival was reported last. Every segment sent before `(t, end)` is lost once `now ≥ sent +
-//! rtt + reo_wnd`; until then, a timer is armed for the newest of these segments. `reo_wnd =
-//! min(steps · min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either recovery
-//! has begun or three segments are SACKed. `steps` grows by one per round with a DSACK and returns
-//! to 1 after 16 recoveries without one.
+//! Algorithm (RFC 8985 as in Linux 6.12): consider the most recently *sent* segment that has
+//! arrived. Let `t` be its time of transmission, and `end` its end. Let `rtt` be the round trip of
+//! the segment whose arrival was reported last. Every segment sent before `(t, end)` is lost once
+//! `now ≥ sent + rtt + reo_wnd`; until then, a timer is armed for the newest of these segments.
+//! `reo_wnd = min(steps · min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either
+//! recovery has begun or three segments are SACKed. `steps` grows by one per round with a DSACK and
+//! returns to 1 after 16 recoveries without one.
 //!
 //! Before 4.18 ([`Rule::RackSubsumesDupacks`]) `reo_wnd` is at least a millisecond, and counting
 //! SACKs detects losses as well. A segment is lost when three segments with higher sequence numbers

@@ -363,8 +363,9 @@ impl Scoreboard {
             self.at_mut(newer).older = older;
         }
     }
-    /// The number of the segment sent longest ago that is not acknowledged or SACKed, nor marked
-    /// lost by RACK or a timeout since it was sent.
+    /// The number of the segment sent longest ago that is in the order of transmission. The order
+    /// excludes segments that were SACKed, or marked lost by RACK or a timeout since they were
+    /// sent.
     pub fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then_some(self.oldest)
     }
@@ -391,8 +392,8 @@ impl Scoreboard {
         let older = self.at(i).older;
         (older != NIL).then_some(older)
     }
-    /// The number of the segment sent last that is not acknowledged or SACKed, nor marked lost by
-    /// RACK or a timeout since it was sent.
+    /// The number of the segment sent last that is in the order of transmission (see
+    /// [`oldest_sent`](Self::oldest_sent)).
     pub fn newest_sent(&self) -> Option<u64> {
         (self.newest != NIL).then_some(self.newest)
     }

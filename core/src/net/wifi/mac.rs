@@ -1,7 +1,7 @@
 //! The queues inside mac80211: FQ-CoDel per station and category, with a common store.
 //!
-//! Algorithm: flows hash to 4096 queues, which all stations and categories share. If the queue of a
-//! flow is in use by another station or category, the flow uses the spare queue of its own station
+//! Algorithm: flows hash to 4096 queues, which all stations and categories share. If another
+//! station or category uses the queue of a flow, the flow gets the spare queue of its own station
 //! and category. Within a station's category, queues are served by deficit round-robin with a
 //! quantum of 300 bytes, as in [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue
 //! has CoDel with a target of 20 ms and an interval of 100 ms, on its own backlog. Above 8192

@@ -11,9 +11,9 @@
 //! without information about the others.
 //!
 //! **Errors**: at the minimum sensitivity of a receiver, a tenth of the frames of 4096 bytes is
-//! lost. `NEEDS_DB` has the signal-to-noise ratio at this sensitivity (for a noise figure of 10
-//! dB), from 9 dB for BPSK ½ to 34 dB for 256-QAM ⅚. Each doubling of width or streams adds 3 dB.
-//! With 2 dB less, errors increase tenfold.
+//! lost. `NEEDS_DB` has the signal-to-noise ratio at this sensitivity, for a noise figure of 10 dB.
+//! It is 9 dB for BPSK ½ and up to 34 dB for 256-QAM ⅚. Each doubling of width or streams adds 3
+//! dB. With 2 dB less, errors increase tenfold.
 //!
 //! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length);
 //! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are random, not

@@ -202,7 +202,7 @@ impl Phy {
         })
     }
 
-    /// 802.11b.
+    /// A rate of 802.11b; `None` if there is no such rate.
     fn dsss(rate: Rate) -> Option<Phy> {
         let kbit = DSSS
             .into_iter()

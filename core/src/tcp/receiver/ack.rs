@@ -3,8 +3,8 @@
 //! An ACK leaves at once
 //!
 //! - when more data than one full segment is unacknowledged;
-//! - in quick-ACK mode: up to 16 ACKs at the start, up to 16 after each duplicate segment, and one
-//!   for every segment that makes the window grow;
+//! - in quick-ACK mode. It lasts for up to 16 ACKs at the start and after each duplicate segment,
+//!   and for one ACK when the window grows;
 //! - when the last hole was filled ([`Rule::AckOnHoleRepair`]);
 //! - when a segment with PSH, or a short one, has been read.
 //!
@@ -15,9 +15,9 @@
 //! If the host's minimum RTO differs from 200 ms, the timer is at least one tick shorter than this
 //! minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire, the delay doubles.
 //!
-//! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments
-//! that arrive within 1 ms or, if that is less, 5 % of the round trip (33 % since 6.19), at most
-//! 44. This is SACK compression. Without SACK nothing is compressed.
+//! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
+//! an interval, at most 44 segments (SACK compression). The interval is 1 ms or, if that is less,
+//! 5 % of the round trip (33 % since 6.19). Without SACK nothing is compressed.
 //!
 //! An end that sends data within the ACK delay after data arrived is in interactive mode
 //! (`pingpong`). Its own data carries the pending ACK, so there are no quick ACKs and PSH has no

@@ -23,10 +23,10 @@
 //! sender to fall back.
 //!
 //! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1;
-//! Linux 6.12, whose Latched behaviour is reproduced packet by packet (`core/tests/replay.rs`). The
-//! kind Accurate follows Linux 7.3 `tcp_ecn_received_counters`, `tcp_options_fit_accecn`. With
-//! Accurate, Linux also acknowledges at once when six marks are unreported; here no ACK of in-order
-//! data waits for so many.
+//! Linux 6.12. Linux's behaviour with Latched is reproduced packet by packet
+//! (`core/tests/replay.rs`). The kind Accurate follows Linux 7.3: `tcp_ecn_received_counters`,
+//! `tcp_options_fit_accecn`. With Accurate, Linux also acknowledges at once when six marks are
+//! unreported; here no ACK of in-order data waits for so many.
 
 use crate::packet::Ecn;
 use crate::tcp::EcnUse;
@@ -140,10 +140,11 @@ impl Marks {
         }
         core::mem::replace(&mut self.last, ecn) != ecn
     }
-    /// Returns the contents of the AccECN option for an ACK with `blocks` SACK blocks: the number
-    /// of counters, their values, and the number of SACK blocks that still fit. TCP options have 40
-    /// bytes, of which timestamps take 12: beside one block there is room for three counters,
-    /// beside two for two. A third block gives way to counters that are needed if two are enough.
+    /// Returns the AccECN option for an ACK with `blocks` SACK blocks: the number of counters and
+    /// their values. The third value is the number of SACK blocks that fit beside it. TCP options
+    /// have 40 bytes, of which timestamps take 12: beside one block there is room for three
+    /// counters, beside two for two. A third block gives way to counters that are needed if two are
+    /// enough.
     pub fn option(&mut self, blocks: u8) -> (u8, MarkedBytes, u8) {
         let (counters, blocks) = match (blocks, self.least) {
             _ if self.how != EcnUse::Accurate => (0, blocks),

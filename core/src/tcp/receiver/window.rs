@@ -6,10 +6,10 @@
 //! by two segments for each arriving segment, up to that share.
 //!
 //! Once per round trip, if more data was read than in the round trip before, the buffer grows. Let
-//! `W` be twice the data read in this round trip plus sixteen segments. The new buffer holds `W + 2
-//! · W · g`, where `g` is the relative increase of the data read over the previous round trip. Data
-//! that has arrived and still waits is subtracted from the data read. The reason is that a filled
-//! hole releases much data at once, which is no measure of the path's rate.
+//! `W` be twice the data read in this round trip plus sixteen segments. The new buffer holds
+//! `W + 2·W·g`, where `g` is the relative increase of the data read over the previous round trip.
+//! Data that has arrived and still waits is subtracted from the data read. The reason is that a
+//! filled hole releases much data at once, which is no measure of the path's rate.
 //!
 //! Since 6.16 the sixteen segments are absent, and data behind a hole counts. From 6.16 to 6.17 the
 //! term with `g` was absent, too. Source: Linux 7.3 `tcp_rcvbuf_grow`.

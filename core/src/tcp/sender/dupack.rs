@@ -15,7 +15,7 @@
 //! Deviations from the RFC, all Linux's:
 //! - an ACK for `n` segments subtracts `n − 1` duplicates, and no window is inflated or deflated:
 //!   PRR sets it;
-//! - more duplicates than the segments in flight could cause count as reordering; from then on, as
+//! - more duplicates than the segments in flight could cause count as reordering. From then on, as
 //!   many duplicates as segments were in flight are required, at most 300;
 //! - every partial ACK restarts the timer ("slow but steady"), and F-RTO after a timeout is that of
 //!   RFC 5682 without SACK.

@@ -2,9 +2,9 @@
 //!
 //! Segments that left together stay one kernel buffer until only a part of them is SACKed or
 //! retransmitted. Then the buffer is split, and the second half needs memory of its own. A peer
-//! that SACKs every other segment could cause much of that. Therefore, if the send queue takes more
-//! memory than twice the send buffer plus 258 KiB, only the first and the last kernel buffer are
-//! split.
+//! that SACKs every other segment could cause much of that. Therefore, splitting is limited if the
+//! send queue takes more memory than twice the send buffer plus 258 KiB. Then only the first and
+//! the last kernel buffer are split.
 //!
 //! SACKs for parts of other kernel buffers are ignored. So is the rest of the same block behind
 //! them, and a repetition of the block in the next ACK. No part of such a buffer is retransmitted.

@@ -1,4 +1,4 @@
-//! Handling of one ACK, in Linux's order: scoreboard, reordering window, RTT, tail loss probe,
+//! Handling of one ACK, in Linux's order: scoreboard, RTT and reordering window, tail loss probe,
 //! state of recovery, timer, window, retransmissions.
 
 use super::chrono::Limit;
@@ -100,8 +100,8 @@ impl SentTimes {
 }
 
 impl Sender {
-    /// Returns whether an ACK is accepted although its timestamp is old: it is the answer to a SYN,
-    /// or a recent duplicate of the last ACK.
+    /// Returns whether an ACK with an old timestamp is accepted: it is the answer to a SYN, or a
+    /// recent duplicate of the last ACK.
     pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
         let duplicate =
             ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;

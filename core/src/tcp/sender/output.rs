@@ -564,8 +564,8 @@ impl Sender {
         }
     }
 
-    /// Updates the rate that sizes bursts and paces: twice the window per RTT while the window is
-    /// below half of `ssthresh`, and 1.2 times the window per RTT otherwise.
+    /// Updates the rate that sizes bursts and paces. It is twice the window per RTT while the
+    /// window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

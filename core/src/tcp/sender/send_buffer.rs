@@ -1,7 +1,7 @@
 //! The application's writes, and the socket buffer.
 //!
 //! The application writes 256 KiB at a time until the buffer is full. The application is woken and
-//! writes again when at least a third of the buffer is free, and less than half of
+//! writes again under two conditions. At least a third of the buffer is free, and less than half of
 //! `TCP_NOTSENT_LOWAT` (default 128 KiB) is unsent. After the handshake, the buffer has 46 080 B of
 //! kernel memory, about 32 segments. It grows to hold two congestion windows (three with BBR), but
 //! only when the buffer was full while the window was not used up. A sender that loses packets in
