@@ -1,8 +1,9 @@
-//! The properties of a scenario that decide whether a case from elsewhere applies to it.
+//! The properties of a scenario that decide whether the result of a stored case, such as a
+//! comparison with Linux, applies to it.
 //!
-//! Kinds must be equal, otherwise the case does not apply. Numbers may differ, and their difference
-//! is a distance that the caller computes. Only plain paths are comparable with each other;
-//! additional elements are listed in [`Likeness::besides`].
+//! Kinds (of queue, policer and further elements) must be equal, otherwise the case does not apply.
+//! Numbers may differ, and their difference is a distance that the caller computes. Only plain
+//! paths are comparable with each other; additional elements are listed in [`Likeness::besides`].
 //!
 //! - The rate is the long-term rate. On a path with a policer, it is the rate of the policer. The
 //!   buffer is then the burst of the policer, because almost no packets queue behind the policer.
@@ -28,15 +29,16 @@ use alloc::vec::Vec;
 /// A full Ethernet frame, in bytes.
 const FRAME: u64 = 1514;
 
-/// Maximum headroom: more makes no difference.
+/// Upper bound of [`Likeness::headroom`]: a greater ratio makes no difference.
 const HEADROOM: f64 = 10.0;
 
 /// The kinds and numbers of a scenario's path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Likeness {
-    /// The discipline at the bottleneck, with its parameters that differ from the defaults.
+    /// The queue discipline at the bottleneck, with its parameters that differ from the defaults.
     pub queue: String,
-    /// The policer there, likewise, without rate and burst.
+    /// The policer at the bottleneck, with its parameters that differ from the defaults, except
+    /// rate and burst.
     pub policer: Option<String>,
     /// Differences from a plain path, in words for a person.
     pub besides: Vec<String>,

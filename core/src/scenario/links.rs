@@ -1,9 +1,10 @@
 //! A network of links: `[link.NAME]`, `[switch.NAME]` and the routes of flows and probes, read and
 //! written.
 //!
-//! A route is a list of links, or all shortest routes between two nodes. Of several routes, the
-//! hash of the flow's id and the seed selects one, as a router does for equal costs (ECMP: RFC
-//! 2992). Routes are resolved when the scenario is read, and written as lists.
+//! A scenario gives a route as a list of links, or as two nodes. Between two nodes, all routes with
+//! the fewest links are candidates. The hash of the flow's id and the seed selects one of them, as
+//! a router does for equal costs (ECMP: RFC 2992). Routes are resolved when the scenario is read,
+//! and written as lists.
 
 use super::error::{Collector, Fix};
 use super::hop::{self, Place};
@@ -77,7 +78,7 @@ fn named<'t>(
     good.then_some(list)
 }
 
-/// The links, if there are any. `None` after an error.
+/// Reads the links, if there are any. `None` after an error.
 pub(super) fn read(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -278,7 +279,8 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Whether data can be sent in the reverse direction; `otherwise` without links.
+    /// Returns whether data can be sent in the reverse direction; without a network of links,
+    /// returns `otherwise`.
     pub fn reverse(&self, otherwise: bool) -> bool {
         if self.links {
             !self.back.is_empty()
@@ -517,7 +519,7 @@ fn node<'l>(out: &mut Collector<'_>, f: &Field<'_>, links: &'l [LinkPlace]) -> O
         .collect();
     nodes.sort_unstable();
     nodes.dedup();
-    // More nodes than numbers are impossible: each link has two.
+    // Each link has two nodes, so there may be more nodes than the `u8` of `number_of` can number.
     let number = match &f.entry.node.value {
         Value::String(text) => nodes.iter().position(|node| node == text),
         _ => None,

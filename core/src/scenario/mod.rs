@@ -14,7 +14,7 @@
 //! | `host` | parser and writer of the section `[host]` |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
-//! | `quantity` | quantities, counts and numbers: unit and range |
+//! | `quantity` | quantities, counts and numbers: checks of unit and range |
 //! | `model` | models with their parameters |
 //! | [`keys`] | every key: its default, range and help |
 //! | `schema` | the structure of their rows; reading and writing by rows |
@@ -90,7 +90,8 @@ pub struct Scenario {
     pub title: String,
     /// Duration of the run.
     pub duration: Span,
-    /// Excluded from the summary interval (20 % of the duration by default).
+    /// Initial part of the run that the summary interval excludes (20 % of the duration by
+    /// default).
     pub warmup: Span,
     /// Seed of every random choice.
     pub seed: u64,
@@ -121,9 +122,9 @@ pub struct FlowSpec {
     pub rtt: Span,
     /// Time when it connects.
     pub start: Span,
-    /// Time when it stops sending, if before the end.
+    /// Time when the application stops writing, if before the end.
     pub stop: Option<Span>,
-    /// Time when it resumes after `stop`.
+    /// Time when the application resumes writing after `stop`.
     pub restart: Option<Span>,
     /// Direction of its data.
     pub direction: Direction,
@@ -132,12 +133,13 @@ pub struct FlowSpec {
     /// The transport that carries it, from an adapter; `None` for the TCP of Linux. Its congestion
     /// control is one of the transport's.
     pub transport: Option<String>,
-    /// Use of explicit congestion notification by its ends, of the kind that its congestion control
-    /// needs. Without that, such a congestion control is Reno.
+    /// Use of explicit congestion notification by both ends. A congestion control that needs a kind
+    /// of ECN runs as Reno without it.
     pub ecn: EcnNegotiation,
     /// Size of a transfer; `None` for unlimited data.
     pub size: Option<Bytes>,
-    /// Number of its far host, from 1; 0: the common host of all flows without the key.
+    /// Number of its far host, from 1; 0 is the common host of all flows and probes without the
+    /// key.
     pub host: u8,
     /// The release of its sender's host, if it differs from that of [`HostSpec`].
     pub like: Option<String>,
@@ -198,7 +200,8 @@ pub struct ProbeSpec {
     pub spacing: Spacing,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
-    /// Number of the far host that responds, from 1; 0: the common host of all without the key.
+    /// Number of the far host that responds, from 1; 0 is the common host of all flows and probes
+    /// without the key.
     pub host: u8,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,

@@ -71,7 +71,7 @@ pub enum Form {
 /// Words of a row.
 #[derive(Copy, Clone)]
 enum Words {
-    /// The same in every version.
+    /// A constant text.
     Fixed(&'static str),
     /// Made from the constants that the code of the section uses.
     Made(fn() -> String),
@@ -252,7 +252,7 @@ const fn row(section: &'static str, name: &'static str, form: Form, help: &'stat
 }
 
 impl Key {
-    /// The range in words.
+    /// Sets the range in words.
     pub(super) const fn within(self, range: &'static str) -> Key {
         Key {
             range: Some(Words::Fixed(range)),
@@ -277,15 +277,16 @@ impl Key {
     pub(super) const fn unit(self, unit: &'static str) -> Key {
         Key { unit, ..self }
     }
-    /// Of the whole path: no hop has it.
+    /// Declares a key of the whole path, which no hop has.
     pub(super) const fn of_the_whole_path(self) -> Key {
         Key {
             without: &["path.hop", "path.reverse", "link"],
             ..self
         }
     }
-    /// A key of a hop with two-way propagation. The reverse hop has none, because the forward hops
-    /// include it. The propagation of a link has one direction.
+    /// Declares a key of hops with two-way propagation. The reverse hop does not have it, because
+    /// the values of the forward hops include the reverse direction. A link does not have it,
+    /// because its propagation has one direction.
     pub(super) const fn of_a_distance(self) -> Key {
         Key {
             without: &["path.reverse", "link"],
@@ -493,7 +494,7 @@ impl Collector<'_> {
     pub fn values(&mut self, s: &Section<'_>) -> Values {
         self.values_of(s, keys::of(s.name))
     }
-    /// Those of these keys.
+    /// The values of the keys in `rows`, as written or at their defaults.
     pub fn values_of(
         &mut self,
         s: &Section<'_>,

@@ -54,7 +54,7 @@ pub enum Value {
     Integer(i128),
     /// Any other number, infinities and NaN included.
     Float(f64),
-    /// A switch.
+    /// A boolean.
     Bool(bool),
     /// A list.
     Array(Vec<Node>),
@@ -120,7 +120,7 @@ impl Node {
     pub fn float(x: f64) -> Node {
         Value::Float(x).into()
     }
-    /// Truth.
+    /// A boolean.
     pub fn bool(b: bool) -> Node {
         Value::Bool(b).into()
     }

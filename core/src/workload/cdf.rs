@@ -2,8 +2,8 @@
 //!
 //! Format: a size in bytes and a cumulative probability per line, both ascending; the probability
 //! of the last line is 1. Empty lines and lines that begin with `#` are ignored. Between two lines,
-//! sizes are distributed uniformly. If the probability of the first line is above 0, so many flows
-//! have its size.
+//! sizes are distributed uniformly. If the probability of the first line is above 0, this share of
+//! the flows has the size of the first line.
 //!
 //! The distributions that are part of narrows:
 //!

@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::units::{Bytes, Span};
 use alloc::vec::Vec;
 
-/// An exponential time of this mean.
+/// An exponentially distributed time of this mean.
 pub fn exponential(rng: &mut Rng, mean: Span) -> Span {
     let ns = -(mean.as_ns() as f64) * libm::log(1.0 - rng.unit());
     Span::ns(ns as u64)
@@ -36,7 +36,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// A bounded Pareto distribution of this mean; if `most` leaves no room for one, a constant.
+    /// A bounded Pareto distribution of this mean; a constant if `most` is not above the mean.
     pub fn pareto(mean: f64, most: f64, shape: f64) -> Sizes {
         if most <= mean {
             return Sizes::Fixed(mean);

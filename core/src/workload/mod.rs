@@ -34,8 +34,9 @@
 //!
 //! The header of each kind states which metrics cover the summary interval and which the whole run.
 //!
-//! Deviations from real applications on Linux: pure ACKs acknowledge a request and its response,
-//! none is piggybacked on data. Connections end without a FIN.
+//! Deviations from real applications on Linux: an ACK is carried by the first segment of a write
+//! only if this segment leaves at once. If the segment has to wait for the congestion window, a
+//! pure ACK is sent. Connections end without a FIN.
 
 pub mod cdf;
 pub mod draw;
@@ -126,7 +127,7 @@ pub enum Action {
         /// Number of bytes.
         bytes: u64,
     },
-    /// Both ends drop a connection, with its data in flight.
+    /// Close a connection: both ends drop it, with its data in flight.
     Close(Conn),
     /// Send a datagram.
     Send {
@@ -149,7 +150,7 @@ pub const DATAGRAM_HEADERS: u16 = 42;
 pub trait Workload: Send {
     /// Handles an event at `now`; actions are appended to `todo`, and executed in that order.
     fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>);
-    /// Returns when it requests to be woken.
+    /// Returns the time at which the workload requests [`Event::Woke`].
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
@@ -161,7 +162,7 @@ pub trait Workload: Send {
 /// The setting of a workload.
 #[derive(Copy, Clone, Debug)]
 pub struct Setting {
-    /// Seed of its random choices.
+    /// Seed of the workload's random choices.
     pub seed: u64,
     /// End of the warm-up.
     pub from: Time,
@@ -181,7 +182,7 @@ pub struct WorkloadKind {
     pub params: &'static [Param],
     /// Checks conditions between parameters.
     pub check: fn(&Params) -> Result<(), Refusal>,
-    /// The default congestion control of its connections.
+    /// The default congestion control of the workload's connections; empty for datagrams.
     pub cc: &'static str,
     /// The traffic of the workload, with these parameters.
     pub traffic: fn(&Params) -> Traffic,
@@ -198,7 +199,7 @@ pub struct Traffic {
     pub both_ways: bool,
 }
 
-/// TCP in the flow's direction.
+/// Traffic over TCP, with data in the flow's direction only.
 fn tcp(_: &Params) -> Traffic {
     Traffic {
         udp: false,
@@ -206,7 +207,7 @@ fn tcp(_: &Params) -> Traffic {
     }
 }
 
-/// UDP in the flow's direction.
+/// Traffic of UDP datagrams, in the flow's direction only.
 fn datagrams(_: &Params) -> Traffic {
     Traffic {
         udp: true,
@@ -215,7 +216,8 @@ fn datagrams(_: &Params) -> Traffic {
 }
 
 impl WorkloadKind {
-    /// Returns whether it needs no congestion control, with these parameters.
+    /// Returns whether the workload sends only datagrams with these parameters, and so needs no
+    /// congestion control.
     pub fn is_udp(&self, params: &Params) -> bool {
         (self.traffic)(params).udp
     }

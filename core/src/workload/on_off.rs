@@ -1,5 +1,5 @@
-//! `on_off`: sends at a rate for an exponential time and is silent for another, over UDP or on one
-//! TCP connection.
+//! `on_off`: alternately sends at a rate and is silent, for exponentially distributed times, over
+//! UDP or on one TCP connection.
 //!
 //! Algorithm: on-times and off-times are exponential with means `on` and `off`. The source is on
 //! for `on / (on + off)` of the time, so in the long run it sends that share of `rate`. A datagram
@@ -29,7 +29,7 @@ const fn mean(name: &'static str, help: &'static str) -> Param {
     }
 }
 
-/// On and off by turns.
+/// Alternating on and off periods.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "on_off",
     help: "alternates between sending at a rate and silence, with exponentially distributed \
@@ -96,7 +96,7 @@ struct OnOff {
     stream: Stream,
     /// Bytes written over TCP after the warm-up.
     written: u64,
-    /// Bytes read over TCP: in total, and before the summary.
+    /// Bytes read over TCP: in total, and before the end of the warm-up.
     read: (u64, u64),
 }
 

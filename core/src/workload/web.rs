@@ -22,8 +22,9 @@
 //! complete. It is divided by the activity of each connection: setup (look-up, TCP, TLS), waiting
 //! (from the request to the first byte of the response), receiving. `setup_share` is setup divided
 //! by the sum of the three. `before_data_share` is the sum of setup and waiting divided by the sum
-//! of the three. It corresponds to the difference between wget's wall-clock time and its download
-//! time. With parallel connections the parts are sums over connections.
+//! of the three. With `sequential`, setup and waiting correspond to the difference between wget's
+//! wall-clock time and its download time. With parallel connections the parts are sums over
+//! connections.
 //!
 //! Deviations: look-ups and connections are not kept beyond a page; computation and rendering take
 //! no time.
@@ -47,7 +48,7 @@ const CERTIFICATES: u64 = 4096;
 const FINISHED_13: u64 = 74;
 const KEYS_12: u64 = 126;
 const FINISHED_12: u64 = 51;
-/// Pause after a connection was rejected for lack of room.
+/// Time until the next attempt after the engine has rejected a connection.
 const OPEN_AGAIN: Span = Span::s(1);
 
 /// Pages.
@@ -203,7 +204,8 @@ struct Web {
 
     page: u64,
     begun: Time,
-    /// Not requested yet: sequential, or parallel before the first is complete.
+    /// Objects that are not requested yet, as host and size. With `parallel`, there are none after
+    /// the first object is complete.
     later: VecDeque<(usize, u64)>,
     unfinished: usize,
     hosts: Vec<Host>,
