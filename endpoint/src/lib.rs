@@ -63,7 +63,7 @@ impl Ecn {
     }
 }
 
-/// An end of a connection.
+/// The role of an endpoint in its connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The source of the data. It opens the connection.
@@ -72,10 +72,10 @@ pub enum Role {
     Receiver,
 }
 
-/// The setting of an endpoint.
+/// The settings of a new endpoint.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Setting<'a> {
-    /// The end.
+    /// The role of the endpoint.
     pub role: Role,
     /// The congestion control, one of [`Kind::ccs`].
     pub cc: &'a str,
@@ -120,13 +120,13 @@ pub trait Endpoint: Send {
     /// Appends the next datagram to `buffer`, which is empty, and returns its ECN bits. `None` if
     /// the endpoint sends nothing at this time.
     fn poll(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> Option<Ecn>;
-    /// Time of the next timer, pacing included.
+    /// Returns the time of the next timer, pacing included; `None` if no timer is armed.
     fn timeout(&self) -> Option<Nanos>;
     /// The time that [`timeout`](Self::timeout) returned has come.
     fn on_timeout(&mut self, now: Nanos);
-    /// The application writes until it has written `total` bytes since the start;
-    /// [`UNLIMITED`] for as many as the transport takes. Data that were already written remain:
-    /// `offer(now, 0)` stops the application.
+    /// The application writes until it has written `total` bytes since the start; [`UNLIMITED`] for
+    /// as many as the transport takes. Data that was already written is still sent: `offer(now, 0)`
+    /// stops the application.
     fn offer(&mut self, now: Nanos, total: u64);
     /// Counters and state.
     fn stats(&self) -> Stats;

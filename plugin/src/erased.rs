@@ -174,8 +174,8 @@ impl<P: Packet + Send + 'static> QueueDiscipline<P> for Opened {
     }
 }
 
-/// Returns whether a discipline of a plugin nests others, which is not supported: they would be
-/// the driver's.
+/// Returns whether a discipline of a plugin nests other disciplines. This is not supported, because
+/// the nested ones would be for the driver's packet type.
 pub fn nests(kind: &QueueKind<AnyPacket>) -> bool {
     let mut params = kind.params.iter();
     params.any(|param| matches!(param.kind, Kind::Choice(_) | Kind::Rows(_)))
@@ -191,7 +191,7 @@ pub fn kind<P: Packet + Send + 'static>(of: &QueueKind<AnyPacket>) -> QueueKind<
         params: of.params,
         check: of.check,
         feedback: of.feedback,
-        // The registry of a process has each plugin once.
+        // A process loads each plugin once, so this memory is bounded.
         make: Box::leak(Box::new(move |params: &Params, place: &QueueContext| {
             Box::new(Opened(make(params, place))) as Box<dyn QueueDiscipline<P>>
         })),
