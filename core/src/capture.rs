@@ -1,20 +1,20 @@
 //! A run as a capture file for Wireshark and tshark: pcapng, with timestamps in nanoseconds since
 //! the start of the run.
 //!
-//! The file has three interfaces. Two are the ends of the path, with names that the driver gives
-//! ([`INTERFACES`] for a run). Packets that enter the path there are outbound, packets that leave
-//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events
-//! inside the path: every packet that was dropped or marked, with a comment that names the hop and
-//! the reason. Of each simulated packet, the file contains the headers and the full length, but no
-//! payload.
+//! The file has three interfaces. Two interfaces are the ends of the path, with names that the
+//! driver gives ([`INTERFACES`] for a run). At such an end, packets that enter the path are
+//! outbound, and packets that leave it are inbound, as tcpdump would show them there. The interface
+//! `path` shows events inside the path: every packet that was dropped or marked, with a comment
+//! that names the hop and the reason. Of each simulated packet, the file contains the headers and
+//! the full length, but no payload.
 //!
-//! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
-//! 198.51.100.0/24 (far). TCP segments have the options that Linux sends: timestamps always, SACK
-//! blocks in ACKs, and counters of accurate ECN. SYNs also have an MSS, SACK-permitted and a window
-//! scale of 14. Probes are UDP. Sequence numbers begin at
-//! 0. TCP checksums are zero, because there is no payload to sum.
+//! This module generates the headers of simulated packets. Addresses are IPv4 from 192.0.2.0/24
+//! (near) and 198.51.100.0/24 (far). TCP segments have the options that Linux sends: timestamps
+//! always, SACK blocks in ACKs, and counters of accurate ECN. SYNs also have an MSS, SACK-permitted
+//! and a window scale of 14. Probes are UDP. Sequence numbers begin at zero.
+//! TCP checksums are zero, because there is no payload to sum.
 //!
-//! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records do arrive
+//! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records may arrive
 //! out of order: an engine advances a queue only when it must, so it may report a drop after later
 //! packets.
 //!
@@ -228,8 +228,8 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// The addresses and ports of a simulated connection. They are derived from a number, so that no
-/// two connections have the same.
+/// The addresses and ports of a simulated connection. Addresses and ports are derived from the
+/// number of the flow or probe, so that no two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Endpoints {
     from: ([u8; 4], u16),
@@ -407,7 +407,7 @@ fn tcp(
 }
 
 /// The AccECN option of order 1, padded: bytes with ECT(1), CE and, if there are three counters,
-/// ECT(0). Those of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
+/// ECT(0). The counters of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
 fn accurate_ecn(out: &mut Vec<u8>, counters: u8, bytes: MarkedBytes) {
     out.extend([ACCECN_ORDER_1, 2 + 3 * counters]);
     let mut counter = |value: u32| out.extend(&value.to_be_bytes()[1..]);

@@ -77,8 +77,8 @@ impl Feedback {
 pub struct Congestion {
     cwnd: NonZeroU32,
     rtt_us: u32,
-    /// The change of the window that the sender requests. Routers reduce it to the least that any
-    /// of them allows.
+    /// On departure, the change of the window that the sender requests. Routers reduce it to the
+    /// least that any of them allows.
     pub feedback: Feedback,
 }
 

@@ -60,8 +60,8 @@ impl Choice {
     pub fn of_kernel(&self) -> Option<&str> {
         self.kind.strip_prefix(OF_KERNEL)
     }
-    /// `kind` with these parameters, and the defaults of its table for all others. It is for code
-    /// that builds a scenario without the parser; nothing is checked.
+    /// `kind` with these parameters, and the defaults of its table for all others. This function is
+    /// for code that builds a scenario without the parser; it checks nothing.
     pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
         let mut params = Params::defaults(table);
         set.iter()
@@ -80,7 +80,7 @@ impl Choice {
 pub struct Match {
     /// Flows and probes as a scenario names them.
     pub names: Vec<String>,
-    /// Their indices in the scenario; probes follow the last flow.
+    /// The indices of these flows and probes in the scenario; probes follow the last flow.
     pub flows: Vec<u32>,
     /// DSCP values as a bit mask: bit `n`, counted from the lowest as 0, selects DSCP `n`.
     pub dscp: u64,

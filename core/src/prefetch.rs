@@ -1,8 +1,9 @@
 //! Prefetching: the memory that an endpoint reads while it handles its next event.
 //!
-//! A driver of many flows knows some events before it handles them. When it handles them, the state
-//! of their flows is often not in the processor's cache. [`Prefetch`] reports the addresses of this
-//! state, and the driver executes the prefetch instructions. Prefetching changes no result.
+//! A driver of many flows knows some events before it handles them. When the driver handles such an
+//! event, the state of its flow is often not in the processor's cache. [`Prefetch`] reports the
+//! addresses of this state, and the driver executes the prefetch instructions. Prefetching changes
+//! no result.
 
 /// A TCP endpoint (sender or receiver) that reports which memory its next event will read.
 pub trait Prefetch {

@@ -1,7 +1,7 @@
 //! Streams of random numbers: the same seed and name give the same numbers on every machine.
 
-/// The generator SplitMix64 (Steele, Lea, Flood 2014). Its state is one 64-bit word, and it passes
-/// the test suite BigCrush.
+/// The generator SplitMix64 (Steele, Lea, Flood 2014). The state of the generator is one 64-bit
+/// word, and its numbers pass the test suite BigCrush.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rng(u64);
 

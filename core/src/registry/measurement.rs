@@ -93,7 +93,7 @@ impl Test {
     pub fn streams(self) -> usize {
         self.kind().streams
     }
-    /// Returns whether it loads pages.
+    /// Returns whether the test loads pages.
     pub fn pages(self) -> bool {
         matches!(self, Test::Page | Test::PageSequential)
     }
