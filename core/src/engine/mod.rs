@@ -6,7 +6,7 @@
 //! - **time**: the engine passes `now` with every call, and reads the time of the next call;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
-//!   describes its own packets to it by implementing [`Packets`].
+//!   describes its own packets to the observer by implementing [`Packets`].
 //!
 //! The engine drives the hosts itself, meters each flow with a
 //! [`FlowMeter`](crate::metrics::FlowMeter) and each probe with a

@@ -97,7 +97,7 @@ impl<S> Observer<S> {
             }
         }
     }
-    /// Writes a packet to the capture.
+    /// Writes a packet that enters or leaves the network to the capture.
     #[inline]
     fn record<P>(&mut self, at: Time, seen: Where, packet: &P)
     where

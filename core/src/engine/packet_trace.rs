@@ -9,19 +9,19 @@ use alloc::vec::Vec;
 /// An event of a packet; a row has its index.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
-    /// It enters the network at the side of [`NEAR`](crate::net::NEAR).
+    /// The packet enters the network at the side of [`NEAR`](crate::net::NEAR).
     EntersNear = 0,
-    /// It enters the network at any other port.
+    /// The packet enters the network at any other port.
     EntersFar = 1,
-    /// It leaves the network at the side of [`NEAR`](crate::net::NEAR).
+    /// The packet leaves the network at the side of [`NEAR`](crate::net::NEAR).
     LeavesNear = 2,
-    /// It leaves the network at any other port.
+    /// The packet leaves the network at any other port.
     LeavesFar = 3,
-    /// It leaves a hop: a serial link has transmitted it, or a token bucket lets it pass.
+    /// The packet leaves a hop: a serial link has transmitted it, or a token bucket lets it pass.
     Departs = 4,
     /// It was dropped.
     Dropped = 5,
-    /// It was marked and is forwarded.
+    /// The packet was marked and is forwarded.
     Marked = 6,
 }
 

@@ -1,5 +1,5 @@
-//! Byte queue limits: a bound of the bytes in a device, just large enough that it is never idle
-//! while more data waits.
+//! Byte queue limits: a bound of the bytes in a device, just large enough that the device is never
+//! idle while more data waits.
 //!
 //! ```text
 //!   bytes given ▲            ┌── limit + completed: open below, one super-packet may cross it
@@ -9,12 +9,14 @@
 //!               └────┴──────────▶ time;  the limit is updated at each completion
 //! ```
 //!
-//! - *Starved*: the limit was too small and grows. A device is starved if it is empty although it
-//!   was given more bytes than the limit. It is also starved if all bytes of the last update have
-//!   left although they exceeded the limit. The limit grows by the bytes completed beyond those
-//!   queued at the last update, and by the excess over the limit at that time.
+//! - *Starved*: the limit was too small and grows. A device is starved if a completion empties it
+//!   although the bytes in it exceeded the limit. A device is also starved if the bytes in it
+//!   exceeded the limit at the last update, but all of them have left since. The limit grows by the
+//!   bytes completed beyond those queued by the last update, and by the excess over the limit at
+//!   the last update.
 //! - *Busy throughout*: the limit may be too large. The slack is `max(limit + over − 2 × completed,
-//!   last super-packet − over)`, where the second term counts only if there is an excess `over`.
+//!   last super-packet − over)`, where `over` is the excess over the limit at the last update, or
+//!   zero if that update changed the limit. The second term counts only if there is such an excess.
 //!   The minimum slack within one second (`HOLD`) is subtracted from the limit. A shorter interval
 //!   would reduce the limit in a lull and starve the device after it.
 //! - In any other case the limit is constant. The limit begins at 0, which admits one super-packet

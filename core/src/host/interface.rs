@@ -1,23 +1,23 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
 //! Packets in the ring are beyond the control of discipline and sender, so a deep ring is a hidden
-//! buffer. Byte queue limits ([`Dql`]) keep it short. Each completion lets TCP pass on more data
-//! (TCP small queues).
+//! buffer. Byte queue limits ([`Dql`]) keep the ring short. Each completion lets TCP pass on more
+//! data (TCP small queues).
 //!
-//! A packet here is a super-packet of TCP. It takes one entry in discipline and ring. On the wire
-//! it is split into its segments ([`Cut`]), which are sent one by one, unless the path carries
-//! super-packets. Each super-packet has its own completion, as from a card that interrupts for
-//! each.
+//! A packet here is a super-packet of TCP. A super-packet takes one entry in the discipline and one
+//! in the ring. On the wire, a super-packet is split into its segments ([`Cut`]), which are sent
+//! one by one, unless the path carries super-packets. Each super-packet has its own completion, as
+//! from a card that interrupts for each.
 //!
 //! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
-//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. It
-//! is completed at that instant, and there is no ring.
+//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. Its
+//! transmission is complete at that instant, and there is no ring.
 //!
 //! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
 //! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A
 //! discipline that drops by its control law, or drops another packet of the same flow, only reports
-//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). A packet dropped later, at its
-//! departure, is lost without a report.
+//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). A packet that the discipline drops at
+//! dequeue is lost without a report.
 //!
 //! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each
 //! discipline's `enqueue`. The default of an interface is `pfifo_fast` with the device's

@@ -63,7 +63,7 @@ impl Release {
         }
     }
     /// The release called `name` in a scenario: `linux-6.12` or `linux-6.12.5`. A series without a
-    /// patch level is its last stable release. `None` for one that is not modelled.
+    /// patch level is its last stable release. `None` for a release that is not modelled.
     pub fn named(name: &str) -> Option<Release> {
         let mut parts = name.strip_prefix("linux-")?.split('.');
         let mut next = || {
