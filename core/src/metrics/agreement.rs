@@ -30,7 +30,7 @@
 //!
 //! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared metric does. The
 //! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Metrics marked
-//! `late` there are not compared: Linux's recording itself began one round trip late
+//! `late` in the stored case are not compared: Linux's recording itself began one round trip late
 //! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
 //! `validation/` and the README all count cases in this way.
 

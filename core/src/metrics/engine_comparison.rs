@@ -23,8 +23,8 @@
 //!    the tolerated difference.
 //! 3. **parted**: all other cases.
 //!
-//! This is stricter than [`compare`](super::compare), whose tolerance grows with the spread,
-//! because there the reference was recorded once and cannot be repeated.
+//! This comparison is stricter than [`compare`](super::compare). The tolerance of `compare` grows
+//! with the spread, because its reference was recorded once and cannot be repeated.
 
 use super::agreement::{Conditions, least, median, spread};
 use libm::fabs;
@@ -64,7 +64,7 @@ pub struct EngineComparison {
     pub standing: Standing,
     /// The median of the reference's runs.
     pub reference: f64,
-    /// The difference between the least and the largest of them.
+    /// The difference between the least and the largest value of the reference's runs.
     pub spread: f64,
     /// The median of the other engine's runs.
     pub ours: f64,

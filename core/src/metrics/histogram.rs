@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 const PER_OCTAVE: usize = 128;
 
 /// A log-linear histogram of spans. The mean and the extremes are exact, percentiles are within 0.4
-/// % (exact below 256 ns). It takes a kilobyte per octave with values.
+/// % (exact below 256 ns). The histogram takes a kilobyte of memory per octave with values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     octaves: Vec<Option<Box<[u64; PER_OCTAVE]>>>,

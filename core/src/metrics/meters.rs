@@ -13,11 +13,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// A sample of a flow. It is small, because thousands of flows have ten a second each.
+/// A sample of a flow. A sample takes few bytes, because thousands of flows have ten a second each.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT, at most half an hour. The highest bit means that no ACK arrived since the
-    /// sample before, so the RTT is an old one.
+    /// Smoothed RTT, at most half an hour. The highest bit is set if no ACK arrived since the
+    /// sample before, so that the RTT is an old one.
     srtt_us: u32,
     /// Packets; `None` if no window limits the flow.
     cwnd: Option<NonZeroU32>,
@@ -278,7 +278,7 @@ pub struct QueueMeter {
     /// Packets, at each [`metric_interval`](super::metric_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
-    /// In a network of links: the metrics of the link behind the queue.
+    /// The metrics of the link behind the queue; only in a network of links.
     link: Option<LinkMetrics>,
     /// The summary interval of the link.
     measured: Span,

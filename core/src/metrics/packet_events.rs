@@ -1,19 +1,19 @@
 //! Packets that a path dropped, marked or lost, one by one. Forwarded packets without a mark have
 //! no row.
 //!
-//! There may be millions: an engine keeps the first ones and counts the rest.
+//! There may be millions of such packets: an engine keeps the first ones and counts the rest.
 
 use super::serialize;
 use crate::queue::DropReason;
 use crate::units::Time;
 use alloc::vec::Vec;
 
-/// The verdicts; columns have indices into this. `lost` is random loss on the path (`loss`), before
-/// the queue.
+/// The verdicts; columns have indices into this list. `lost` is random loss on the path (`loss`),
+/// before the queue.
 pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 
-/// The drop reasons; columns have indices into this: no room, the queue discipline's control law,
-/// random loss, a policer.
+/// The drop reasons: no room, the queue discipline's active queue management, random loss, a
+/// policer. Columns have indices into this list.
 pub const DROP_REASONS: &[&str] = &["overflow", "law", "loss", "policer"];
 
 fn index(reason: DropReason) -> u8 {

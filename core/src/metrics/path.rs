@@ -21,13 +21,13 @@ pub struct PathMetrics {
     /// is the rate of its fastest station's symbols.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
-    /// Maximum mean rate of the bottleneck over the summary interval. It includes the tokens that
-    /// the bottleneck's token bucket or policer may hold when the interval begins.
+    /// Maximum mean rate of the bottleneck over the summary interval. This rate includes the tokens
+    /// that the bottleneck's token bucket or policer may hold when the interval begins.
     #[serde(serialize_with = "six_digits")]
     pub capacity_mbit: f64,
     /// Maximum mean rate of arrivals behind the bottleneck in the summary interval: `capacity_mbit`
-    /// plus the packet that may be in transmission when the interval begins. Utilisation is goodput
-    /// over this.
+    /// plus the packet that may be in transmission when the interval begins. Utilisation is the
+    /// goodput divided by this rate.
     #[serde(serialize_with = "six_digits")]
     pub arriving_mbit: f64,
     /// Long-term rate of the reverse hop in Mbit/s, if there is one; for a Wi-Fi, `rate_mbit`.
@@ -42,7 +42,7 @@ pub struct PathMetrics {
     #[serde(serialize_with = "six_digits")]
     pub rtt_ms: f64,
     /// Two-way propagation delays of the flows, including delays outside the path, milliseconds;
-    /// each value once, ascending. The path's if there are no flows.
+    /// each value once, ascending. Without flows, it is the delay of the path.
     pub rtts_ms: Vec<f64>,
     /// The bottleneck's buffer, in bandwidth-delay products; packets count as full frames. `None`
     /// for the discipline's own limit.

@@ -12,11 +12,12 @@ use serde::Serialize;
 pub struct StationMetrics {
     /// Name of the station, unique in the scenario.
     pub name: String,
-    /// Goodput of all its flows in both directions, Mbit/s.
+    /// Goodput of all flows of the station in both directions, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
     /// Share of the summary interval that frames to and from the station occupy, including answers
-    /// and failed transmissions. One minus the sum over all stations is contention and idle time.
+    /// and failed transmissions. One minus the sum of this share over all stations is the share of
+    /// contention and idle time.
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
     /// Metrics of the transmissions to the station.
@@ -59,9 +60,11 @@ pub struct LevelDelays {
     pub qdisc: Option<Quantiles>,
     /// In mac80211.
     pub mac80211: Option<Quantiles>,
-    /// In driver and hardware, until the packet's transmission is the next one of its category.
+    /// Waiting times in driver and hardware, until the packet's transmission is the next one of its
+    /// category.
     pub driver: Option<Quantiles>,
-    /// From then on until the packet and all frames before it have arrived.
+    /// Waiting times on the air: from then on until the packet and all frames before it have
+    /// arrived.
     pub air: Option<Quantiles>,
 }
 
@@ -99,8 +102,8 @@ impl UsageMeter {
             before: None,
         }
     }
-    /// Returns the time when the medium must be polled and `begins` must be called, if `now` has
-    /// reached it and that has not happened.
+    /// If `begins` has not been called yet and `now` has reached the end of the warm-up, returns
+    /// this end. The medium must then be polled up to it, and `begins` called.
     pub fn due(&self, now: Time) -> Option<Time> {
         (self.before.is_none() && now >= self.warmup).then_some(self.warmup)
     }

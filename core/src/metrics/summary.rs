@@ -203,13 +203,13 @@ pub struct ProbeMetrics {
     pub delay_ms: Option<LevelDelays>,
 }
 
-/// Replaces the congestion control of a flow whose application sends datagrams.
+/// The name in the place of a congestion control, for flows whose application sends datagrams.
 pub const NO_CC: &str = "udp";
 
 /// Distribution of goodput among the flows that were active in the summary interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fairness {
-    /// Jain's index over flows with a congestion control. A stream of datagrams has no share,
+    /// Jain's index over flows with a congestion control. A stream of datagrams does not count,
     /// because it does not adapt its rate.
     #[serde(serialize_with = "six_digits")]
     pub jain: f64,

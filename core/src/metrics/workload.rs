@@ -31,10 +31,11 @@ pub struct WorkloadMetrics {
     /// The metrics of the workload.
     pub metrics: Named,
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
-    /// milliseconds, and the share of at most that. It is for charts and not among the metrics.
+    /// milliseconds, and the share of at most that. The distribution is for charts and not among
+    /// the metrics.
     pub delays: Vec<(f64, f64)>,
     /// The transfers of the workload, if it has any: time of the SYN in seconds, bytes, completion
-    /// time in seconds or NaN. They are for a table and not among the metrics.
+    /// time in seconds or NaN. The transfers are for a table and not among the metrics.
     pub transfers: Vec<(f64, u64, f64)>,
 }
 
