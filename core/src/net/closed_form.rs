@@ -21,7 +21,7 @@ struct Pending {
 /// The queue and the packet in service.
 pub(super) struct ClosedForm {
     limit: Limit,
-    /// The first is in service, all others wait.
+    /// The first packet is in service, all others wait.
     pending: VecDeque<Pending>,
     backlog: Backlog,
 }

@@ -22,11 +22,11 @@
 //! Deviations:
 //! - q is computed, where netem reads a table of 4096 entries.
 //! - `correlation` applies to the normal variates from which successive `u` are computed. The
-//!   distribution therefore does not depend on it: `z ← c · z + √(1 − c²) · g`, `u = Φ(z)`. Linux
-//!   mixes uniform numbers and takes them modulo the table's size or twice the spread, which
-//!   removes the correlation. With `delay 100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003
-//!   over 30 000 packets. The distribution of these delays equals the distribution without
-//!   correlation.
+//!   distribution of the delays therefore does not depend on the correlation `c`: `z ← c · z + √(1
+//!   − c²) · g`, `u = Φ(z)`, with `g` normal. Linux mixes uniform numbers and takes them modulo the
+//!   table's size or twice the spread, which removes the correlation. With `delay 100ms 10ms 90%`,
+//!   the correlation of Linux 6.12 is −0.003 over 30 000 packets. The distribution of these delays
+//!   equals the distribution without correlation.
 //! - `ordered` corresponds to netem with an inner queue that keeps order. Without such a queue,
 //!   netem reorders, as does `ordered = false`.
 
@@ -247,7 +247,8 @@ impl<P> Jitter<P> {
         }
     }
     /// Returns this line with the variation named `kind`. An unknown name selects the first of
-    /// [`KINDS`]; scenarios are checked before. A spread of zero means no variation.
+    /// [`KINDS`]; scenarios are checked before. A spread of zero means that the delay does not
+    /// vary.
     pub fn varying(mut self, kind: &str, params: &Params, rng: Rng) -> Jitter<P> {
         self.spread = (params.span("spread") > Span::ZERO).then(|| Spread::new(kind, params, rng));
         self

@@ -12,9 +12,9 @@
 //!   does not hold enough tokens for it, else yellow if C does not, else green. A yellow packet is
 //!   charged to P, and a green packet to both.
 //! - `cir`, the `police cir bc be` of routers: conform, exceed and violate are the colours green,
-//!   yellow and red of a colour-blind `srtcm`. It ignores the code points of arriving packets.
-//!   Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets and both
-//!   of its worked examples.
+//!   yellow and red of a colour-blind `srtcm`. Such a policer ignores the code points of arriving
+//!   packets. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets
+//!   and both of its worked examples.
 //! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
 //!   [`Lender`].
 //!
@@ -524,8 +524,8 @@ impl Linux {
     }
 }
 
-/// Bit-nanoseconds in a byte. A rate of 1 bit/s gives one of them per nanosecond, so nothing is
-/// rounded.
+/// Bit-nanoseconds in a byte. A rate of `r` bit/s gives `r` of these units per nanosecond, so
+/// nothing is rounded.
 const PER_BYTE: u64 = 8_000_000_000;
 
 fn work(size: Bytes) -> u64 {
@@ -636,9 +636,9 @@ impl Two {
 /// Committed access rate (`car`): a bucket of depth `bc` that lends. If the bucket holds too few
 /// tokens for a packet, the packet would raise the debt to `a`. The compounded debt is the sum of
 /// these `a` since the last rejected packet. A packet is rejected when `a` or the compounded debt
-/// would exceed `be`. Then no tokens are taken, and the compounded debt is 0 again. The longer a
-/// flow borrows, the likelier a packet is rejected. If `be` is not above `bc`, the bucket does not
-/// lend.
+/// would exceed `be`. A rejected packet takes no tokens, and it sets the compounded debt to 0. The
+/// longer a flow borrows, the likelier a packet is rejected. If `be` is not above `bc`, the bucket
+/// does not lend.
 ///
 /// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
 /// 14, 1998). Deviation: a common example (token rate 1, normal burst 2, extended burst 4) loses

@@ -97,8 +97,8 @@ pub struct HopSpec {
     pub rate: Rate,
     /// Variation of the rate, if there is one.
     pub varying: Option<Box<Varying>>,
-    /// Propagation delay of both directions together. It is zero for the reverse hop, because the
-    /// values of the forward hops include the delay of the reverse direction.
+    /// Propagation delay of both directions together. The value is zero for the reverse hop,
+    /// because the values of the forward hops include the delay of the reverse direction.
     pub rtt: Span,
     /// The part of `rtt` in the forward direction (half by default).
     pub delay_forward: Span,

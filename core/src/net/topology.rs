@@ -150,7 +150,8 @@ pub struct Topology<P> {
     distances: Vec<ConstantDelay<P>>,
     /// Departures of each link, arrivals behind each link, then those of each distance.
     agenda: Agenda,
-    /// Changes of routes that lie ahead, the next one last: time and table.
+    /// Future changes of routes, the next one last: time, and number of the table whose route
+    /// changes.
     changes: Vec<(Time, usize)>,
     warmup: Time,
 }

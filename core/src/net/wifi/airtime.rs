@@ -1,10 +1,11 @@
 //! Station scheduling of an access point: round-robin, or by airtime.
 //!
-//! **Round-robin**: the first station of the round gets one transmission and goes to the end. It
-//! also goes to the end if the hardware has no room for its transmission. The driver goes through
-//! the round with every arriving packet and after every transmission, until a station finds no
-//! room. The hardware has room for single frames longer than for aggregates, so stations with
-//! single frames get the most turns. One legacy station among many can therefore fill the hardware.
+//! **Round-robin**: the first station of the round gets one transmission and goes to the end. The
+//! first station also goes to the end if the hardware has no room for its transmission. The driver
+//! goes through the round with every arriving packet and after every transmission, until a station
+//! finds no room. The hardware has room for single frames longer than for aggregates, so stations
+//! with single frames get the most turns. One legacy station among many can therefore fill the
+//! hardware.
 //!
 //! **By airtime**: a station has a deficit, the airtime that it may still use (negative: its debt).
 //! The first station of the round is served. A station whose deficit is below zero gets its weight
@@ -15,7 +16,7 @@
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
 //! station's category gets more packets while its own pending airtime is below 5 ms. Between 5 and
-//! 12 ms, it gets more only while the pending airtime of all stations is below 24 ms.
+//! 12 ms, the category gets more only while the pending airtime of all stations is below 24 ms.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
 //! round-robin: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the
@@ -190,7 +191,7 @@ impl Round {
             self.list.retain(|other| *other != station);
         }
     }
-    /// Charges a station for its airtime.
+    /// Subtracts a station's used airtime from its deficit.
     pub fn charge(&mut self, now: Time, station: usize, airtime: Span) {
         let account = &mut self.accounts[station];
         account.active = now;

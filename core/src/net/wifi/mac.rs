@@ -9,8 +9,9 @@
 //! its head, at most 32.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
-//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation:
-//! one category has one queue, where Linux has one of each of its two traffic identifiers.
+//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation: a
+//! station's category has one set of queues, where Linux has one for each of its two traffic
+//! identifiers.
 
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};

@@ -12,13 +12,13 @@
 //!
 //! **Errors**: at the minimum sensitivity of a receiver, a tenth of the frames of 4096 bytes is
 //! lost. `NEEDS_DB` has the signal-to-noise ratio at this sensitivity, for a noise figure of 10 dB.
-//! It is 9 dB for BPSK ½ and up to 34 dB for 256-QAM ⅚. Each doubling of width or streams adds 3
-//! dB. With 2 dB less, errors increase tenfold.
+//! This ratio is 9 dB for BPSK ½ and up to 34 dB for 256-QAM ⅚. Each doubling of the channel width
+//! or of the streams adds 3 dB. With a signal 2 dB lower, errors increase tenfold.
 //!
 //! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length);
 //! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are random, not
 //! cyclic; the chain's tries are two, not as many as fit into 6 ms. The 2 dB are a round number for
-//! a channel without fading, because the standard gives one point of each curve.
+//! a channel without fading, because the standard gives only one point of each error curve.
 
 use super::Link;
 use super::phy::{Band, Phy, Width};
@@ -78,7 +78,7 @@ struct Rated {
     /// In this interval.
     attempts: u32,
     successes: u32,
-    /// Averaged; `None` before the first try.
+    /// The averaged success probability; `None` before the first try.
     probability: Option<f64>,
 }
 

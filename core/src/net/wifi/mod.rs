@@ -230,11 +230,12 @@ impl<P: 'static> Setup<P> {
 /// A station's use of the medium.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Airtime of frames to and from it, with answers and failures; of a collision its part.
+    /// Airtime of frames to and from the station, including answers and failed transmissions; of a
+    /// collision, the station's part.
     pub airtime: Span,
-    /// Transmissions to it and from it, each retry included.
+    /// Transmissions to the station and from it, each retry included.
     pub transmissions: u64,
-    /// To it: transmissions, their frames, and the bytes of the Ethernet frames in them.
+    /// To the station: transmissions, their frames, and the bytes of the Ethernet frames in them.
     pub down: (u64, u64, u64),
     /// From it: the same numbers.
     pub up: (u64, u64, u64),
@@ -295,7 +296,7 @@ pub(crate) struct Shared<P> {
     qdisc: MakeQdisc<P>,
     levels: Levels,
     usage: Vec<Usage>,
-    /// Rate controls of each station, to it and from it.
+    /// The rate controls of each station, for transmissions to the station and from it.
     controls: Vec<[Option<Minstrel>; 2]>,
 }
 

@@ -256,7 +256,7 @@ impl Phy {
         }
     }
 
-    /// The bytes whose symbols last at most this long.
+    /// The maximum number of bytes whose symbols last at most this long.
     pub fn bytes_in(&self, span: Span) -> Bytes {
         let bits = match self.code {
             Code::Ofdm { bits, symbol_ns } => {
