@@ -1,5 +1,5 @@
-//! Errors of a scenario: each has a place, the problem and the correction. All of them are reported
-//! at once.
+//! Errors of a scenario: each has a place, the problem and the correction. All errors of a scenario
+//! are reported at once.
 
 use super::nested::Named;
 use super::value::{Node, Table, Value};

@@ -339,8 +339,8 @@ pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -
     })
 }
 
-/// The default burst of a token bucket. It is the greater of two frames with their link layer's
-/// overhead, and the data of a quarter of a millisecond.
+/// The default burst of a token bucket. This burst is the greater of two frames with their link
+/// layer's overhead, and the data of a quarter of a millisecond.
 fn tbf_burst(rate: Rate) -> Bytes {
     Bytes::new(3080)
         .max(rate * Span::us(250))

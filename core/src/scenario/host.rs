@@ -22,11 +22,11 @@ use alloc::vec::Vec;
 /// The properties of both ends of every flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSpec {
-    /// The kernel whose rules they follow: `linux-6.12`, `linux-6.12.5`.
+    /// The kernel whose rules both ends follow: `linux-6.12`, `linux-6.12.5`.
     pub like: String,
-    /// Rules that they follow although the release does not have them.
+    /// Rules that both ends follow although the release does not have them.
     pub with_rules: Vec<Rule>,
-    /// Rules of the release that they do not follow.
+    /// Rules of the release that neither end follows.
     pub without_rules: Vec<Rule>,
     /// Initial window in packets.
     pub iw: u32,
@@ -80,7 +80,7 @@ pub(super) const LINKS: [&str; 2] = ["serial", "htb"];
 pub struct Nic {
     /// Rate of its wire.
     pub rate: Rate,
-    /// Super-packets in its device's ring.
+    /// Maximum number of super-packets in the ring of the interface's device.
     pub ring: u32,
     /// Byte queue limits.
     pub bql: bool,
@@ -108,7 +108,7 @@ impl Nic {
             link: Link::Serial,
         }
     }
-    /// Returns whether its discipline keeps departure times.
+    /// Returns whether the interface's discipline keeps departure times.
     fn paces(&self) -> bool {
         self.qdisc.kind == "fq" && self.qdisc.params.bool("pacing")
     }

@@ -6,11 +6,11 @@
 //! paths are comparable with each other; additional elements are listed in [`Likeness::besides`].
 //!
 //! - The rate is the long-term rate. On a path with a policer, it is the rate of the policer. The
-//!   buffer is then the burst of the policer, because almost no packets queue behind the policer.
-//!   The headroom is the ratio of the rate of the link to the rate of the policer.
+//!   buffer is then taken as the burst of the policer, because almost no packets queue behind the
+//!   policer. The headroom is the ratio of the rate of the link to the rate of the policer.
 //! - A token bucket that releases at most two full frames, or a millisecond of its rate, at once is
-//!   a plain link. One that releases more is a shaper. (Stored cases have 0.25 ms, at least two
-//!   frames.)
+//!   a plain link. One that releases more is a shaper. (The token buckets of stored cases release
+//!   0.25 ms of their rate at once, at least two frames.)
 //! - Number, start, end and size of flows do not count. Hosts do not count either, unless the
 //!   interface of a sender has a rate of its own; this rate is then decisive.
 

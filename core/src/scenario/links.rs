@@ -261,7 +261,7 @@ pub(super) fn measure<'r>(path: &mut PathSpec, routes: impl Iterator<Item = &'r 
 pub(super) struct Routes {
     /// The links, unless there are none or one of them is wrong.
     links: Option<Vec<LinkPlace>>,
-    /// Whether there are links, of which one is wrong.
+    /// Whether the scenario has links that could not be read.
     unknown: bool,
     /// The seed of the scenario.
     pub seed: u64,
@@ -274,7 +274,7 @@ pub(super) struct Candidates {
     forward: Vec<Vec<u8>>,
     back: Vec<Vec<u8>>,
     changes: Vec<RouteChange>,
-    /// The only route, which all flows of the section share.
+    /// The route that all flows of the section share, if there is only one candidate.
     only: Option<Arc<Route>>,
 }
 
@@ -306,7 +306,7 @@ impl Candidates {
 }
 
 impl Routes {
-    /// For the path of a scenario, whose section `link` is `present`.
+    /// For the path of a scenario; `present`: the scenario has a section `link`.
     pub fn new(path: Option<&PathSpec>, present: bool, seed: u64, end: Span) -> Routes {
         let links = path.and_then(|path| path.links.as_ref());
         Routes {

@@ -17,10 +17,10 @@ use alloc::vec::Vec;
 /// Maximum number of late steps and outages that are listed.
 const MOST_LATE: usize = 5;
 /// A summary interval in which fewer full packets fit causes a warning. The packet in transmission
-/// at its start counts in full. In so short an interval it exceeds the share of headers (4 %), so
-/// goodput may exceed the rate.
+/// at its start counts in full. In so short an interval, this packet is more than the share of
+/// headers (4 %), so goodput may exceed the rate.
 const LEAST_PACKETS: f64 = 22.0;
-/// The same for Wi-Fi transmissions, of which at least a tenth is overhead.
+/// The same threshold, in Wi-Fi transmissions, of which at least a tenth is overhead.
 const LEAST_TRANSMISSIONS: f64 = 10.0;
 /// Maximum difference of two delays with jitter, in spreads; with uniform jitter it is 2.
 const MOST_SPREADS: u64 = 8;

@@ -258,7 +258,8 @@ pub(super) fn optional<'t, T>(
     }
 }
 
-/// Records that a required key is absent, unless it is misspelt, which has been reported.
+/// Records that a required key is absent, unless it was misspelt: then that error has been recorded
+/// already.
 pub(super) fn missing<T>(
     out: &mut Collector<'_>,
     s: &Section<'_>,

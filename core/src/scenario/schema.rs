@@ -40,15 +40,15 @@ pub enum Form {
         /// The short forms: `probability or { kind, parameters }`.
         takes: &'static str,
     },
-    /// A text of at most so many characters, with the description of its absence.
+    /// A text of at most so many characters, with the meaning of its absence in words.
     Text(usize, &'static str),
-    /// A name of at most so many letters, digits, `_`, `-` and `.`, with the description of its
-    /// absence.
+    /// A name of at most so many letters, digits, `_`, `-` and `.`, with the meaning of its absence
+    /// in words.
     Name(usize, &'static str),
-    /// A model of a registry, bare or with parameters: the name of the default, or the description
-    /// of its absence.
+    /// A model of a registry, bare or with parameters: the name of the default, or the meaning of
+    /// its absence in words.
     Registered(&'static str),
-    /// A section, with the description of its absence.
+    /// A section, with the meaning of its absence in words.
     Section(&'static str),
     /// A list of sections.
     Sections {
@@ -56,7 +56,7 @@ pub enum Form {
         takes: &'static str,
         /// The maximum number of entries; `None` without a maximum of its own.
         most: Option<usize>,
-        /// The description of its absence.
+        /// The meaning of the key's absence, in words.
         absent: &'static str,
     },
     /// A value that the code of the section reads and writes, described in words.
@@ -73,7 +73,7 @@ pub enum Form {
 enum Words {
     /// A constant text.
     Fixed(&'static str),
-    /// Made from the constants that the code of the section uses.
+    /// A text that a function makes from the constants that the code of the section uses.
     Made(fn() -> String),
 }
 
@@ -97,7 +97,7 @@ pub struct Key {
     pub form: Form,
     /// The range in words, if the form does not contain it.
     range: Option<Words>,
-    /// The description of its absence, if it is made from constants.
+    /// The meaning of the key's absence in words, if these are made from constants.
     absent: Option<fn() -> String>,
     /// The unit that is proposed for a number without unit; empty: that of the default.
     unit: &'static str,
@@ -259,21 +259,22 @@ impl Key {
             ..self
         }
     }
-    /// The range in words, made from the constants that the code of the section uses.
+    /// Sets the range in words, made from the constants that the code of the section uses.
     pub(super) const fn ranging(self, range: fn() -> String) -> Key {
         Key {
             range: Some(Words::Made(range)),
             ..self
         }
     }
-    /// The description of its absence, made from the constants that the code of the section uses.
+    /// Sets the meaning of the key's absence in words, made from the constants that the code of the
+    /// section uses.
     pub(super) const fn usually(self, absent: fn() -> String) -> Key {
         Key {
             absent: Some(absent),
             ..self
         }
     }
-    /// The unit that is proposed for a number without unit.
+    /// Sets the unit that an error proposes for a number without unit.
     pub(super) const fn unit(self, unit: &'static str) -> Key {
         Key { unit, ..self }
     }
@@ -284,9 +285,9 @@ impl Key {
             ..self
         }
     }
-    /// Declares a key of hops with two-way propagation. The reverse hop does not have it, because
-    /// the values of the forward hops include the reverse direction. A link does not have it,
-    /// because its propagation has one direction.
+    /// Declares a key of hops with two-way propagation. The reverse hop does not have such a key,
+    /// because the values of the forward hops include the reverse direction. A link does not have
+    /// such a key, because its propagation has one direction.
     pub(super) const fn of_a_distance(self) -> Key {
         Key {
             without: &["path.reverse", "link"],

@@ -1,5 +1,5 @@
-//! A scenario as a tree, as TOML and as JSON, in canonical form and with every default explicit. A
-//! run carries its scenario in this form and can be repeated from it.
+//! A scenario as a tree, as TOML and as JSON, in canonical form and with every default explicit.
+//! The result of a run contains its scenario in this form, so that the run can be repeated from it.
 
 use super::dscp;
 use super::ecn;

@@ -9,9 +9,9 @@
 //! transfers grows. Beyond the engine's limit of connections, transfers are rejected, and counted.
 //!
 //! Completion time of a transfer: from its SYN until the client reads its last byte. On an empty
-//! path, this time consists of one and a half round trips, one more for each further round of slow
-//! start, and the transmission time. The metrics cover transfers that arrive after the warm-up. A
-//! transfer that is incomplete at the end has no completion time.
+//! path, this time consists of one and a half round trips and the transmission time. Each further
+//! round of slow start adds a round trip. The metrics cover transfers that arrive after the
+//! warm-up. A transfer that is incomplete at the end has no completion time.
 
 use super::cdf::{self, Cdf};
 use super::draw::{Sizes, exponential};

@@ -30,7 +30,8 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 }
 
 /// Queue disciplines of Linux that equal another discipline with a certain buffer, and the problem
-/// that the error states. They are rejected with this message, unless a registry has them.
+/// that the error states. Such disciplines are rejected with this message, unless a registry has
+/// them.
 pub(super) const OTHER_QUEUES: &[(&str, &str)] = &[
     ("pfifo", "is fifo with a buffer in packets, such as 1000p"),
     ("bfifo", "is fifo with a buffer in bytes, such as 150kB"),
