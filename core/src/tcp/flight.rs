@@ -3,8 +3,8 @@
 //! ([`CongestionControl::needs_flight_record`](crate::cc::CongestionControl::needs_flight_record)).
 //!
 //! The records are a ring indexed by the scoreboard's numbers. Connections whose congestion control
-//! does not need them have none. A record is valid from the departure of its packet until the
-//! packet is acknowledged and another packet leaves.
+//! does not need such records have none. A record is valid from the departure of its packet until
+//! the packet is acknowledged and another packet leaves.
 
 use alloc::vec::Vec;
 

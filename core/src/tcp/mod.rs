@@ -80,7 +80,7 @@ pub struct Config {
     /// others it is 120 s.
     pub rto_max: Span,
     /// Whether RACK detects losses (bit 0 of `tcp_recovery`). In kernels with [`Rule::RackOnly`],
-    /// it always does.
+    /// RACK always detects losses.
     pub rack: bool,
     /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
     pub rto_min_us: u32,
@@ -201,8 +201,8 @@ pub struct Info {
 pub struct Limited {
     /// Time with data unsent or in flight.
     pub busy: Span,
-    /// Part of it in which the peer's window was the limit.
+    /// Part of `busy` in which the peer's window was the limit.
     pub peer_window: Span,
-    /// Part of it in which the send buffer was the limit: it was full of unacknowledged data.
+    /// Part of `busy` in which the send buffer was the limit: it was full of unacknowledged data.
     pub send_buffer: Span,
 }

@@ -9,9 +9,9 @@ pub enum Pacing {
     /// Flows whose congestion control requests it: Linux with any queue discipline except `fq`.
     #[default]
     Auto,
-    /// None, not even with a congestion control that requests it.
+    /// No flow is paced, not even with a congestion control that requests it.
     Off,
-    /// All, as with Linux's `fq` at the sender.
+    /// All flows are paced, as with Linux's `fq` at the sender.
     Fq,
 }
 

@@ -5,19 +5,19 @@
 //! than the newest accepted one. The receiver compares with segments that start at or below its
 //! last ACK number, the sender with ACKs. Rejected data is answered with an ACK, and with a DSACK
 //! if it is a duplicate; its acknowledgement is ignored. A duplicate ACK with an old timestamp is
-//! accepted under three conditions. It has the same ACK number, its window is not larger, and its
-//! timestamp is older by at most one retransmission timeout.
+//! accepted if it repeats the last ACK number, its window is not larger, and it is recent. It is
+//! recent if its timestamp is older than the newest one by at most one retransmission timeout.
 //!
 //! Once a retransmission has filled the first hole, the receiver therefore rejects segments that
 //! were sent before the retransmission but arrive after it. A sender ignores an ACK if another ACK
 //! that was sent at least two milliseconds later has overtaken it.
 //!
-//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. The effect
-//! was measured over a path of 18.7 Mbit/s, 31.8 ms RTT and ±2 ms of jitter. In 6 s, Linux's
-//! receiver rejects 12 of 8700 segments of a CUBIC flow. All of them are beyond a hole, and the
-//! flow reduces its window because of them. With ±2 ms on the reverse path, the senders of a BBR
-//! and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer to a rejected ACK (at
-//! most one in half a second) is left out.
+//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. The
+//! rejections were measured over a path of 18.7 Mbit/s, 31.8 ms RTT and ±2 ms of jitter. In 6 s,
+//! Linux's receiver rejects 12 of 8700 segments of a CUBIC flow. All rejected segments are beyond a
+//! hole, and the flow reduces its window because of them. With ±2 ms on the reverse path, the
+//! senders of a BBR and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer to a
+//! rejected ACK (at most one in half a second) is left out.
 
 /// The time by which a timestamp may be older than the newest one, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;

@@ -11,7 +11,7 @@
 //! Linux divides by the window at the start of recovery (`prior_cwnd`), where RFC 9937 divides by
 //! RecoverFS. Before 5.19 ([`Rule::PrrCatchesUp`]), an ACK that is not safe released
 //! `min(delivered, ssthresh − in_flight)`. Before 5.11 ([`Rule::PrrSafeAck`]), an ACK was safe if
-//! it acknowledged a retransmission and showed no retransmission to be lost. Since then, an ACK is
+//! it acknowledged a retransmission and showed no retransmission to be lost. Since 5.11, an ACK is
 //! safe if it advances `una` and shows no new loss.
 
 use crate::kernel::{Kernel, Rule};

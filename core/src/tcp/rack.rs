@@ -1,4 +1,5 @@
-//! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
+//! RACK: a segment counts as lost when a segment sent later has arrived and the reordering window
+//! has passed.
 //!
 //! Algorithm (RFC 8985 as in Linux 6.12): consider the most recently *sent* segment that has
 //! arrived. Let `t` be its time of transmission, and `end` its end. Let `rtt` be the round trip of

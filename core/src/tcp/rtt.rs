@@ -5,11 +5,11 @@
 //!
 //! - `srtt += (m − srtt)/8`.
 //! - The deviation moves by 1/4 of its error, but only by 1/32 if the sample is far below `srtt`.
-//! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. It increases at
-//!   once, and decreases once per round trip by a quarter of the difference.
-//! - `RTO = srtt + rttvar`. The variance includes the minimum, so `RTO ≥ srtt + rto_min`. The
-//!   minimum is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the
-//!   attribute `rto_min` of a route).
+//! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. `rttvar` increases
+//!   at once, and decreases once per round trip by a quarter of the difference.
+//! - `RTO = srtt + rttvar`. As `rttvar` is at least `rto_min`, `RTO ≥ srtt + rto_min`. The minimum
+//!   is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the attribute
+//!   `rto_min` of a route).
 
 use crate::transport::Jiffies;
 use crate::units::Span;

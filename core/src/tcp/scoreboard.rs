@@ -26,7 +26,8 @@ pub const RETRANS: u16 = 4;
 /// The segment has been retransmitted at least once.
 pub const EVER_RETRANS: u16 = 8;
 const LINKED: u16 = 16;
-/// Removed from the order of transmission by a timeout; restored if the timeout was spurious.
+/// The segment was removed from the order of transmission by a timeout; it is restored if the
+/// timeout was spurious.
 const TIMED_OUT: u16 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u16 = 64;
@@ -42,9 +43,9 @@ const NIL: u64 = u64::MAX;
 pub struct Seg {
     /// Offset of its first byte.
     pub seq: u64,
-    /// Time when it was last sent, µs.
+    /// Time when the segment was last sent, µs.
     pub sent_us: u64,
-    /// Packets that had been delivered when it was last sent.
+    /// Packets that had been delivered when the segment was last sent.
     pub delivered: u64,
     /// µs between the delivery of the last of those packets and this transmission.
     delivered_before: u32,
@@ -301,7 +302,8 @@ impl Scoreboard {
         self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
-    /// Records a retransmission. `counted`: it counts as in flight (a tail loss probe does not).
+    /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
+    /// probe does not).
     pub fn resend(&mut self, i: u64, sent_us: u64, known: &Snapshot, counted: bool) {
         self.unlink(i);
         let seg = self.at_mut(i);
@@ -427,9 +429,10 @@ impl Scoreboard {
     }
 
     /// Removes the first segments that lie wholly below `ack`, as far as they were never SACKed,
-    /// marked lost or retransmitted. Equal to calls of [`pop_acked`](Self::pop_acked), but only the
-    /// ends of the run are read whole. Its segments are neighbours in the order of transmission,
-    /// too: a segment that was retransmitted between two of them would lie between them.
+    /// marked lost or retransmitted. The result equals that of calls of
+    /// [`pop_acked`](Self::pop_acked), but only the segments at both ends of the run are read
+    /// completely. Its segments are neighbours in the order of transmission, too: a segment that
+    /// was retransmitted between two of them would lie between them.
     #[inline]
     pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched> {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;

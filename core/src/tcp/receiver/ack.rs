@@ -3,17 +3,18 @@
 //! An ACK leaves at once
 //!
 //! - when more data than one full segment is unacknowledged;
-//! - in quick-ACK mode. It lasts for up to 16 ACKs at the start and after each duplicate segment,
-//!   and for one ACK when the window grows;
+//! - in quick-ACK mode. This mode lasts for up to 16 ACKs at the start and after each duplicate
+//!   segment, and for one ACK when the window grows;
 //! - when the last hole was filled ([`Rule::AckOnHoleRepair`]);
 //! - when a segment with PSH, or a short one, has been read.
 //!
-//! Otherwise it leaves after a delay that adapts to the gaps between segments. At first the delay
-//! is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its previous
-//! value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout bounds the
-//! delay. The timer uses the least of this delay, the round-trip time (at least 40 ms) and 200 ms.
-//! If the host's minimum RTO differs from 200 ms, the timer is at least one tick shorter than this
-//! minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire, the delay doubles.
+//! Otherwise the ACK leaves after a delay that adapts to the gaps between segments. At first the
+//! delay is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its
+//! previous value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout
+//! bounds the delay. The timer uses the least of this delay, the round-trip time (at least 40 ms)
+//! and 200 ms. If the host's minimum RTO differs from 200 ms, the timer is at least one tick
+//! shorter than this minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire,
+//! the delay doubles.
 //!
 //! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
 //! an interval, at most 44 segments (SACK compression). The interval is 1 ms or, if that is less,
@@ -227,8 +228,8 @@ impl Acks {
         self.kernel.follows(Rule::CompressedAckStamp)
     }
 
-    /// Sets the delayed-ACK timer. Returns whether it would fire so soon that the ACK should leave
-    /// now.
+    /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
+    /// leave now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {

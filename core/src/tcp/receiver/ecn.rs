@@ -88,7 +88,7 @@ impl Marks {
             self.how = willing;
         }
     }
-    /// Sets the kind that both ends agreed on, for own data too.
+    /// Sets the kind that both ends agreed on, also for the data that this end sends.
     pub fn agree(&mut self, how: EcnUse) {
         self.how = how;
     }
@@ -108,7 +108,8 @@ impl Marks {
     pub fn handshake(&self) -> Ecn {
         self.how.handshake()
     }
-    /// Handles any packet with `len` bytes of payload. Returns whether its ACK must leave at once.
+    /// Handles any packet with `len` bytes of payload. Returns whether the ACK of this packet must
+    /// leave at once.
     pub fn on_packet(&mut self, ecn: Ecn, len: u32) -> bool {
         match self.how {
             EcnUse::Counted => {}

@@ -49,11 +49,11 @@ struct Unread {
     full: bool,
 }
 
-/// The reading application, which runs some microseconds after its wake-up. Its latency decides
-/// which segments count for a round of the receive buffer's tuning. Segments that make the window
-/// grow are acknowledged singly. With a constant round trip and no latency, every round would end
-/// at the same segment. The latency does not delay the other consequences of reading. Room in the
-/// buffer and the ACK of a write's end take effect when the segment arrives.
+/// The reading application, which runs some microseconds after its wake-up. The latency of the
+/// application decides which segments count for a round of the receive buffer's tuning. Segments
+/// that make the window grow are acknowledged singly. With a constant round trip and no latency,
+/// every round would end at the same segment. The latency does not delay the other consequences of
+/// reading. Room in the buffer and the ACK of a write's end take effect when the segment arrives.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     /// Maximum latency; the latency is uniformly distributed from zero.

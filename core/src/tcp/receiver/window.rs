@@ -2,8 +2,8 @@
 //!
 //! Algorithm (Linux 6.12): memory is counted in *truesize*, the kernel memory of a packet (2344 B
 //! for a full segment cut from a super-packet). The advertised window is a share of the free
-//! buffer: payload over truesize. It starts at 64 KB, or half the buffer if that is less. It opens
-//! by two segments for each arriving segment, up to that share.
+//! buffer: the ratio of payload to truesize. The window starts at 64 KB, or half the buffer if that
+//! is less. The window opens by two segments for each arriving segment, up to that share.
 //!
 //! Once per round trip, if more data was read than in the round trip before, the buffer grows. Let
 //! `W` be twice the data read in this round trip plus sixteen segments. The new buffer holds
@@ -11,8 +11,9 @@
 //! Data that has arrived and still waits is subtracted from the data read. The reason is that a
 //! filled hole releases much data at once, which is no measure of the path's rate.
 //!
-//! Since 6.16 the sixteen segments are absent, and data behind a hole counts. From 6.16 to 6.17 the
-//! term with `g` was absent, too. Source: Linux 7.3 `tcp_rcvbuf_grow`.
+//! Since 6.16, `W` does not contain the sixteen segments, and the buffer also grows for data behind
+//! a hole. From 6.16 to 6.17 the term with `g` was absent, too. Source: Linux 7.3
+//! `tcp_rcvbuf_grow`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
