@@ -45,11 +45,12 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: a request for ECN.
     pub cwr: bool,
-    /// Its TCP options, unless it is a SYN.
+    /// The TCP options of the segment, unless it is a SYN.
     pub options: TcpOptions,
-    /// Earliest departure time, if its host has an interface that paces; zero means at once.
+    /// Earliest departure time of the segment, if its host has an interface that paces; zero means
+    /// at once.
     pub departs: Time,
-    /// The congestion header, if its congestion control uses one.
+    /// The congestion header, if the congestion control of the sender uses one.
     pub congestion: Option<Congestion>,
 }
 
@@ -78,7 +79,7 @@ impl Segment {
 }
 
 /// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header. The byte
-/// also has the number of counters in the AccECN option.
+/// also contains the number of counters in the AccECN option.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 
@@ -94,7 +95,8 @@ impl AckMarks {
         };
         AckMarks(ace & 0b111 | bits << 3)
     }
-    /// The same with an AccECN option of two or three counters; 0: without the option.
+    /// Returns these marks with an AccECN option of two or three counters; with `counters` 0,
+    /// without the option.
     pub fn with_counters(self, counters: u8) -> AckMarks {
         AckMarks(self.0 & 0b11111 | counters << 5)
     }
@@ -102,8 +104,8 @@ impl AckMarks {
     pub fn ace(self) -> u8 {
         self.0 & 0b111
     }
-    /// The number of counters in the AccECN option, in its order: bytes with ECT(1), CE and ECT(0);
-    /// 0 without the option.
+    /// The number of counters in the AccECN option, 0 without the option. Their order in the
+    /// option: bytes with ECT(1), CE and ECT(0).
     pub fn counters(self) -> u8 {
         self.0 >> 5
     }
@@ -119,7 +121,7 @@ impl AckMarks {
 }
 
 /// Payload bytes that arrived with each ECN code point: the counters of an AccECN option, without
-/// their initial values. The option has their low 24 bits.
+/// their initial values. The option carries the low 24 bits of each counter.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct MarkedBytes {
     /// With ECT(0).
@@ -143,22 +145,22 @@ pub struct AckSegment {
     /// Number of valid `sacks`.
     pub n_sacks: u8,
     /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data. An AccECN
-    /// option leaves room for two blocks. Then the last place has its counters
-    /// ([`bytes`](Self::bytes)).
+    /// option leaves room for two blocks. With this option, the last entry of `sacks` holds the
+    /// option's counters ([`bytes`](Self::bytes)).
     pub sacks: [Range; MAX_SACKS],
     /// The ACK is the answer to a SYN.
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agreement to ECN.
     pub ece: bool,
-    /// The counter of marks, and its own ECN bits.
+    /// The ACE field, which counts marks, and the ECN bits of the ACK's own IP header.
     pub marks: AckMarks,
     /// The sum of the routers' feedback in the segments since the last ACK.
     pub feedback: Feedback,
 }
 
 impl AckSegment {
-    /// Bytes on the wire: 66, plus 12, 20 or 28 with 1, 2 or 3 SACK blocks. An AccECN option of
-    /// three or two counters adds 12 or 8.
+    /// Bytes on the wire: 74 for the answer to a SYN, otherwise 66, plus 12, 20 or 28 with 1, 2 or
+    /// 3 SACK blocks. An AccECN option of three or two counters adds 12 or 8.
     pub fn size(&self) -> Bytes {
         let plain = match (self.syn, self.n_sacks) {
             (true, _) => SYN_SIZE,
@@ -171,7 +173,8 @@ impl AckSegment {
             _ => plain + ACCECN_OPTION - 4,
         })
     }
-    /// The same with `counters` of an AccECN option; `n_sacks` is below [`MAX_SACKS`] then.
+    /// Returns this ACK with `counters` counters of an AccECN option; if there are any, `n_sacks`
+    /// is below [`MAX_SACKS`].
     pub fn with_option(mut self, counters: u8, bytes: MarkedBytes) -> AckSegment {
         if counters > 0 {
             self.marks = self.marks.with_counters(counters);
@@ -182,7 +185,7 @@ impl AckSegment {
         }
         self
     }
-    /// The counters of its AccECN option.
+    /// The byte counters of the ACK's AccECN option; `None` without the option.
     pub fn bytes(&self) -> Option<MarkedBytes> {
         let place = self.sacks[MAX_SACKS - 1];
         (self.marks.counters() > 0).then_some(MarkedBytes {

@@ -1,13 +1,13 @@
 //! Transmission through the host's own interface: whole super-packets, each with its departure
 //! time, and their completions.
 //!
-//! Algorithm: a super-packet that the host's queue discipline rejects was never sent. It stays in
-//! the send queue, and the window is reduced as after a mark, once per round trip. The same
-//! reduction follows if another packet of the flow was dropped although this one was accepted. A
-//! rejected super-packet is retried with the next ACK or departure. If nothing is in flight, the
-//! zero-window timer retries it after one retransmission timeout and then every half second. A
-//! rejected retransmission stays marked lost. If the retransmission of a timeout is rejected, the
-//! timer fires again half a second later, without backoff.
+//! Algorithm: a super-packet that the host's queue discipline rejects was never sent. A rejected
+//! super-packet stays in the send queue, and the window is reduced as after an ECN mark, once per
+//! round trip. The same reduction follows if the discipline accepted the super-packet but dropped
+//! another packet of the flow. The sender tries it again with the next ACK or departure. If nothing
+//! is in flight, the zero-window timer tries again after one retransmission timeout and then every
+//! half second. A rejected retransmission stays marked lost. If the retransmission of a timeout is
+//! rejected, the timer fires again half a second later, without backoff.
 //!
 //! Where the host's queue discipline paces (`fq`), TCP passes a super-packet to it before its
 //! departure time. The TCP timestamp is that of the departure. Only the limit of TCP small queues
@@ -22,7 +22,7 @@
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
 //! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,
 //! `tcp_send_probe0`, `tcp_update_skb_after_send`. Deviation: Linux ends the connection after 15
-//! such attempts (`tcp_retries2`).
+//! rejected attempts (`tcp_retries2`), narrows never does.
 
 use super::Sender;
 use super::output::Push;
@@ -60,8 +60,8 @@ impl Sender {
         taken
     }
     /// Passes the lost segments from `number` on that left in one super-packet, at most `most`, to
-    /// the interface as one super-packet. Returns whether it was accepted. If segments go one by
-    /// one, it sends nothing and returns true.
+    /// the interface as one super-packet. Returns whether the interface accepted it. If segments go
+    /// one by one, this function sends nothing and returns true.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,

@@ -3,20 +3,22 @@
 //! Algorithm, as in Linux 6.12:
 //!
 //! - A duplicate ACK reports that one more segment has arrived, but not which.
-//! - After three duplicates, the first segment is lost. If the path was seen to reorder more
-//!   segments, more duplicates are required. In recovery, the first segment after every partial ACK
-//!   is also lost, so one hole is repaired per round trip.
-//! - Counted segments are not in flight, so new data leaves for duplicates, also before recovery
-//!   (limited transmit, RFC 3042).
+//! - After three duplicate ACKs, the first segment in flight counts as lost. If the path was seen
+//!   to reorder by more segments, more duplicate ACKs are required. In recovery, every partial ACK
+//!   makes the first segment behind it count as lost, so one hole is repaired per round trip.
+//! - Segments that duplicate ACKs have reported do not count as in flight. So new data leaves for
+//!   duplicate ACKs, also before recovery (limited transmit, RFC 3042).
 //! - Recovery, or the episode after a timeout, lasts until data is acknowledged that was sent after
-//!   it began (beyond `high_seq`). Duplicates before that must not begin another recovery.
+//!   it began (beyond `high_seq`). Duplicate ACKs before the end of the episode must not begin
+//!   another recovery.
 //! - Without SACK there is no RACK, no tail loss probe and no DSACK.
 //!
 //! Deviations from the RFC, all Linux's:
 //! - an ACK for `n` segments subtracts `n − 1` duplicates, and no window is inflated or deflated:
 //!   PRR sets it;
-//! - more duplicates than the segments in flight could cause count as reordering. From then on, as
-//!   many duplicates as segments were in flight are required, at most 300;
+//! - if there are more duplicate ACKs than the segments in flight could cause, this counts as
+//!   reordering. From then on, as many duplicate ACKs as segments were in flight are required, at
+//!   most 300;
 //! - every partial ACK restarts the timer ("slow but steady"), and F-RTO after a timeout is that of
 //!   RFC 5682 without SACK.
 

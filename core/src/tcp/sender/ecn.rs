@@ -1,12 +1,12 @@
 //! ECN at the sender: negotiation, and the response to marks.
 //!
 //! Algorithm: a SYN with ECE and CWR requests ECN, a SYN-ACK with ECE agrees. A retransmitted SYN
-//! does not request it (`tcp_ecn_fallback`). After agreement, new data leaves as ECT(0), or as
+//! does not request ECN (`tcp_ecn_fallback`). After agreement, new data leaves as ECT(0), or as
 //! ECT(1) with Counted. An ACK with ECE in Open or Disorder begins a reduction. The state becomes
 //! Cwr, and PRR reduces the window to the threshold of the congestion control. The reduction ends
 //! when data sent after its begin is acknowledged. In Cwr, Recovery and Loss, an ACK with ECE
-//! begins no further reduction. In Recovery and Loss, it prevents an undo of the present one. There
-//! are four kinds ([`EcnUse`]):
+//! begins no further reduction. In Recovery and Loss, an ACK with ECE prevents an undo of the
+//! present reduction. There are four kinds ([`EcnUse`]):
 //!
 //! | | other ECN-capable packets | marks reported by an ACK | feedback to the receiver |
 //! |---|---|---|---|
@@ -18,9 +18,10 @@
 //! CWR is on the next new segment, the first of its super-packet. If a sender requests Counted and
 //! the answer is that of RFC 3168, the kind is Latched.
 //!
-//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. Then the
-//! increase is the greatest one with these bits that does not exceed the delivered packets. With
-//! Accurate, the option decides whether the counter has wrapped ([`Accurate::marks`]).
+//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. If it may
+//! have wrapped, the increase is taken as the greatest one with these three bits that does not
+//! exceed the delivered packets. With Accurate, the option decides whether the counter has wrapped
+//! ([`Accurate::marks`]).
 //!
 //! With Accurate, every segment has the option ([`TcpOptions::AccEcn`]), and so has an ACK with
 //! room for it. A full segment has 1436 bytes of payload instead of 1448. The first retransmission
@@ -96,14 +97,14 @@ const COMPRESSED_ACKS: u32 = 4 << PER_ACK_SHIFT;
 const COUNTER_BITS: u32 = 24;
 
 impl Accurate {
-    /// Returns the number of marks that an ACK reports. It delivered `delivered` packets with
+    /// Returns the number of marks that an ACK reports. The ACK delivered `delivered` packets with
     /// `bytes` of payload; `known`: marks so far; `ordered`: SACK is in use, or no data is missing.
     ///
-    /// The counter alone decides up to seven packets. Beyond, the smallest increase with its three
-    /// bits is correct if the bytes of the option say so, and the greatest one otherwise. With 16
-    /// packets and more, the share of marked bytes gives an estimate between the two. Without the
-    /// option, the smallest increase counts if ACKs of more than four packets are usual, and the
-    /// greatest otherwise.
+    /// For an ACK that delivers up to seven packets, the counter alone decides. For more packets,
+    /// the bytes of the option decide between the smallest and the greatest increase with the
+    /// counter's three bits. For 16 packets and more, the share of marked bytes gives an estimate
+    /// between the smallest and the greatest increase. Without the option, the smallest increase
+    /// counts if ACKs of more than four packets are usual, and the greatest otherwise.
     fn marks(
         &mut self,
         ack: &AckSegment,

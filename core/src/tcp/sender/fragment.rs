@@ -2,17 +2,18 @@
 //!
 //! Segments that left together stay one kernel buffer until only a part of them is SACKed or
 //! retransmitted. Then the buffer is split, and the second half needs memory of its own. A peer
-//! that SACKs every other segment could cause much of that. Therefore, splitting is limited if the
-//! send queue takes more memory than twice the send buffer plus 258 KiB. Then only the first and
-//! the last kernel buffer are split.
+//! that SACKs every other segment could cause many such splits, and so much memory. Therefore,
+//! splitting is limited if the send queue takes more memory than twice the send buffer plus 258
+//! KiB. At this limit, only the first and the last kernel buffer are split.
 //!
-//! SACKs for parts of other kernel buffers are ignored. So is the rest of the same block behind
-//! them, and a repetition of the block in the next ACK. No part of such a buffer is retransmitted.
+//! SACKs for parts of other kernel buffers are ignored. The rest of the same SACK block behind such
+//! a part is ignored, too. So is a repetition of the block in the next ACK. No part of such a
+//! buffer is retransmitted.
 //!
 //! A sender with a small buffer reaches this limit in slow start. While the window admits all
 //! written data, each write extends the last buffer, whatever the amount in flight. If every other
-//! segment is then lost, the sender learns of almost no arrivals. It waits for its timeout, and
-//! repairs one or two segments per round trip. Source: Linux 6.12 `tcp_fragment`,
+//! segment is then lost, the sender learns of almost no arrivals. Such a sender waits for its
+//! timeout, and repairs one or two segments per round trip. Source: Linux 6.12 `tcp_fragment`,
 //! `tcp_match_skb_to_sack`, `tcp_shift_skb_data`; counted there as `TCPWqueueTooBig`.
 
 use super::Sender;

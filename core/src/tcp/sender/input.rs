@@ -467,7 +467,7 @@ impl Sender {
         packets
     }
 
-    /// Measures the round trip; returns the sample for congestion controls, µs.
+    /// Measures the round trip by an ACK; returns the sample for congestion controls, µs.
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);

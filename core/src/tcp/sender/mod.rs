@@ -156,7 +156,7 @@ pub struct Sender {
     reordering: u32,
     /// The blocks of the last ACK with SACK: every segment in them is SACKed.
     sacked: [Range; MAX_SACKS],
-    /// Some of their segments were ignored for lack of memory.
+    /// Some segments in the blocks of the last ACK were ignored for lack of memory.
     spared: bool,
     dsack_dups: u64,
     probe: Option<TailProbe>,
@@ -291,7 +291,7 @@ impl Sender {
         }
     }
 
-    /// Adds `bytes` to a transfer. A connection without end ignores it.
+    /// Adds `bytes` to a transfer. A connection without end ignores this call.
     pub fn send_more<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -410,7 +410,7 @@ impl Sender {
     }
 
     /// Sets the window (in packets) and the pacing rate from outside, and sends the data that they
-    /// permit. The congestion control may have other requirements from now on.
+    /// permit. The new congestion control may require other signals than the old one.
     pub fn steer<R: Into<Fate>>(
         &mut self,
         now: Time,

@@ -3,8 +3,8 @@
 //!
 //! A burst is a super-packet: about 1 ms of the pacing rate, at least two segments
 //! (`tcp_tso_autosize`), and at most half the window. If the window admits only a part of a burst
-//! and the next ACK is expected soon, the burst waits for this ACK. Soon means within half an RTT,
-//! and at most 1 ms with [`Rule::TsoDeferralCapped`] (`tcp_tso_should_defer`).
+//! and the next ACK is expected soon, the burst waits for this ACK. "Soon" means within half an
+//! RTT, and within at most 1 ms with [`Rule::TsoDeferralCapped`] (`tcp_tso_should_defer`).
 
 use super::chrono::Limit;
 use super::{Sender, State, Time};
@@ -22,10 +22,11 @@ use crate::units::Rate;
 /// `tcp_tso_rtt_log`: a burst grows by the maximum super-packet, halved for every 2⁹ µs of the
 /// minimum RTT.
 const TSO_RTT_LOG: u32 = 9;
-/// Deferral does not wait for an ACK that is expected later than this, and a burst after a silence
-/// as long is not deferred.
+/// With [`Rule::TsoDeferralCapped`], a burst does not wait for an ACK that is expected later than
+/// this. With [`Rule::TsoDeferralByDeparture`], a burst after a silence of more than this is not
+/// deferred.
 const DEFER_NS: u64 = 1_000_000;
-/// A burst of a third of the window is not deferred (`tcp_tso_win_divisor`).
+/// If a third of the window may leave, the burst is not deferred (`tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -193,7 +194,7 @@ impl Sender {
         }
     }
 
-    /// The part of `head` that leaves: `most`, or what the peer's `room` admits, including a short
+    /// The bytes of `head` that leave: `most`, or what the peer's `room` admits, including a short
     /// segment at the edge. At most one short segment is in flight (Nagle's algorithm with
     /// Minshall's change).
     fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
@@ -564,8 +565,8 @@ impl Sender {
         }
     }
 
-    /// Updates the rate that sizes bursts and paces. It is twice the window per RTT while the
-    /// window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
+    /// Updates the rate that sizes bursts and paces. This rate is twice the window per RTT while
+    /// the window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

@@ -6,13 +6,14 @@
 //! connection do not move `wstamp`. A timer with a resolution of nanoseconds, not ticks, fires at
 //! `wstamp`.
 //!
-//! Timeouts and tail loss probes do not wait. A timer that is armed before the departure of a
-//! packet counts from that departure. Sources: Linux 6.12 `tcp_update_skb_after_send`,
-//! `tcp_pacing_check`, `tcp_pacing_delay`.
+//! Transmissions by a timeout or a tail loss probe do not wait for `wstamp`. A timer that is armed
+//! before the departure of a packet counts from that departure. Sources: Linux 6.12
+//! `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
 //!
 //! Before 4.20 ([`Rule::EarliestDepartureTime`]), a super-packet waits for `len / rate` after the
-//! last one. Its length includes one TCP header, lateness is not subtracted, and the first segments
-//! are paced too. Timers ignore pacing. Before 4.13, only the queue discipline `fq` paces.
+//! last one. There, `len` includes one TCP header, lateness is not subtracted, and the first ten
+//! segments are paced too. Timers do not count from departures. Before 4.13, only the queue
+//! discipline `fq` paces.
 
 use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};

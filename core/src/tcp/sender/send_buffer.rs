@@ -1,16 +1,16 @@
 //! The application's writes, and the socket buffer.
 //!
-//! The application writes 256 KiB at a time until the buffer is full. The application is woken and
-//! writes again under two conditions. At least a third of the buffer is free, and less than half of
-//! `TCP_NOTSENT_LOWAT` (default 128 KiB) is unsent. After the handshake, the buffer has 46 080 B of
-//! kernel memory, about 32 segments. It grows to hold two congestion windows (three with BBR), but
-//! only when the buffer was full while the window was not used up. A sender that loses packets in
-//! its first rounds, with SACKed data in the buffer, can therefore run out of data.
+//! The application writes 256 KiB at a time until the buffer is full. The application is woken if
+//! at least a third of the buffer is free, and less than half of `TCP_NOTSENT_LOWAT` (default 128
+//! KiB) is unsent. Then it writes again. After the handshake, the buffer has 46 080 B of kernel
+//! memory, about 32 segments. The buffer grows to hold two congestion windows (three with BBR), but
+//! only when it was full while the window was not used up. A sender that loses packets in its first
+//! rounds, with SACKed data in the buffer, can therefore run out of data.
 //!
 //! Unsent data is in kernel buffers, each of at most one super-packet and half the peer's largest
-//! window. Their edges are visible on the wire: a burst is cut from one kernel buffer and filled up
-//! from the next one only. The last kernel buffer may still grow, so deferral may wait for it.
-//! Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`,
+//! window. The edges of these buffers are visible on the wire: a burst is cut from one buffer and
+//! filled up from the next one only. The last kernel buffer may still grow, so deferral may wait
+//! for it. Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`,
 //! `tcp_sndbuf_expand`.
 
 use super::chrono::Limit;
@@ -50,8 +50,8 @@ pub(super) struct SendBuffer {
     written: u64,
     /// Position of the last PSH.
     pushed: u64,
-    /// The kernel buffer that is sent from next. It is a separate field, because every ACK reads
-    /// it.
+    /// The kernel buffer that is sent from next. This buffer is a separate field, because every ACK
+    /// reads it.
     head: Option<Chunk>,
     /// The kernel buffers behind `head`.
     behind: VecDeque<Chunk>,

@@ -2,12 +2,12 @@
 //! queue discipline and device.
 //!
 //! Algorithm: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing
-//! rate)` of its connection's memory is below TCP. The exponent is `sk_pacing_shift`, which drivers
-//! of wireless devices lower to fill their aggregates. Unless the connection is paced, the limit is
-//! at most 1 MiB. Since 6.16 it is at most 4 MiB, and before 4.20 at most 256 KiB, for any
-//! connection. For a retransmission, the limit is twice as high. A connection with at most one
-//! super-packet in flight always sends. When a super-packet has left the device, a waiting
-//! connection continues.
+//! rate)` of its connection's memory is below TCP. The exponent 10 is the default of
+//! `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates. From 4.20
+//! to 6.15, the limit is at most 1 MiB, unless the connection is paced. Since 6.16 the limit is at
+//! most 4 MiB, and before 4.20 at most 256 KiB, for paced connections as well. For a
+//! retransmission, the limit is twice as high. A connection with at most one super-packet in flight
+//! always sends. When a super-packet has left the device, a waiting connection continues.
 //!
 //! If the host has no interface with its own queue, nothing is ever below TCP, and nothing is
 //! counted.

@@ -9,7 +9,8 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::tcp::wire::Segment;
 
-/// Added to the time of probe and reordering timers: 2 ms (`TCP_TIMEOUT_MIN`).
+/// Time added to the tail loss probe's timeout and to that of the reordering timer: 2 ms
+/// (`TCP_TIMEOUT_MIN`).
 const TIMEOUT_MIN_US: u64 = 2_000;
 /// The maximum delay of an ACK (`TCP_DELACK_MAX`).
 const DELAYED_ACK_US: u64 = 200_000;
@@ -43,8 +44,8 @@ impl Sender {
         (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
     }
 
-    /// Arms the retransmission timer. If another timer was armed, the time since the first segment
-    /// was last sent is subtracted.
+    /// Arms the retransmission timer. If a timer of another kind was armed, the timeout counts from
+    /// the last transmission of the first segment, otherwise from now.
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
             self.timer = None;
@@ -74,8 +75,9 @@ impl Sender {
         }
     }
 
-    /// Arms the tail loss probe, after about two round trips, but no later than the retransmission
-    /// timeout. `advancing`: this timeout counts from now. Returns whether the probe was armed.
+    /// Arms the timer of a tail loss probe, for about two round trips from now, but no later than
+    /// the retransmission timeout. `advancing`: the retransmission timeout counts from now, not
+    /// from the last transmission of the first segment. Returns whether the probe was armed.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
@@ -198,9 +200,9 @@ impl Sender {
         }
     }
 
-    /// Sends as much as the window admits, even if it fills no segment. With no room at all, it
-    /// sends an empty segment with an acknowledged sequence number. The peer must answer, with its
-    /// window (RFC 9293 section 3.8.6.1).
+    /// Sends as much as the window admits, even if it fills no segment. If the window has no room
+    /// at all, the sender sends an empty segment with an acknowledged sequence number. The peer
+    /// must answer this segment, with its window (RFC 9293 section 3.8.6.1).
     pub(super) fn on_persist_timer<R: Into<Fate>>(
         &mut self,
         now: Time,
