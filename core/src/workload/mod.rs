@@ -1,10 +1,10 @@
 //! Workloads: the applications at both ends of a flow.
 //!
-//! A workload is a state machine: it receives events with their time, and returns actions. It plays
-//! both ends, the *server*, the source of a flow's data, and the *client*, its destination. Each
-//! end knows only data that has reached it. The engine owns the connections and opens them with the
-//! flow's congestion control. Handshakes, requests and responses are packets that pass the path's
-//! queues like any others, in both directions.
+//! A workload is a state machine: it receives events with their time, and returns actions. A
+//! workload plays both ends, the *server*, the source of a flow's data, and the *client*, its
+//! destination. Each end knows only data that has reached it. The engine owns the connections and
+//! opens them with the flow's congestion control. Handshakes, requests and responses are packets
+//! that pass the path's queues like any others, in both directions.
 //!
 //! ```text
 //!    event  ──▶ ┌──────────┐ ──▶  action
@@ -81,7 +81,8 @@ pub enum Event {
     Woke,
     /// The handshake is complete at the side that opened.
     Opened(Conn),
-    /// The engine cannot open another connection; this one does not exist.
+    /// The engine cannot open another connection; the connection with this identifier does not
+    /// exist.
     Refused(Conn),
     /// The application at a side has read this many bytes of a connection, in total.
     Arrived {
@@ -122,7 +123,8 @@ pub enum Action {
     Write {
         /// The connection.
         conn: Conn,
-        /// The writing side: the opener, or with `answers` either one.
+        /// The writing side: the one that opened the connection, or, if it was opened with
+        /// `answers`, either one.
         from: Side,
         /// Number of bytes.
         bytes: u64,
@@ -193,9 +195,10 @@ pub struct WorkloadKind {
 /// The traffic of a workload.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Whether it consists of datagrams only.
+    /// Whether the traffic consists of datagrams only.
     pub udp: bool,
-    /// Whether it has data in both directions, so that the reverse path should have a rate.
+    /// Whether the workload sends data in both directions, so that the reverse path should have a
+    /// rate.
     pub both_ways: bool,
 }
 

@@ -4,11 +4,11 @@
 //! Algorithm: on-times and off-times are exponential with means `on` and `off`. The source is on
 //! for `on / (on + off)` of the time, so in the long run it sends that share of `rate`. A datagram
 //! (or a write of as many bytes) is due whenever the total on-time reaches `n · 8 · packet / rate`.
-//! Sums of many such sources model cross traffic. Sources with heavy-tailed times would be
-//! self-similar (Willinger et al., 1997); these are not.
+//! Sums of many such sources model cross traffic. Sums of sources with heavy-tailed times would be
+//! self-similar (Willinger et al., 1997); sums of these sources are not.
 //!
-//! Metrics are of payload, after the warm-up. Over TCP, they count the bytes written and the bytes
-//! that the client has read.
+//! Metrics are of payload, after the warm-up. Over TCP, the metrics count the bytes written and the
+//! bytes that the client has read.
 
 use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};

@@ -6,19 +6,21 @@
 //! buffer is empty before the end of the video. The size of a segment is its bit rate times its
 //! length.
 //!
-//! The bit rate is selected by `abr`; the first segment has the lowest:
+//! The bit rate of each segment is selected by the method `abr`; the first segment has the lowest:
 //! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five
 //!   segments' throughput (from request to last byte). Source of the estimate: Jiang, Sekar, Zhang,
 //!   "FESTIVE", CoNEXT 2012.
-//! - `buffer`: by the level of the buffer. Up to 3/8 of it the lowest bit rate, from 9/10 on the
-//!   highest, linear in between. The bit rate changes only when this linear function has reached
-//!   the next higher or lower bit rate. Huang et al., "A buffer-based approach to rate adaptation",
-//!   SIGCOMM 2014, BBA-0: thresholds of 90 s and 216 s with a buffer of 240 s.
+//! - `buffer`: by the level of the buffer. Up to 3/8 of a full buffer, the bit rate is the lowest,
+//!   and from 9/10 on the highest. In between it follows a linear function. The bit rate changes
+//!   only when this linear function has reached the next higher or lower bit rate. Source: BBA-0 of
+//!   Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014. Its thresholds are
+//!   90 s and 216 s with a buffer of 240 s.
 //!
 //! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
 //!
-//! Deviations: segments have a constant rate; connection set-up is TCP's alone.
+//! Deviations: all segments of one bit rate have the same size; the connection is set up by TCP's
+//! handshake alone, without TLS.
 
 use super::{Action, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Metric, WorkloadMetrics};
