@@ -1,7 +1,7 @@
-//! The minimum or maximum of a sliding window, by Nichols' filter. It keeps three candidates: the
-//! best value, the best value since the first candidate, and the best value since the second
-//! candidate. The size of the state is constant. The result is exact whenever a new best value
-//! arrives. Linux: `lib/win_minmax.c`.
+//! The minimum or maximum of a sliding window, by Nichols' filter. The filter keeps three
+//! candidates: the best value, the best value since the first candidate, and the best value since
+//! the second candidate. The size of the state is constant. The result is exact whenever a new best
+//! value arrives. Linux: `lib/win_minmax.c`.
 
 /// Tracks the best value of a window: the greatest if `MAX`, otherwise the least.
 #[derive(Clone, Debug, Default)]

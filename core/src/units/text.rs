@@ -370,7 +370,7 @@ impl Dimension {
         None
     }
 
-    /// The unit that this wrong spelling stands for.
+    /// The unit for which a wrong spelling stands; `None` for an unknown spelling.
     fn near(&self, unit: &str) -> Option<&'static str> {
         let low = unit.to_lowercase();
         let mut stem = low.as_str();
@@ -469,8 +469,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Digits are kept up to this value, which exceeds the range of a `u64`. Multiplied by the
-    /// largest unit, they still fit a `u128`.
+    /// Digits are kept up to this value, which exceeds the range of a `u64`. Such digits multiplied
+    /// by the largest unit still fit a `u128`.
     const SIGNIFICANT: u128 = 10_u128.pow(24);
 
     fn parse(text: &str) -> Option<Decimal> {
