@@ -1,11 +1,12 @@
 //! The C interface of a shared library with transports.
 //!
-//! A library exports the function `narrows_transports`. It returns the number of its transports and
-//! stores the address of a table of [`Transport`]s. All types have the layout of C, and neither
-//! side frees memory of the other. Therefore the compilers of both sides may differ, and an adapter
-//! may be written in C. The calls of an endpoint return a code: 0 for success, 1 for a fault, which
-//! [`Transport::fault`] describes. From `poll` and `timeout`, 2 means that there is no datagram or
-//! no timer. [`export!`](crate::export) generates all of this.
+//! A library exports the function `narrows_transports`. This function returns the number of the
+//! library's transports and stores the address of a table of [`Transport`]s. All types have the
+//! layout of C, and neither side frees memory of the other. Therefore the compilers of both sides
+//! may differ, and an adapter may be written in C. The calls of an endpoint return a code: 0 for
+//! success, 1 for a fault, which [`Transport::fault`] describes. `poll` and `timeout` return 2 if
+//! there is no datagram or no timer. The macro [`export!`](crate::export) generates the function
+//! and the table.
 
 use crate::{Ecn, Endpoint, Kind, Nanos, Role, Setting, Stats};
 use alloc::borrow::ToOwned;

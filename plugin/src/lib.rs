@@ -2,7 +2,7 @@
 //!
 //! A plugin is a crate that builds a shared library (`crate-type = ["cdylib"]`). It implements
 //! [`CongestionControl`](narrows_core::cc::CongestionControl) or
-//! [`QueueDiscipline`](narrows_core::queue::QueueDiscipline) and exports them once, with
+//! [`QueueDiscipline`](narrows_core::queue::QueueDiscipline), and exports its models once, with
 //! [`export!`].
 //!
 //! | module | contents |

@@ -30,7 +30,7 @@ pub const MOST_EVENT_S: f64 = 5.0;
 pub struct Model {
     /// Its name in a scenario.
     pub name: String,
-    /// The file, module or package it comes from.
+    /// The file, module or package from which the model comes.
     pub from: String,
 }
 
@@ -142,8 +142,8 @@ impl Monitor {
         *lock(&self.fault) = None;
         self.failed.store(false, Ordering::Relaxed);
     }
-    /// The number of the present call; `None` if no model is being called. A number that stays
-    /// means an event that has not returned.
+    /// The number of the present call of a model; `None` if no model is being called. If this
+    /// number does not change between two queries, the event has not returned.
     pub fn call(&self) -> Option<u64> {
         let calls = self.calls.load(Ordering::Relaxed);
         (calls % 2 == 1).then_some(calls)
