@@ -32,9 +32,9 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
-/// The fingerprint of the Rust interface between narrows and model plugins. It consists of a hash
-/// of the source files that declare the interface, and the version of the compiler. A plugin can be
-/// loaded only if it was built with the same fingerprint.
+/// The fingerprint of the Rust interface between narrows and model plugins. The fingerprint
+/// consists of a hash of the source files that declare the interface, and the version of the
+/// compiler. A plugin can be loaded only if it was built with the same fingerprint.
 pub const INTERFACE: &str = env!("NARROWS_INTERFACE");
 
 pub mod capture;

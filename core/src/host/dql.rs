@@ -22,9 +22,10 @@
 //! - In any other case the limit is constant. The limit begins at 0, which admits one super-packet
 //!   at a time, and grows within a few super-packets.
 //!
-//! As a result, a device that completes each super-packet holds about two of them. A device that
-//! completes all of a millisecond at once holds the data of two milliseconds. That is twice the
-//! data of a completion, plus the super-packet that crosses the limit.
+//! As a result, a device that reports the completion of each super-packet holds about two
+//! super-packets. A device that reports all completions of a millisecond at once holds the data of
+//! two milliseconds. The limit is then twice the data of one report, and a super-packet may cross
+//! it.
 //!
 //! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in
 //! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The values
@@ -238,8 +239,9 @@ mod tests {
         (idle, most)
     }
 
-    /// The purpose: after learning, a device with data waiting above it is never idle. The bytes in
-    /// it are bounded by the need of its completions.
+    /// Tests the purpose: after two seconds of learning, a device with data waiting above it is
+    /// never idle. The bytes in the device never exceed the data of three completion reports plus
+    /// three super-packets.
     #[test]
     fn a_device_with_work_is_never_idle_and_never_far_ahead() {
         let mut rng = crate::rng::Rng::named(7, "dql");

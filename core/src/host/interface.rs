@@ -10,8 +10,8 @@
 //! from a card that interrupts for each.
 //!
 //! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
-//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. Its
-//! transmission is complete at that instant, and there is no ring.
+//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. The
+//! transmission of the super-packet is complete at that instant, and there is no ring.
 //!
 //! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
 //! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A
@@ -41,8 +41,8 @@ pub trait Cut: Packet + Sized {
 
 /// The receiver of an interface's output.
 pub trait Below<P> {
-    /// A packet has left on the wire. Its `enqueued_at` is the time when the sender passed it on,
-    /// or its requested departure time if that is later.
+    /// A packet has left on the wire. The packet's `enqueued_at` is the time when the sender passed
+    /// it on, or its requested departure time if that is later.
     fn left(&mut self, now: Time, packet: P);
     /// All of a super-packet has left, and TCP no longer counts it; `last` is its last segment.
     fn completed(&mut self, now: Time, last: &P);
@@ -139,7 +139,8 @@ impl<P: Cut> Interface<P> {
             dropped: Vec::new(),
         }
     }
-    /// The same with a class of htb with this `burst` instead of a wire; its device has no ring.
+    /// An interface with a class of htb with this `burst` instead of a wire; its device has no
+    /// ring.
     pub fn behind_htb(
         rate: Rate,
         burst: Bytes,
@@ -151,8 +152,8 @@ impl<P: Cut> Interface<P> {
             ..Interface::new(rate, queue, 1, false, cuts)
         }
     }
-    /// The same with a device that takes no time and has no rate: a packet that leaves `queue` is
-    /// sent.
+    /// An interface with a device that takes no time and has no rate: a packet that leaves `queue`
+    /// is sent at once.
     pub fn free(queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
         Interface {
             server: Server::Free,

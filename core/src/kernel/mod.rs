@@ -1,9 +1,9 @@
 //! The Linux release that a host runs, as a set of dated rules.
 //!
 //! TCP in Linux changes from release to release, and published experiments ran on old releases. A
-//! [`Release`] is a version of Linux. A [`Rule`] is a change of behaviour. Its row in
-//! [`TABLE`] contains the first release that has it, the stable releases that also have it, and
-//! its source. A [`Kernel`] is a set of rules. A congestion control calls
+//! [`Release`] is a version of Linux. A [`Rule`] is a change of behaviour. The row of a rule in
+//! [`TABLE`] contains the first release that has the change, the stable releases that also have it,
+//! and its source. A [`Kernel`] is a set of rules. A congestion control calls
 //! `kernel.follows(Rule::X)` and applies the newer or the older behaviour. Everything without a
 //! rule is as in Linux 6.12.
 //!
@@ -197,12 +197,12 @@ impl Kernel {
     pub const fn follows(self, rule: Rule) -> bool {
         self.0[rule as usize >> 6] >> (rule as usize & 63) & 1 == 1
     }
-    /// The same set of rules with `rule`.
+    /// Returns this set of rules with `rule`.
     pub const fn with(mut self, rule: Rule) -> Kernel {
         self.0[rule as usize >> 6] |= 1 << (rule as usize & 63);
         self
     }
-    /// The same set of rules without `rule`.
+    /// Returns this set of rules without `rule`.
     pub const fn without(mut self, rule: Rule) -> Kernel {
         self.0[rule as usize >> 6] &= !(1 << (rule as usize & 63));
         self

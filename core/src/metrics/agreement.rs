@@ -24,7 +24,7 @@
 //! Whatever the spread is, a metric that is compared as a ratio never agrees at a ratio above four.
 //! A goodput below a tenth of the reference never agrees, so a flow without data never passes. If
 //! the reference did not finish a transfer within the run, a completion after more than half of the
-//! run still agrees. So does a transfer that is not completed.
+//! run still agrees. In this case, a transfer that is not completed agrees, too.
 //!
 //! Every engine is compared with a reference by this measure.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Each engine's value of a metric is the median of its runs, which differ in random choices only.
 //! One of the two engines is the reference. Two values decide about a metric: the reference's
-//! median, and a tolerated difference. The latter is the difference that
+//! median, and a tolerated difference. The tolerated difference is the one that
 //! [`compare`](super::compare) always tolerates:
 //!
 //! | metric | tolerated difference |
@@ -17,8 +17,8 @@
 //! Each metric has one of three results. They are tested in this order:
 //!
 //! 1. **undecided**: the spread of the reference's runs (largest minus least) exceeds both 15 % of
-//!    their median and the tolerated difference. The same holds if there is no such run, or their
-//!    median is not finite.
+//!    their median and the tolerated difference. A metric is also undecided if there is no run of
+//!    the reference, or their median is not finite.
 //! 2. **agreed**: the two medians differ by at most 10 % of the reference's median, or by at most
 //!    the tolerated difference.
 //! 3. **parted**: all other cases.

@@ -134,7 +134,7 @@ impl FlowMeter {
     pub fn started(&mut self, now: Time) {
         self.started = Some(now);
     }
-    /// Returns whether it has connected and not ended.
+    /// Returns whether the flow has connected and not ended.
     pub fn runs(&self) -> bool {
         self.started.is_some() && self.ended.is_none()
     }

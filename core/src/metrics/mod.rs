@@ -1,4 +1,4 @@
-//! Metrics: the results of a run. They are computed here for every engine, and only displayed
+//! Metrics: the results of a run. Metrics are computed here for every engine, and only displayed
 //! elsewhere.
 //!
 //! | metric | meaning |
@@ -124,7 +124,7 @@ fn round_intervals() -> impl Iterator<Item = Span> {
 pub const SERIES_INTERVAL: Span = Span::s(1);
 
 /// Interval between samples for charts: a round value that gives 300 to 750 instants. There are
-/// fewer if the rows of all flows would exceed `most_rows`.
+/// fewer instants if the rows of all flows would exceed `most_rows`.
 pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
     let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
     let least = (duration.as_ns() / 750).max(rows / most_rows);

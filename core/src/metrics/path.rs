@@ -77,8 +77,9 @@ fn saved(hop: &HopSpec) -> Bytes {
     policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
-/// Data that may be in transmission when an interval begins and arrive in it as a whole, Mbit. It
-/// is a full packet, with `offload` a super-packet, on Wi-Fi the longest transmission.
+/// Data that may be in transmission when an interval begins and arrive in it as a whole, Mbit. This
+/// is a full packet, on a path with `offload` a super-packet, and on Wi-Fi the longest
+/// transmission.
 fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
     match air {
         Some(longest) => rate.as_mbit() * longest.as_s(),
