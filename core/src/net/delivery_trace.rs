@@ -8,8 +8,8 @@
 //! opportunity. The trace repeats; a repetition lasts until the time of the last line.
 //!
 //! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). Sizes
-//! are converted: a full frame of narrows has 1514 bytes with its Ethernet header of 14 bytes. The
-//! same packet has 1504 bytes in mahimahi, with the 4 bytes of the TUN device, and uses one
+//! are converted: a full frame of narrows has 1514 bytes with its Ethernet header of 14 bytes. A
+//! full frame has 1504 bytes in mahimahi, with the 4 bytes of the TUN device, and uses one
 //! opportunity.
 //!
 //! Deviations:

@@ -189,7 +189,7 @@ pub struct Hop<P> {
 }
 
 impl<P: Packet> Hop<P> {
-    /// Creates an idle hop. Its random numbers derive from `seed` and `name`.
+    /// Creates an idle hop. The random numbers of the hop derive from `seed` and `name`.
     pub fn new(
         spec: &HopSpec,
         queue: Box<dyn QueueDiscipline<P>>,

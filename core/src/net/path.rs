@@ -10,9 +10,9 @@
 //! of a hop see [`hop`](super::hop).
 //!
 //! **Order of events at one instant**: each hop handles its own events and then passes packets to
-//! the next hop in the direction of travel. The forward direction precedes the reverse one. Then
-//! come arrivals at FAR, then arrivals at NEAR. Packets of one step of this order keep their order
-//! of entry.
+//! the next hop in the direction of travel. The forward direction precedes the reverse one. After
+//! both directions come the arrivals at FAR, then the arrivals at NEAR. Packets of one step of this
+//! order keep their order of entry.
 //!
 //! If `poll` is called late, events are handled with the times at which they were due, so only
 //! arrivals are late. While an earlier packet is still behind the last hop, the path requests no

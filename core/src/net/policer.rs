@@ -642,8 +642,8 @@ impl Two {
 ///
 /// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
 /// 14, 1998). Deviation: a common example (token rate 1, normal burst 2, extended burst 4) loses
-/// the tokens of an interval in which a packet is rejected. This file follows the text, which
-/// removes no tokens then.
+/// the tokens of an interval in which a packet is rejected. This file follows Cisco's text, which
+/// removes no tokens for a rejected packet.
 #[derive(Clone, Debug)]
 struct Lender {
     bucket: Bucket,

@@ -34,8 +34,8 @@ pub struct PathSpec {
 }
 
 /// The properties that links have beyond those of hops. The [`hops`](PathSpec::hops) of the path
-/// are the links. Their `delay_forward` is the propagation delay, and their `rtt` is the longest
-/// two-way propagation delay of the routes over the link.
+/// are the links. The `delay_forward` of such a link is its propagation delay, and its `rtt` is the
+/// longest two-way propagation delay of the routes over the link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Links {
     /// For each hop of the path.

@@ -11,11 +11,12 @@
 //! observer knows the owner ([`NetworkObserver::owner`]).
 //!
 //! **Routes may change.** A packet on a link that belongs to the former route only follows the
-//! former route up to the first link of the new route. From there it follows the new route.
+//! former route up to the first link of the new route. From that link on, the packet follows the
+//! new route.
 //!
 //! **Shared buffers.** The links of a switch share its memory. A packet enters the queue of a link
-//! only if the queue is then not longer than α times the free memory. These are the dynamic
-//! thresholds of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). The queue's
+//! only if the queue is then not longer than α times the free memory. This rule is the dynamic
+//! threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). The queue's
 //! own limit applies, too.
 //!
 //! **Order of events at one instant**: departures from the links by number, then arrivals behind

@@ -140,8 +140,8 @@ pub const AT_BOTTLENECK: &[&str] = &["fq_codel", "cake", "codel", "pie", "fq_pie
 /// use and are preferred among equal results.
 pub const BELOW_SHAPER: &[&str] = &["cake", "fq_codel"];
 
-/// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. Those with special
-/// treatment in a plan or an audit come first.
+/// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. The disciplines with
+/// special treatment in a plan or an audit come first.
 pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("fq", Role::Plain).planned().own_classes(),
     Qdisc::new("fq_codel", Role::Plain).planned().own_classes(),

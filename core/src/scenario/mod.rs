@@ -131,8 +131,8 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// The transport that carries the flow, from an adapter; `None` for the TCP of Linux. Its
-    /// congestion control is one of the transport's.
+    /// The transport that carries the flow, from an adapter; `None` for the TCP of Linux. With such
+    /// a transport, the flow's congestion control is one of the transport's own.
     pub transport: Option<String>,
     /// Use of explicit congestion notification by both ends. A congestion control that needs a kind
     /// of ECN runs as Reno without it.

@@ -3,8 +3,8 @@
 //!
 //! A key whose value is described completely by a kind of value is read and written by its row. The
 //! code of a section takes the value into a field, or leaves it in the `keys` of the section. Other
-//! keys are read by the code of their section. Their rows contain the constants that this code
-//! uses, so that each default and each range is stated once.
+//! keys are read by the code of their section. The rows of these keys contain the constants that
+//! this code uses, so that each default and each range is stated once.
 //!
 //! The table of all rows is [`keys`](super::keys).
 
@@ -372,11 +372,11 @@ impl Key {
     pub(super) fn is_kept(&self) -> bool {
         self.kind().is_some() || matches!(self.form, Form::Model { .. })
     }
-    /// Returns whether it is a key of the whole path and of no hop.
+    /// Returns whether this is a key of the whole path and of no hop.
     pub(super) fn is_of_the_whole_path(&self) -> bool {
         self.without.contains(&"path.hop")
     }
-    /// Returns whether it is a key of `section`.
+    /// Returns whether this is a key of `section`.
     pub(super) fn is_of(&self, section: &str) -> bool {
         let hop = matches!(section, "path.hop" | "path.reverse" | "link");
         let of_a_hop = hop && self.section == "path" && !self.without.contains(&section);
