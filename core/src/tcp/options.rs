@@ -73,10 +73,10 @@ pub enum EcnNegotiation {
     /// The sender requests the kind that its congestion control needs. The receiver is an ordinary
     /// host: it agrees to RFC 3168 only.
     Requested,
-    /// Both use the kind that the sender's congestion control needs.
+    /// Both ends use the kind of ECN that the sender's congestion control needs.
     Both,
-    /// Both use accurate ECN as Linux does, for any congestion control. A congestion control that
-    /// needs [`EcnUse::Counted`](super::EcnUse::Counted) keeps this kind.
+    /// Both ends use accurate ECN as Linux does, for any congestion control. A congestion control
+    /// that needs [`EcnUse::Counted`](super::EcnUse::Counted) keeps this kind.
     Accurate,
 }
 

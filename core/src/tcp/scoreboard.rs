@@ -222,7 +222,7 @@ impl Scoreboard {
             self.fack
         }
     }
-    /// Super-packets of the data in flight. They are split where only a part was SACKed or
+    /// Super-packets of the data in flight. Super-packets are split where only a part was SACKed or
     /// retransmitted, and merged where neighbours were SACKed.
     pub fn buffers(&self) -> u64 {
         self.buffers
@@ -377,8 +377,8 @@ impl Scoreboard {
         (newer != NIL).then_some(newer)
     }
     /// The last segment by time of transmission for which `is_before` holds. If `is_before` holds
-    /// for a segment, it must also hold for all segments sent earlier, and in all later calls. Then
-    /// each segment is visited once.
+    /// for a segment, it must also hold for all segments sent earlier, and in all later calls.
+    /// Under these conditions, each segment is visited once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -591,8 +591,8 @@ impl Scoreboard {
             }
         }
     }
-    /// Marks segment `i` lost. If it is already marked and its retransmission is in flight, the
-    /// retransmission is lost, too: the segment waits for another one.
+    /// Marks segment `i` lost. If the segment is already marked and its retransmission is in
+    /// flight, the retransmission is lost, too: the segment waits for another retransmission.
     pub fn mark_lost(&mut self, i: u64) {
         let seg = self.at_mut(i);
         if seg.is(SACKED) {

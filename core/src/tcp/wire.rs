@@ -104,8 +104,8 @@ impl AckMarks {
     pub fn ace(self) -> u8 {
         self.0 & 0b111
     }
-    /// The number of counters in the AccECN option, 0 without the option. Their order in the
-    /// option: bytes with ECT(1), CE and ECT(0).
+    /// The number of counters in the AccECN option, 0 without the option. The order of the counters
+    /// in the option: bytes with ECT(1), CE and ECT(0).
     pub fn counters(self) -> u8 {
         self.0 >> 5
     }

@@ -12,7 +12,8 @@
 //! - `data_mining`: flows of a cluster for data mining (Greenberg et al., "VL2", SIGCOMM 2009,
 //!   figure 2).
 //!
-//! Both have the points that evaluations since pFabric (Alizadeh et al., SIGCOMM 2013) use.
+//! Both distributions have the points that evaluations since pFabric (Alizadeh et al., SIGCOMM
+//! 2013) use.
 
 use crate::param::{Mistake, TextKind};
 use crate::rng::Rng;

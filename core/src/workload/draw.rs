@@ -1,11 +1,11 @@
 //! Random gaps and sizes.
 //!
 //! - Exponential: `−mean · ln(1 − u)`.
-//! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. Its mean is
-//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`. `L` is
-//!   computed from the specified mean. The sizes of files and of transfers have heavy tails of this
-//!   form, with α from 1.05 to 1.4. For transfers, α is 1.06 to 1.16 (Crovella and Bestavros,
-//!   "Self-similarity in World Wide Web traffic", 1997).
+//! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. The mean of
+//!   this distribution is `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) ·
+//!   L·H/(H − L)`. `L` is computed from the specified mean. The sizes of files and of transfers
+//!   have heavy tails of this form, with α from 1.05 to 1.4. For transfers, α is 1.06 to 1.16
+//!   (Crovella and Bestavros, "Self-similarity in World Wide Web traffic", 1997).
 
 use crate::rng::Rng;
 use crate::units::{Bytes, Span};

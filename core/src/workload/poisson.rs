@@ -6,7 +6,8 @@
 //! constant ([`super::draw`]), or have the distribution of a file ([`super::cdf`]).
 //!
 //! Arrivals are independent of each other: with a load above the path's rate, the number of active
-//! transfers grows. Beyond the engine's limit of connections, transfers are rejected, and counted.
+//! transfers grows. Transfers that would exceed the engine's limit of connections are rejected, and
+//! counted.
 //!
 //! Completion time of a transfer: from its SYN until the client reads its last byte. On an empty
 //! path, this time consists of one and a half round trips and the transmission time. Each further

@@ -16,15 +16,15 @@
 //! shorter than this minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire,
 //! the delay doubles.
 //!
-//! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
-//! an interval, at most 44 segments (SACK compression). The interval is 1 ms or, if that is less,
-//! 5 % of the round trip (33 % since 6.19). Without SACK nothing is compressed.
+//! Behind a hole, the first three duplicate ACKs leave at once. After these three, one ACK covers
+//! all segments of an interval, at most 44 segments (SACK compression). The interval is 1 ms or, if
+//! that is less, 5 % of the round trip (33 % since 6.19). Without SACK nothing is compressed.
 //!
 //! An end that sends data within the ACK delay after data arrived is in interactive mode
-//! (`pingpong`). Its own data carries the pending ACK, so there are no quick ACKs and PSH has no
-//! effect. The mode ends when the delayed-ACK timer had to send an ACK, or when a duplicate segment
-//! arrived. (In Linux 5.1 to 5.18, three such responses begin the mode. Before and since, one does,
-//! as here.)
+//! (`pingpong`). The data of such an end carries the pending ACK, so there are no quick ACKs and
+//! PSH has no effect. The mode ends when the delayed-ACK timer had to send an ACK, or when a
+//! duplicate segment arrived. (In Linux 5.1 to 5.18, interactive mode begins only after three such
+//! responses. Before and since, one response begins it, as here.)
 //!
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`,
 //! `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
@@ -83,9 +83,9 @@ pub(super) struct Acks {
     /// One tick less than the host's minimum RTO, in ticks; `u64::MAX` if this minimum is 200 ms.
     delay_below_rto: u64,
     last_data: u64,
-    /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. It keeps running
-    /// when its ACK leaves for another reason; if ACKs are then held back by compression, it
-    /// releases them.
+    /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. The timer keeps
+    /// running when its ACK leaves for another reason; if ACKs are then held back by compression,
+    /// the timer releases them.
     delayed: Option<(u64, Time)>,
     /// Whether an ACK still waits for the delayed-ACK timer.
     delayed_owed: bool,

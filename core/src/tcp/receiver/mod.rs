@@ -139,8 +139,8 @@ impl Receiver {
             rtt_us: 0,
         }
     }
-    /// The same receiver with an application that reads after a random time of up to `latency`;
-    /// without this call it reads at once.
+    /// Returns this receiver with an application that reads after a random time of up to `latency`;
+    /// without this call, the application reads at once.
     pub fn reading(mut self, latency: Span, rng: Rng) -> Receiver {
         self.reader = Reader { latency, rng };
         self

@@ -1,8 +1,8 @@
 //! Out-of-order data, and the SACK blocks that report it.
 //!
 //! The blocks are Linux's: at most four are kept, the newest first. A new segment extends the block
-//! that it touches. Otherwise it begins a new block, which evicts the oldest one if there are four.
-//! Beside timestamps, an ACK has room for three blocks.
+//! that it touches. A new segment that touches no block begins a new block, which evicts the oldest
+//! block if there are four. Beside timestamps, an ACK has room for three blocks.
 
 use crate::tcp::wire::Range;
 use alloc::collections::VecDeque;

@@ -16,8 +16,8 @@
 //! earlier than with TCP's own pacing.
 //!
 //! If the host has no interface with its own queue, segments enter the path one by one, and none is
-//! rejected. The same applies if routers write into each segment (XCP), because no device may
-//! divide super-packets of such segments.
+//! rejected. Segments also enter the path one by one if routers write into each segment (XCP),
+//! because no device may divide super-packets of such segments.
 //!
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
 //! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,
@@ -42,7 +42,8 @@ impl Sender {
     pub(super) fn hands_down(&self) -> bool {
         self.small_queue.is_some() && !self.needs.needs_feedback
     }
-    /// Sends `bytes` of new data as one super-packet. Returns whether it was accepted.
+    /// Sends `bytes` of new data as one super-packet. Returns whether the interface accepted the
+    /// super-packet.
     pub(super) fn hand_down<R: Into<Fate>>(
         &mut self,
         now: Time,

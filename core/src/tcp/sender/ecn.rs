@@ -18,9 +18,9 @@
 //! CWR is on the next new segment, the first of its super-packet. If a sender requests Counted and
 //! the answer is that of RFC 3168, the kind is Latched.
 //!
-//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. If it may
-//! have wrapped, the increase is taken as the greatest one with these three bits that does not
-//! exceed the delivered packets. With Accurate, the option decides whether the counter has wrapped
+//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. In this
+//! case, the increase is taken as the greatest one with these three bits that does not exceed the
+//! number of delivered packets. With Accurate, the option decides whether the counter has wrapped
 //! ([`Accurate::marks`]).
 //!
 //! With Accurate, every segment has the option ([`TcpOptions::AccEcn`]), and so has an ACK with
@@ -352,8 +352,8 @@ mod tests {
         }
     }
 
-    /// Linux 7.3 `__tcp_accecn_process`: up to seven packets, the counter decides alone. Beyond,
-    /// the bytes of the option show whether it has wrapped.
+    /// Linux 7.3 `__tcp_accecn_process`: up to seven packets, the counter decides alone. For more
+    /// packets, the bytes of the option show whether the counter has wrapped.
     #[test]
     fn the_option_decides_whether_the_counter_has_wrapped() {
         const FULL: u64 = 1436;

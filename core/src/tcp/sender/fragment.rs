@@ -1,14 +1,14 @@
 //! Limits to splitting super-packets in the send queue.
 //!
 //! Segments that left together stay one kernel buffer until only a part of them is SACKed or
-//! retransmitted. Then the buffer is split, and the second half needs memory of its own. A peer
-//! that SACKs every other segment could cause many such splits, and so much memory. Therefore,
-//! splitting is limited if the send queue takes more memory than twice the send buffer plus 258
-//! KiB. At this limit, only the first and the last kernel buffer are split.
+//! retransmitted. When that happens, the buffer is split, and the second part needs memory of its
+//! own. A peer that SACKs every other segment could cause many such splits, and so much memory.
+//! Therefore, splitting is limited if the send queue takes more memory than twice the send buffer
+//! plus 258 KiB. At this limit, only the first and the last kernel buffer are split.
 //!
 //! SACKs for parts of other kernel buffers are ignored. The rest of the same SACK block behind such
-//! a part is ignored, too. So is a repetition of the block in the next ACK. No part of such a
-//! buffer is retransmitted.
+//! a part is ignored, too. A repetition of the block in the next ACK is also ignored. No part of
+//! such a buffer is retransmitted.
 //!
 //! A sender with a small buffer reaches this limit in slow start. While the window admits all
 //! written data, each write extends the last buffer, whatever the amount in flight. If every other
