@@ -181,7 +181,7 @@ pub struct Info {
     /// Delivery rate of the newest sample that the application did not limit, or of a later sample
     /// with at least this rate. `None` before the first sample.
     pub delivery_rate: Option<Rate>,
-    /// Whether the application limited that sample.
+    /// Whether the application limited the sample of the delivery rate.
     pub delivery_rate_app_limited: bool,
     /// The state of recovery.
     pub state: State,

@@ -6,7 +6,8 @@ use crate::units::Bytes;
 /// Which flows of a host are paced.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Pacing {
-    /// Flows whose congestion control requests it: Linux with any queue discipline except `fq`.
+    /// Flows are paced whose congestion control requests it: Linux with any queue discipline except
+    /// `fq`.
     #[default]
     Auto,
     /// No flow is paced, not even with a congestion control that requests it.

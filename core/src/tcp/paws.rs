@@ -4,9 +4,10 @@
 //! A packet is rejected if its timestamp is more than 1 ms (one tick of the timestamp clock) older
 //! than the newest accepted one. The receiver compares with segments that start at or below its
 //! last ACK number, the sender with ACKs. Rejected data is answered with an ACK, and with a DSACK
-//! if it is a duplicate; its acknowledgement is ignored. A duplicate ACK with an old timestamp is
-//! accepted if it repeats the last ACK number, its window is not larger, and it is recent. It is
-//! recent if its timestamp is older than the newest one by at most one retransmission timeout.
+//! if the data is a duplicate; the acknowledgement in it is ignored. A duplicate ACK with an old
+//! timestamp is accepted if it repeats the last ACK number, its window is not larger, and it is
+//! recent. A duplicate ACK is recent if its timestamp is older than the newest one by at most one
+//! retransmission timeout.
 //!
 //! Once a retransmission has filled the first hole, the receiver therefore rejects segments that
 //! were sent before the retransmission but arrive after it. A sender ignores an ACK if another ACK

@@ -108,8 +108,8 @@ mod tests {
         );
     }
 
-    /// Two packets are owed. Since 5.19, an ACK that is not safe releases both; before, only as
-    /// many as it delivered.
+    /// Two packets are owed. Since 5.19, an ACK that is not safe releases both packets; before, it
+    /// released only as many packets as it delivered.
     #[test]
     fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
         let window = |kernel, safe| {

@@ -1,7 +1,7 @@
 //! The sender's record of every segment in flight.
 //!
-//! The records form a ring indexed by number. Three orders are kept. With them, an ACK visits O(1)
-//! records (amortised), for any number of segments and holes:
+//! The records form a ring indexed by number. Three orders are kept. With these orders, an ACK
+//! visits O(1) records (amortised), for any number of segments and holes:
 //!
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
@@ -66,7 +66,7 @@ pub struct Seg {
 pub struct Snapshot {
     /// Packets delivered so far.
     pub delivered: u64,
-    /// Time when the last of them was delivered, µs.
+    /// Time when the last of the delivered packets was delivered, µs.
     pub delivered_us: u64,
     /// Time when the packet delivered last had been sent, µs.
     pub first_sent_us: u64,
@@ -83,7 +83,7 @@ impl Seg {
     pub fn is(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
-    /// The delivery counters when it was last sent.
+    /// The delivery counters when the segment was last sent.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             delivered: self.delivered,
@@ -377,8 +377,8 @@ impl Scoreboard {
         (newer != NIL).then_some(newer)
     }
     /// The last segment by time of transmission for which `is_before` holds. If `is_before` holds
-    /// for a segment, it must also hold for all segments sent earlier, and in all later calls.
-    /// Under these conditions, each segment is visited once.
+    /// for a segment, it must also hold for all segments sent earlier, and for the same segment in
+    /// all later calls. Under these conditions, each segment is visited once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -579,7 +579,8 @@ impl Scoreboard {
     pub fn cut_after(&mut self, i: u64) {
         self.set_glued(i, false);
     }
-    /// A DSACK reports that the retransmission of `i` was redundant: it is no longer in flight.
+    /// A DSACK reports that the retransmission of segment `i` was redundant: the retransmission is
+    /// no longer in flight.
     pub fn clear_retrans(&mut self, i: u64) {
         if self.at(i).is(RETRANS) {
             self.at_mut(i).flags &= !RETRANS;
@@ -642,13 +643,13 @@ impl Scoreboard {
         }
         self.counted = self.counted.max(i);
     }
-    /// As `mark_lost`; RACK ignores it until it is retransmitted.
+    /// As `mark_lost`, but RACK ignores the segment until it is retransmitted.
     pub fn mark_lost_by_rack(&mut self, i: u64) {
         self.mark_lost(i);
         self.unlink(i);
     }
-    /// As `mark_lost`, by a timeout: RACK ignores it until it is retransmitted, but sees it again
-    /// after an undo.
+    /// As `mark_lost`, by a timeout: RACK ignores the segment until it is retransmitted, but sees
+    /// it again after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
         self.mark_lost(i);
         let seg = self.at_mut(i);

@@ -64,8 +64,8 @@ impl Segment {
             len => headers * u64::from(len.div_ceil(payload)) + u64::from(len),
         })
     }
-    /// Appends the next segment to this one, as in a super-packet. Returns false if it does not
-    /// fit.
+    /// Appends the next segment to this one, as in a super-packet. Returns false if the next
+    /// segment does not fit.
     pub fn join(&mut self, next: &Segment) -> bool {
         let fits = next.joined
             && next.seq == self.seq + u64::from(self.len)
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(ack(2, 0).bytes(), None);
     }
 
-    /// Thousands of them are in flight at once.
+    /// The size in memory matters, because thousands of ACKs are in flight at once.
     #[test]
     fn an_ack_has_not_grown() {
         assert_eq!(core::mem::size_of::<AckSegment>(), 80);

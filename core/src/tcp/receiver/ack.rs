@@ -16,9 +16,10 @@
 //! shorter than this minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire,
 //! the delay doubles.
 //!
-//! Behind a hole, the first three duplicate ACKs leave at once. After these three, one ACK covers
-//! all segments of an interval, at most 44 segments (SACK compression). The interval is 1 ms or, if
-//! that is less, 5 % of the round trip (33 % since 6.19). Without SACK nothing is compressed.
+//! Behind a hole, the first three duplicate ACKs leave at once. After these three duplicate ACKs,
+//! one ACK covers all segments of an interval, at most 44 segments (SACK compression). The interval
+//! is 1 ms or, if that is less, 5 % of the round trip (33 % since 6.19). Without SACK nothing is
+//! compressed.
 //!
 //! An end that sends data within the ACK delay after data arrived is in interactive mode
 //! (`pingpong`). The data of such an end carries the pending ACK, so there are no quick ACKs and
@@ -45,8 +46,8 @@ const COMPRESS_NS: u64 = 1_000_000;
 /// `tcp_comp_sack_rtt_percent` since Linux 6.19; the constant below is its value before.
 const COMPRESS_PERCENT: u64 = 33;
 const COMPRESS_PERCENT_BEFORE: u64 = 5;
-/// `tcp_comp_sack_slack_ns` since Linux 6.19; the constant below is its value before. The timer may
-/// be late by this much, and on an otherwise idle CPU it is.
+/// `tcp_comp_sack_slack_ns` since Linux 6.19; the constant below is its value before. The timer of
+/// compressed ACKs may fire late by this time, and on an otherwise idle CPU it does.
 const COMPRESS_SLACK_NS: u64 = 10_000;
 const COMPRESS_SLACK_NS_BEFORE: u64 = 100_000;
 

@@ -48,8 +48,8 @@ pub(super) enum Heed {
     Nothing,
     /// The ACKs of this segment and of the next one are quick.
     Quick,
-    /// If an ACK is delayed, it leaves first, up to this byte and with this echo. Then the ACK of
-    /// this segment leaves at once.
+    /// If an ACK is delayed, this ACK leaves first: it acknowledges data up to this byte and has
+    /// this echo. Then the ACK of this segment leaves at once.
     After(u64, bool),
 }
 
@@ -142,8 +142,8 @@ impl Marks {
         core::mem::replace(&mut self.last, ecn) != ecn
     }
     /// Returns the AccECN option for an ACK with `blocks` SACK blocks: the number of counters and
-    /// their values. The third value is the number of SACK blocks that fit beside it. TCP options
-    /// have 40 bytes, of which timestamps take 12: beside one block there is room for three
+    /// their values. The third value is the number of SACK blocks that fit beside the option. TCP
+    /// options have 40 bytes, of which timestamps take 12: beside one block there is room for three
     /// counters, beside two for two. A third block gives way to counters that are needed if two are
     /// enough.
     pub fn option(&mut self, blocks: u8) -> (u8, MarkedBytes, u8) {

@@ -92,7 +92,8 @@ pub struct Receiver {
     marks: ecn::Marks,
     /// Routers' feedback for the next ACK.
     feedback: Feedback,
-    /// Data for which the application was woken; it reads all data that has arrived when it runs.
+    /// Data for which the application was woken; when the application runs, it reads all data that
+    /// has arrived.
     unread: Option<Unread>,
     reader: Reader,
 
@@ -674,7 +675,7 @@ mod tests {
 
     /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the ACK of the segment that fills a hole
     /// before 24 others has a window of 13 580 B, because all of them still wait. When the
-    /// application has read them, an ACK with 37 032 B follows at once.
+    /// application has read the 25 segments, an ACK with a window of 37 032 B follows at once.
     #[test]
     fn reading_what_makes_room_for_twice_the_window_is_told_of() {
         let mut receiver = Receiver::new(&Config {

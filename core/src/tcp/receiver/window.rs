@@ -186,8 +186,8 @@ impl Window {
         }
         0
     }
-    /// Returns whether one more packet may wait. The buffer grows with waiting data, up to its
-    /// maximum.
+    /// Returns whether memory permits that one more packet waits. The buffer grows with waiting
+    /// data, up to its maximum.
     pub fn admits(&mut self, queued: u64) -> bool {
         if queued > self.buffer {
             self.buffer = queued.min(self.buffer_max);
@@ -296,7 +296,7 @@ impl Window {
         self.round_time = now;
     }
     /// Data behind a hole reaches `span` bytes beyond the next expected byte. With
-    /// [`Rule::ReceiveBufferByWindow`], the buffer grows to hold them, too.
+    /// [`Rule::ReceiveBufferByWindow`], the buffer grows to hold these bytes, too.
     pub fn holds_back(&mut self, span: u64) {
         if self.kernel.follows(Rule::ReceiveBufferByWindow) {
             self.resize(self.round_bytes, span);

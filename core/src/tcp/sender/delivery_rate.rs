@@ -38,8 +38,8 @@ pub(super) struct Delivered {
     pub packets: u64,
     last_us: u64,
     first_sent_us: u64,
-    /// The application limits the connection until more packets than this are delivered; 0 if it
-    /// does not.
+    /// The application limits the connection until more packets than this number are delivered; 0
+    /// if the application is not the limit.
     app_limited: u64,
     /// The reported rate: of the last sample not limited by the application, or of a later, faster
     /// one.

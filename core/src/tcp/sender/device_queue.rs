@@ -4,10 +4,11 @@
 //! Algorithm: a super-packet that the host's queue discipline rejects was never sent. A rejected
 //! super-packet stays in the send queue, and the window is reduced as after an ECN mark, once per
 //! round trip. The same reduction follows if the discipline accepted the super-packet but dropped
-//! another packet of the flow. The sender tries it again with the next ACK or departure. If nothing
-//! is in flight, the zero-window timer tries again after one retransmission timeout and then every
-//! half second. A rejected retransmission stays marked lost. If the retransmission of a timeout is
-//! rejected, the timer fires again half a second later, without backoff.
+//! another packet of the flow. The sender tries a rejected super-packet once more with the next ACK
+//! or departure. If nothing is in flight, the zero-window timer tries again after one
+//! retransmission timeout and then every half second. A rejected retransmission stays marked lost.
+//! If the retransmission of a timeout is rejected, the timer fires again half a second later,
+//! without backoff.
 //!
 //! Where the host's queue discipline paces (`fq`), TCP passes a super-packet to it before its
 //! departure time. The TCP timestamp is that of the departure. Only the limit of TCP small queues
@@ -61,8 +62,8 @@ impl Sender {
         taken
     }
     /// Passes the lost segments from `number` on that left in one super-packet, at most `most`, to
-    /// the interface as one super-packet. Returns whether the interface accepted it. If segments go
-    /// one by one, this function sends nothing and returns true.
+    /// the interface as one super-packet. Returns whether the interface accepted the super-packet.
+    /// If segments go one by one, this function sends nothing and returns true.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,

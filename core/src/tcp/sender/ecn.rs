@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(ends.usual, None);
     }
 
-    /// RFC 9768 section 3.1.4: the first retransmission of the SYN still requests it.
+    /// RFC 9768 section 3.1.4: the first retransmission of the SYN still requests Accurate.
     #[test]
     fn a_repeated_syn_requests_accurate_ecn_once_more() {
         let request = |asks: EcnUse| {

@@ -27,15 +27,16 @@ impl Sender {
         self.send_buffer.overfull(&self.board) && self.cfg.kernel.follows(Rule::FragmentsNeedMemory)
     }
 
-    /// Returns whether this super-packet may be split all the same: the first or the last one.
+    /// Returns whether this super-packet is the first or the last one, which may be split in spite
+    /// of the limit.
     fn is_at_an_end(&self, buffer: &Range<u64>) -> bool {
         let all = self.board.numbers();
         buffer.start == all.start || buffer.end == all.end
     }
 
     /// Returns whether segment `i` may be retransmitted while at most `most` segments may leave.
-    /// Its super-packet must have no more segments, or be the first or the last one, which may be
-    /// split.
+    /// The super-packet of segment `i` must have at most `most` segments, or be the first or the
+    /// last one, which may be split.
     pub(super) fn leaves_whole(&self, i: u64, most: u64) -> bool {
         let buffer = self.board.buffer_of(i);
         buffer.end - buffer.start <= most || self.is_at_an_end(&buffer)

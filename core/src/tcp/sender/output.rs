@@ -369,7 +369,8 @@ impl Sender {
         }
     }
 
-    /// Sets the congestion header. Separate, because almost no congestion control has one.
+    /// Sets the congestion header. This is a separate function, because almost no congestion
+    /// control uses this header.
     #[cold]
     fn header(&self) -> Option<Congestion> {
         self.cc.congestion(&self.w)
@@ -396,7 +397,7 @@ impl Sender {
     }
 
     /// Retransmits segment `number`, which [went to the interface](Self::hand_again) if there is
-    /// one. `counted`: it counts as a retransmission in flight.
+    /// one. `counted`: the segment counts as a retransmission in flight.
     pub(super) fn resend<R: Into<Fate>>(
         &mut self,
         now: Time,

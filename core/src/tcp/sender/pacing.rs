@@ -11,8 +11,8 @@
 //! `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
 //!
 //! Before 4.20 ([`Rule::EarliestDepartureTime`]), a super-packet waits for `len / rate` after the
-//! last one. There, `len` includes one TCP header, lateness is not subtracted, and the first ten
-//! segments are paced too. Timers do not count from departures. Before 4.13, only the queue
+//! last one. Before 4.20, `len` includes one TCP header, lateness is not subtracted, and the first
+//! ten segments are paced too. Timers do not count from departures. Before 4.13, only the queue
 //! discipline `fq` paces.
 
 use crate::cc::CongestionControl;

@@ -248,8 +248,8 @@ impl Sender {
             }
         }
     }
-    /// Detects losses by counting: segments with enough SACKs above them, and at the begin of
-    /// recovery at least the first.
+    /// Marks segments lost by counting: those with enough SACKed segments above them, and at the
+    /// begin of recovery at least the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if !self.counts_duplicates() {
             return;

@@ -63,7 +63,7 @@ impl SmallQueue {
             ..SmallQueue::default()
         }
     }
-    /// Returns whether a super-packet of `payload` bytes must wait. `again`: it is a
+    /// Returns whether a super-packet of `payload` bytes must wait. `again`: the super-packet is a
     /// retransmission. `only`: at most one super-packet of the connection is in flight, so this one
     /// does not wait.
     pub fn holds(

@@ -200,9 +200,9 @@ impl Sender {
         }
     }
 
-    /// Sends as much as the window admits, even if it fills no segment. If the window has no room
-    /// at all, the sender sends an empty segment with an acknowledged sequence number. The peer
-    /// must answer this segment, with its window (RFC 9293 section 3.8.6.1).
+    /// Sends as much as the peer's window admits, even if that fills no segment. If the window has
+    /// no room at all, the sender sends an empty segment with an acknowledged sequence number. The
+    /// peer must answer this segment, with its window (RFC 9293 section 3.8.6.1).
     pub(super) fn on_persist_timer<R: Into<Fate>>(
         &mut self,
         now: Time,
