@@ -114,8 +114,9 @@ pub struct Interface<P> {
 }
 
 impl<P: Cut> Interface<P> {
-    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets. `bql`: it
-    /// has byte queue limits. `cuts`: it splits super-packets; otherwise the path carries them.
+    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets. `bql`: the
+    /// ring has byte queue limits. `cuts`: the interface splits super-packets; otherwise the path
+    /// carries them.
     pub fn new(
         rate: Rate,
         queue: Box<dyn QueueDiscipline<P>>,

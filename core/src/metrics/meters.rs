@@ -290,8 +290,8 @@ fn counted(backlog: Backlog) -> u32 {
 }
 
 impl QueueMeter {
-    /// For the discipline `kind` at the hop called `name`, with these classes. Delays and backlogs
-    /// count from `warmup` on, drops and marks from the start.
+    /// Creates the meter of the queue at the hop called `name`, with the discipline `kind` and
+    /// these classes. Delays and backlogs count from `warmup` on, drops and marks from the start.
     pub fn new(name: String, kind: String, classes: Vec<String>, warmup: Time) -> QueueMeter {
         let class = |name| ClassMeter {
             name,

@@ -102,8 +102,8 @@ pub const FIGURE_INTERVAL: Span = Span::ms(100);
 /// Minimum number of samples of a metric in a shorter run.
 const SHORT_SAMPLES: u64 = 100;
 
-/// Interval between samples of a metric: [`FIGURE_INTERVAL`]. In a run of less than a second it is
-/// a round value of at most a hundredth of the run.
+/// Interval between samples of a metric: [`FIGURE_INTERVAL`]. In a run of less than a second, the
+/// interval is a round value of at most a hundredth of the run.
 pub fn metric_interval(duration: Span) -> Span {
     if duration >= Span::s(1) {
         return FIGURE_INTERVAL;
@@ -115,7 +115,7 @@ pub fn metric_interval(duration: Span) -> Span {
         .unwrap_or(Span::us(1))
 }
 
-/// 1, 2 and 5 µs, and ten times as much, and so on.
+/// Round values are 1, 2 and 5 µs, and these times a power of ten.
 fn round_intervals() -> impl Iterator<Item = Span> {
     (0..).flat_map(|e| [1, 2, 5].map(|n| Span::us(n * 10u64.pow(e))))
 }

@@ -17,8 +17,8 @@ pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathMetrics {
     /// Long-term rate of the bottleneck on the forward path, in Mbit/s: the target of its link, or
-    /// of its policer. For a varying rate it is the mean over the summary interval. For a Wi-Fi it
-    /// is the rate of its fastest station's symbols.
+    /// of its policer. For a hop whose rate varies, this is the mean over the summary interval. For
+    /// a Wi-Fi, this is the data rate of the symbols of its fastest station.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
     /// Maximum mean rate of the bottleneck over the summary interval. This rate includes the tokens

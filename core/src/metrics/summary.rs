@@ -95,7 +95,8 @@ impl LimitMetrics {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueMetrics {
     /// The name of its hop: `"path"`, or `"hop0"`, `"hop1"` … if there are several, and
-    /// `"reverse"`. In a network of links it is the name of the link, on Wi-Fi that of the level.
+    /// `"reverse"`. In a network of links, the name is that of the link, on Wi-Fi that of the
+    /// level.
     pub name: String,
     /// The name of its discipline.
     pub kind: String,

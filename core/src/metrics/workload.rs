@@ -1,5 +1,5 @@
-//! Metrics of a workload: named values of a few forms. A kind defines its own, and all reports show
-//! them in the same way. A name ends in its unit, if it has one.
+//! Metrics of a workload: named values of a few forms. Each kind of workload defines its own
+//! metrics, and all reports show them in the same way. A name ends in its unit, if it has one.
 
 use super::{Histogram, Quantiles, Shown};
 use alloc::string::String;

@@ -1,5 +1,5 @@
-//! Access to the future arrivals of a path that are already determined. Engines use it to run the
-//! two hosts one after the other, and to prefetch.
+//! Access to the future arrivals of a path that are already determined. Engines use this access to
+//! run the two hosts one after the other, and to prefetch.
 
 use super::{NetworkObserver, Port};
 use crate::units::{Span, Time};

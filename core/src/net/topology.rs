@@ -91,7 +91,7 @@ struct Stage<P> {
     line: DelayLine<P>,
     /// The switch whose memory its queue uses.
     switch: Option<u8>,
-    /// Bytes that have arrived behind it since the end of the warm-up.
+    /// Bytes that have arrived behind the link since the end of the warm-up.
     carried: Bytes,
 }
 

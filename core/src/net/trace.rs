@@ -9,8 +9,9 @@
 //! 2,8.25
 //! ```
 //!
-//! A rate holds until the next line. The last rate holds forever, unless the table repeats. In that
-//! case the last rate holds as long as the rate before it did, and then the table starts anew.
+//! A rate holds until the next line. The last rate holds forever, unless the table repeats. If the
+//! table repeats, the last rate holds as long as the rate before it did, and then the table starts
+//! anew.
 //!
 //! A packet-delivery trace has one whole number of milliseconds on each line, in ascending order:
 //! see [`DeliveryTrace`].

@@ -165,7 +165,7 @@ impl Round {
         }
         None
     }
-    /// The station at the head was served; `more`: it has frames left.
+    /// The station at the head was served; `more`: this station has frames left.
     pub fn served(&mut self, station: usize, more: bool) {
         if self.by_airtime {
             return;

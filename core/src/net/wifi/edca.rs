@@ -7,9 +7,9 @@
 //! frames are lost. Between categories of one host the higher one sends and the lower counts a
 //! collision.
 //!
-//! After a successful transmission, the contention window is `CWmin`. After a failed one, the
-//! window is twice as large plus one, at most `CWmax`. When [`RETRIES`] retries have failed, too,
-//! the window is `CWmin` again. In either case a new counter is drawn, uniformly from 0 to the
+//! After a successful transmission, the contention window is `CWmin`. After a failed transmission,
+//! the window is twice as large plus one, at most `CWmax`. When [`RETRIES`] retries have failed,
+//! too, the window is `CWmin` again. In either case a new counter is drawn, uniformly from 0 to the
 //! window, even if no frame waits.
 //!
 //! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations). For the access point's

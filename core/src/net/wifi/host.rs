@@ -17,12 +17,12 @@
 //! A turn is one aggregate, or two single frames for a station without aggregation or in the voice
 //! category. In each category, the hardware takes another aggregate while it holds fewer than
 //! `txops` (two). The hardware takes single frames of a category while it holds fewer than eight
-//! transmissions of it. It takes two aggregates for one station only if the station's block ACK
-//! window has room for both.
+//! transmissions of it. The hardware takes two aggregates for one station only if the station's
+//! block ACK window has room for both.
 //!
 //! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. The driver ath9k has two aggregates, eight
-//! frames and bursts of two. It has 512 descriptors, hence 123 frames for each category of the
-//! stack `before`.
+//! frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123 frames for each
+//! category of the stack `before`.
 
 use super::airtime::{Aql, Round, estimate};
 use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
@@ -223,8 +223,8 @@ impl<P: Packet> Host<P> {
         category
     }
 
-    /// Moves frames down to the hardware as far as there is room. The driver calls it for every
-    /// packet and after every transmission.
+    /// Moves frames down to the hardware as far as there is room. The driver calls this function
+    /// for every packet and after every transmission.
     pub fn fill<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -359,7 +359,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// Returns whether a transmission to a peer would be cut short because another one in the
-    /// hardware uses its window.
+    /// hardware uses the peer's block ACK window.
     fn is_cut(&self, category: usize, peer: usize, shared: &Shared<P>) -> bool {
         let lane = &self.lanes[category];
         if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
