@@ -77,8 +77,8 @@ impl Feedback {
 pub struct Congestion {
     cwnd: NonZeroU32,
     rtt_us: u32,
-    /// On departure, the change of the window that the sender requests. Routers reduce it to the
-    /// least that any of them allows.
+    /// On departure, the change of the window that the sender requests. Routers reduce this change
+    /// to the least that any of them allows.
     pub feedback: Feedback,
 }
 
@@ -169,7 +169,7 @@ pub trait Packet {
     fn ack(&self) -> Option<Ack> {
         None
     }
-    /// Returns its congestion header, if it has one.
+    /// Returns the packet's congestion header, if the packet has one.
     fn congestion(&self) -> Option<Congestion> {
         None
     }

@@ -236,7 +236,7 @@ pub fn no_check(_: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Former names of parameters and their present names. Scenarios may still use the former ones; no
+/// Former names of parameters and their present names. Scenarios may still use the former names; no
 /// list or page shows them.
 const FORMER_NAMES: &[(&str, &str)] = &[("relief_gain", "probe_down_gain")];
 
@@ -245,7 +245,8 @@ impl Param {
     pub fn default(&self) -> Value {
         self.kind.default()
     }
-    /// Whether a scenario may write it with this name: its present one, or a former one.
+    /// Returns whether a scenario may use this name for the parameter: its present name, or a
+    /// former one.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || FORMER_NAMES.contains(&(name, self.name))
     }
@@ -318,7 +319,7 @@ impl Kind {
 }
 
 /// Validated values for every row of one table. The getters are for the code that declares the
-/// table. For a name that is not in the table, they return zero, false or an empty value.
+/// table. For a name that is not in the table, the getters return zero, false or an empty value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params(BTreeMap<&'static str, Value>);
 

@@ -10,8 +10,8 @@ pub trait Prefetch {
     /// The event: an ACK or a segment.
     type Event;
     /// Calls `load` with the address and the size in bytes of each record that the next event is
-    /// likely to read. The endpoint's own struct is not among them. `event` is the next event if
-    /// the driver knows it already.
+    /// likely to read. The endpoint's own struct is not among these records. `event` is the next
+    /// event if the driver knows it already.
     fn prefetch(&self, event: Option<&Self::Event>, load: impl FnMut(*const u8, usize));
 }
 

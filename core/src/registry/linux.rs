@@ -44,7 +44,7 @@ pub struct Qdisc {
     pub name: &'static str,
     /// The role of the queue discipline for its replacement.
     pub role: Role,
-    /// Whether a plan may request it without options.
+    /// Whether a plan may request the discipline without options.
     pub planned: bool,
     /// Whether all flows share one first-in, first-out queue.
     pub fifo: bool,

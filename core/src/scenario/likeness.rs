@@ -5,9 +5,10 @@
 //! Numbers may differ, and their difference is a distance that the caller computes. Only plain
 //! paths are comparable with each other; additional elements are listed in [`Likeness::besides`].
 //!
-//! - The rate is the long-term rate. On a path with a policer, it is the rate of the policer. The
-//!   buffer is then taken as the burst of the policer, because almost no packets queue behind the
-//!   policer. The headroom is the ratio of the rate of the link to the rate of the policer.
+//! - The rate is the long-term rate. On a path with a policer, the rate that counts is the rate of
+//!   the policer. The buffer is then taken as the burst of the policer, because almost no packets
+//!   queue behind the policer. The headroom is the ratio of the rate of the link to the rate of the
+//!   policer.
 //! - A token bucket that releases at most two full frames, or a millisecond of its rate, at once is
 //!   a plain link. One that releases more is a shaper. (The token buckets of stored cases release
 //!   0.25 ms of their rate at once, at least two frames.)

@@ -2,9 +2,9 @@
 //! written.
 //!
 //! A scenario gives a route as a list of links, or as two nodes. Between two nodes, all routes with
-//! the fewest links are candidates. The hash of the flow's id and the seed selects one of them, as
-//! a router does for equal costs (ECMP: RFC 2992). Routes are resolved when the scenario is read,
-//! and written as lists.
+//! the fewest links are candidates. The hash of the flow's id and the seed selects one candidate,
+//! as a router does for equal costs (ECMP: RFC 2992). Routes are resolved when the scenario is
+//! read, and written as lists.
 
 use super::error::{Collector, Fix};
 use super::hop::{self, Place};

@@ -103,7 +103,8 @@ pub struct Key {
     unit: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// Whether this version supports it. A key that it does not support is an error.
+    /// Whether this version of narrows supports the key. In a scenario, a key that this version
+    /// does not support is an error.
     pub built: bool,
     /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse`
     /// have those of `path`.

@@ -94,7 +94,8 @@ impl Written {
     }
 }
 
-/// The stations of a flow or a probe: one entry for each, which is `None` without stations.
+/// The stations of a flow or a probe: one entry for each station, or a single `None` without
+/// stations.
 pub(super) fn stations(
     out: &mut Collector<'_>,
     s: &Section<'_>,

@@ -97,7 +97,7 @@ pub enum Event {
     Datagram {
         /// The receiving side.
         at: Side,
-        /// The number of the datagram when it was sent.
+        /// The number that the datagram was given when it was sent.
         number: u64,
         /// Time of its transmission.
         sent: Time,
@@ -119,7 +119,7 @@ pub enum Action {
         /// Whether the other side sends data, too.
         answers: bool,
     },
-    /// Write to a connection; data written before it is open waits.
+    /// Write to a connection; data written before the connection is open waits.
     Write {
         /// The connection.
         conn: Conn,

@@ -116,7 +116,7 @@ impl OnOff {
             self.on_counted
         }
     }
-    /// Due time of the next datagram, if it stays on.
+    /// Due time of the next datagram, if the source stays on.
     fn due(&self) -> Time {
         let on_for = due(self.number + 1, self.packet, self.rate);
         self.on_since + (on_for - self.on_before)
