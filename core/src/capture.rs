@@ -1,19 +1,21 @@
-//! A run as a capture file for Wireshark and tshark: pcapng, with the run's own time in
-//! nanoseconds.
+//! A run as a capture file for Wireshark and tshark: pcapng, with timestamps in nanoseconds since
+//! the start of the run.
 //!
-//! The file has three interfaces. Two are the ends of the path, with names that the driver gives
-//! ([`INTERFACES`] for a run). Packets that enter the path there are outbound, packets that leave
-//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events
-//! inside the path: every packet that was dropped or marked, with a comment that names the hop and
-//! the reason. Of each packet, the file contains the headers and the full length, but no payload.
+//! The file has three interfaces. Two interfaces are the ends of the path, with names that the
+//! driver gives ([`INTERFACES`] for a run). At such an end, packets that enter the path are
+//! outbound, and packets that leave it are inbound, as tcpdump would show them there. The interface
+//! `path` shows events inside the path: every packet that was dropped or marked, with a comment
+//! that names the hop and the reason. Of each simulated packet, the file contains the headers and
+//! the full length, but no payload.
 //!
-//! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
-//! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in
-//! ACKs, counters of accurate ECN, a window scale of 14. Probes are UDP. Sequence numbers begin at
-//! 0. TCP checksums are zero, because there is no payload to sum.
+//! This module generates the headers of simulated packets. Addresses are IPv4 from 192.0.2.0/24
+//! (near) and 198.51.100.0/24 (far). TCP segments have the options that Linux sends: timestamps
+//! always, SACK blocks in ACKs, and counters of accurate ECN. SYNs also have an MSS, SACK-permitted
+//! and a window scale of 14. Probes are UDP. Sequence numbers begin at zero.
+//! TCP checksums are zero, because there is no payload to sum.
 //!
-//! Records that arrive out of order by less than [`HORIZON`] are sorted. They do arrive out of
-//! order: an engine advances a queue only when it must, so it may report a drop after later
+//! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records may arrive
+//! out of order: an engine advances a queue only when it must, so it may report a drop after later
 //! packets.
 //!
 //! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
@@ -31,11 +33,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The span by which records may arrive out of order.
+/// The maximum time by which a record may arrive after a record with a later timestamp.
 pub const HORIZON: Span = Span::ms(250);
-/// The number of bytes of a packet that are kept.
+/// The maximum number of bytes of each packet in the file (snap length).
 pub const SNAP: usize = 128;
-/// The number of bytes that are collected before a write.
+/// The number of bytes that are collected before they are passed to the sink.
 const CHUNK: usize = 64 << 10;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -53,7 +55,7 @@ const ACCECN_ORDER_1: u8 = 174;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Takes bytes in order; returns false when it takes no more.
+/// Writes the bytes of the file in order; returns false if it failed to write.
 pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
 /// The interfaces of a run at [`NEAR`] and at [`FAR`](crate::net::FAR): name and description.
@@ -168,8 +170,7 @@ impl Capture {
         }
     }
 
-    /// Ends the run: writes the remaining records. Returns false when the sink did not take
-    /// everything.
+    /// Ends the capture: writes the remaining records. Returns false if the sink failed.
     pub fn finish(mut self) -> bool {
         self.flush(Time::MAX);
         !self.failed && (self.sink)(&self.out)
@@ -227,8 +228,8 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// The addresses and ports of a simulated connection. They are derived from a number, so that no
-/// two connections have the same.
+/// The addresses and ports of a simulated connection. Addresses and ports are derived from the
+/// number of the flow or probe, so that no two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Endpoints {
     from: ([u8; 4], u16),
@@ -406,7 +407,7 @@ fn tcp(
 }
 
 /// The AccECN option of order 1, padded: bytes with ECT(1), CE and, if there are three counters,
-/// ECT(0). Those of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
+/// ECT(0). The counters of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
 fn accurate_ecn(out: &mut Vec<u8>, counters: u8, bytes: MarkedBytes) {
     out.extend([ACCECN_ORDER_1, 2 + 3 * counters]);
     let mut counter = |value: u32| out.extend(&value.to_be_bytes()[1..]);

@@ -30,7 +30,7 @@ fn caught<T>(host: Host, event: &str, instead: T, act: impl FnOnce() -> T) -> T 
     })
 }
 
-/// Stores message and place of a panic in the place of printing them.
+/// Replaces the panic hook: message and place of a panic are stored instead of printed.
 fn quiet() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload();
