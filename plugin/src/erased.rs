@@ -152,6 +152,9 @@ impl<P: Packet + Send + 'static> QueueDiscipline<P> for Opened {
     fn wakes(&self) -> bool {
         self.0.wakes()
     }
+    fn timely(&self) -> bool {
+        self.0.timely()
+    }
     fn next_wakeup(&self) -> Option<Time> {
         self.0.next_wakeup()
     }

@@ -441,6 +441,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for MonitoredQueue<P> {
     fn wakes(&self) -> bool {
         self.see("wakes", false, |queue| queue.wakes())
     }
+    fn timely(&self) -> bool {
+        self.see("timely", false, |queue| queue.timely())
+    }
     fn next_wakeup(&self) -> Option<Time> {
         self.see("next_wakeup", None, |queue| queue.next_wakeup())
     }
