@@ -372,7 +372,10 @@ pub mod adapter {
             };
         };
         if datagram.len() > size {
-            return FAULT;
+            let length = datagram.len();
+            panic_with(alloc::format!(
+                "a datagram of {length} bytes is longer than the buffer of {size} bytes"
+            ));
         }
         // SAFETY: the buffer has room for the datagram.
         unsafe {
