@@ -109,7 +109,7 @@ impl Capture {
         option(&mut section, 1, printable(title).as_bytes());
         option(&mut section, 4, b"narrows");
         block(&mut capture.out, SECTION, &section);
-        let inside = ("path", "what was dropped and marked on the way");
+        let inside = ("path", "packets that the path dropped or marked");
         for (name, what) in endpoints.into_iter().chain([inside]) {
             let mut interface = Vec::new();
             interface.extend(RAW.to_le_bytes());
@@ -283,7 +283,8 @@ pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -
         psh: s.psh,
         ece: s.syn && s.cwr,
         cwr: s.cwr,
-        ae: s.syn && s.cwr && s.ecn == Ecn::Ect1,
+        // All three flags of a SYN request AccECN (RFC 9768, section 3.1.1).
+        ae: s.syn && s.cwr && (s.ecn == Ecn::Ect1 || s.options == TcpOptions::AccEcn),
     };
     tcp(
         endpoints, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out,
@@ -334,7 +335,7 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
         psh: false,
         // With AccECN, the SYN-ACK reports the ECN field of the SYN; other ACKs carry three bits of
         // the counter (RFC 9768).
-        ece: a.ece || a.marks.ace() & 1 != 0,
+        ece: a.marks.ace() & 1 != 0 || a.ece && !(a.syn && a.marks.ace() != 0),
         cwr: a.marks.ace() & 2 != 0,
         ae: a.marks.ace() & 4 != 0,
     };
@@ -456,6 +457,42 @@ mod tests {
     use alloc::sync::Arc;
     use alloc::vec;
     use core::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The flags AE, CWR and ECE of a packet without link header.
+    fn accurate_flags(packet: &[u8]) -> u8 {
+        let tcp = &packet[packet.len() - 40..];
+        (tcp[12] & 1) << 2 | tcp[13] >> 6
+    }
+
+    /// RFC 9768, section 3.1.1: a SYN requests AccECN by all three flags, and a SYN-ACK without CE
+    /// or ECT on the SYN has 010.
+    #[test]
+    fn handshakes_of_accurate_ecn_have_the_flags_of_the_rfc() {
+        let (endpoints, mut out) = (Endpoints::of(7, NEAR), Vec::new());
+        let mut syn = Segment {
+            syn: true,
+            cwr: true,
+            options: TcpOptions::AccEcn,
+            ..Segment::default()
+        };
+        segment(endpoints, 0, &syn, &mut out);
+        assert_eq!(accurate_flags(&out), 0b111);
+        syn.options = TcpOptions::default();
+        out.clear();
+        segment(endpoints, 0, &syn, &mut out);
+        assert_eq!(accurate_flags(&out), 0b011);
+        for (ace, flags) in [(0b010, 0b010), (0, 0b001)] {
+            let syn_ack = AckSegment {
+                syn: true,
+                ece: true,
+                marks: crate::tcp::wire::AckMarks::new(ace, Ecn::NotEct),
+                ..AckSegment::default()
+            };
+            out.clear();
+            acknowledgement(endpoints, 0, &syn_ack, &mut out);
+            assert_eq!(accurate_flags(&out), flags);
+        }
+    }
 
     #[test]
     fn headers_weigh_what_packets_do() {

@@ -234,6 +234,9 @@ impl Ecn {
         let most = u32::from(self.asks == EcnUse::Accurate);
         syn.cwr = self.asks != EcnUse::Off && retransmits <= most;
         syn.ecn = self.asks.handshake();
+        if self.asks == EcnUse::Accurate {
+            syn.options = TcpOptions::AccEcn;
+        }
     }
     /// Handles the SYN-ACK.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
