@@ -423,6 +423,7 @@ impl Sender {
             if let Some(run) = self.board.pop_untouched(ack) {
                 packets += run.segments;
                 news.delivered += run.segments;
+                news.delivered_bytes += run.last.end() - run.first_seq;
                 times.first_acked.get_or_insert(run.first_sent_us);
                 times.last_acked = Some(run.last.sent_us);
                 reordered_from = reordered_from.min(run.first_seq);
