@@ -112,8 +112,9 @@ rules! {
     },
     FragmentsNeedMemory {
         of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
-        help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
-            neither selected nor retransmitted; before, always",
+        help: "if sent data occupies more memory than twice the send buffer plus 258 KiB, \
+            super-packets other than the first and the last are not split: SACK and \
+            retransmission concern whole ones only. Earlier releases always split",
         source: "f070ef2ac667: tcp: tcp_fragment() should apply sane memory limits; as refined in \
             5.3: tcp: be more careful in tcp_fragment()",
     },
