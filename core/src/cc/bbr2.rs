@@ -3,18 +3,20 @@
 //!
 //! Differences from the algorithm of version 3: Startup has a pacing gain of 2.885 and a window of
 //! 2.885 bandwidth-delay products. Drain has a pacing gain of 1/2.885 and no time limit. ProbeDown
-//! has a pacing gain of 0.75. ProbeUp ends when it has lasted a minimum round trip and 1.25
-//! products are in flight. It ends before ACKs can show whether the rate still grows. Startup ends
-//! because of losses if at least 8 ACKs of one round trip report losses. The bound of data in
-//! flight is then the measured product, even if more was delivered. The loss threshold is also
-//! checked on the rate sample of each ACK. The undo of a spurious recovery restores the bounds, but
-//! not the state that the losses ended.
+//! has a pacing gain of 0.75, and ProbeUp a window of 2 products. ProbeUp ends when it has lasted a
+//! minimum round trip and 1.25 products are in flight, before ACKs can show whether the rate still
+//! grows. The full pipe is detected by the growth of the maximum rate, not of the rate of one round
+//! trip. Startup ends because of losses if more than 2 % of the packets of a round trip are lost
+//! and at least 8 of its ACKs report losses. The bound of data in flight is then the measured
+//! product, even if more was delivered. The loss threshold is also checked at each ACK, on the
+//! packets lost since its newest packet was sent. The undo of a spurious recovery restores the
+//! bounds, but not the phase (Startup or ProbeUp) that the losses ended.
 //!
 //! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), the alpha release (2019 to 2021)
 //! for constants that differ from the draft; the changes of version 3 (IETF 117, 2023). The
-//! deviations of version 3 apply. Two more: packets count towards the next increase of the bound
-//! even if they are acknowledged while the window is not the limit. Aggregation is measured over 10
-//! round trips.
+//! deviations of version 3 apply, and two more. First, packets counted towards the next increase of
+//! the bound are kept while the window is not the limit; the alpha release discards them. Second,
+//! aggregation is measured over 10 round trips, not over 5 to 10.
 
 use super::bbr3::Bbr3;
 use super::bbr3::version::{Version, params};
