@@ -3,9 +3,9 @@
 //! Algorithm: the window is [Reno](super::reno)'s. The third duplicate ACK marks the first segment
 //! lost and begins recovery. Each duplicate ACK before recovery allows the transmission of one new
 //! segment; in recovery, PRR determines how many segments leave. A partial ACK acknowledges new
-//! data in recovery without ending recovery. It marks the first unacknowledged segment lost as
-//! well. Thus one hole per round trip is repaired. Recovery ends when data beyond the last byte
-//! that was sent before recovery is acknowledged.
+//! data in recovery without ending recovery. A partial ACK also marks the first unacknowledged
+//! segment lost. Thus one lost segment per round trip is retransmitted. Recovery ends when data
+//! beyond the last byte that was sent before recovery is acknowledged.
 //!
 //! Sources: RFC 6582 (which obsoletes 3782 and 2582); RFC 3042 (limited transmit); Linux 6.12 with
 //! `net.ipv4.tcp_sack=0`. `tcp::sender::dupack` implements the algorithm and lists the deviations
