@@ -221,9 +221,9 @@ pub struct Table {
 pub enum State {
     /// The queue is idle: it belongs to no flow.
     None,
-    /// The queue has its first turn, in the chain of sparse queues.
+    /// The queue has packets and has not used up its first turn: it is in the chain of new queues.
     Sparse,
-    /// The queue became empty in its first turn: it is still sparse, but in the chain of busy
+    /// The queue used up its first turn and was empty: it is still sparse, but in the chain of old
     /// queues.
     SparseWait,
     /// The queue is busy: it counts as a busy flow of its hosts.
