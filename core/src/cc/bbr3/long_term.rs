@@ -105,7 +105,7 @@ impl Long {
 pub(super) fn inflight_at_loss(threshold: f64, in_flight: u32, lost: u64) -> u64 {
     let before = f64::from(in_flight.saturating_sub(1));
     let lost_before = lost.saturating_sub(1) as f64;
-    // With a threshold of 1, no loss is too high.
+    // With a threshold of 1, no loss rate exceeds the threshold.
     let more = (threshold * before - lost_before) / (1.0 - threshold).max(1e-9);
     (before + more.max(0.0)) as u64
 }
