@@ -6,7 +6,7 @@
 //! has a pacing gain of 0.75, and ProbeUp a window of 2 products. ProbeUp ends when it has lasted a
 //! minimum round trip and 1.25 products are in flight, before ACKs can show whether the rate still
 //! grows. The full pipe is detected by the growth of the maximum rate, not of the rate of one round
-//! trip. Startup ends because of losses if more than 2 % of the packets of a round trip are lost
+//! trip. Losses end Startup if more than 2 % of the packets of a round trip are lost
 //! and at least 8 of its ACKs report losses. The bound of data in flight is then the measured
 //! product, even if more was delivered. The loss threshold is also checked at each ACK, on the
 //! packets lost since its newest packet was sent. The undo of a spurious recovery restores the

@@ -8,8 +8,8 @@
 //! back-offs in a row do not decrease the queue, other flows keep it full, and further back-offs
 //! are skipped until the queue decreases. On loss `ssthresh = max(cwnd, shadow) / 2`, at most
 //! `cwnd`. The *shadow* window is the one that Reno would have without the back-offs. Growth is
-//! Reno's. Slow start ends as in HyStart: after a train of ACKs longer than half the minimum round
-//! trip, or when the round-trip time exceeds its minimum by an eighth.
+//! Reno's. Slow start ends as in HyStart. It ends after a train of ACKs longer than half the
+//! minimum round trip, or when the round-trip time exceeds its minimum by an eighth.
 //!
 //! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking
 //! 2011). Linux 6.12 differs, and this file follows Linux:

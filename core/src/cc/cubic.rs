@@ -7,9 +7,9 @@
 //! cwnd)/C)`, where `cwnd` is the window at the start of the epoch. If this `cwnd` is not below
 //! `W_max`, `K = 0`, and `cwnd` takes the place of `W_max`. On loss `ssthresh = 0.7 cwnd` and
 //! `W_max = cwnd`. If `cwnd` is below the previous `W_max` at the loss, `W_max = 0.85 cwnd` instead
-//! (fast convergence). A second window, the friendly window, grows like that of a sender with
-//! Reno's average rate that reduces the window to 0.7, not to half: by 0.53 packets per RTT. The
-//! larger of both windows is used.
+//! (fast convergence). A second window, the friendly window, grows by 0.53 packets per RTT. With a
+//! reduction to 0.7, this growth results in the average rate of Reno. The larger of both windows is
+//! used.
 //!
 //! Sources: RFC 9438, and Linux 6.12 where Linux differs from it. Recordings of Linux show each
 //! difference (`sim/tests/reference.rs`, `core/tests/replay.rs`):
@@ -45,8 +45,8 @@ const BETA: u64 = 717;
 const C_SCALED: u64 = 410;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets for each packet by which the friendly window grows, in eighths of the
-/// window: 8 (1 + β) / (3 (1 − β)), rounded down to 15.
+/// Acknowledged packets per packet of growth of the friendly window, in eighths of the window: 8 (1
+/// + β) / (3 (1 − β)), rounded down to 15.
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;

@@ -12,7 +12,7 @@
 //!   b(w) down;
 //! - growth counts ACKs, not packets. A receiver that acknowledges every second packet halves the
 //!   growth, so small windows grow more slowly than in Reno;
-//! - the row is looked up by each ACK that may grow the window in congestion avoidance, and a loss
+//! - the row is looked up by each ACK that may grow the window in congestion avoidance. A loss
 //!   uses the row of the last such ACK. The first loss, at the end of slow start, removes half of
 //!   the window. If two losses follow each other without such an ACK in between, the second removes
 //!   the same fraction as the first;

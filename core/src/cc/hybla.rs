@@ -1,5 +1,5 @@
-//! Hybla as in Linux: on a path with an RTT above 25 ms, the rate grows as fast as that of Reno on
-//! a path with an RTT of 25 ms.
+//! Hybla as in Linux: above an RTT of 25 ms, the rate grows as fast as that of Reno at an RTT of 25
+//! ms.
 //!
 //! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, congestion
 //! avoidance `cwnd += ρ²/cwnd`; the initial window is `cwnd = ρ`; on congestion `ssthresh =
@@ -15,8 +15,8 @@
 //!   packet on a path with an RTT below 50 ms;
 //! - `ρ` is in units of 1/8. It is recomputed only when the smoothed RTT reaches a new minimum, so
 //!   a queue does not increase `ρ`;
-//! - 2^ρ is the product of two powers of 2: that of the whole part of `ρ` (at most 16), and that of
-//!   the remaining eighths, rounded to 1/128. Fractions of a packet are in 1/128;
+//! - 2^ρ is computed from the whole part of `ρ`, at most 16, and the remaining eighths. The power
+//!   of the eighths is rounded to 1/128. Fractions of a packet are in 1/128;
 //! - if the step rounds to zero (below 1/128 packet), the window grows by one packet per `cwnd`
 //!   ACKs instead;
 //! - in any state but Open the window grows as in Reno; the window is at most 65535 packets;

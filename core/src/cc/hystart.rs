@@ -276,8 +276,8 @@ fn threshold_us(least: u64) -> u64 {
     (least / 8).clamp(DELAY_LEAST_US, DELAY_MOST_US)
 }
 
-/// Allowance of the ACK train for bursts, in µs: the time in which the pacing rate sends four
-/// super-packets of maximum size, at most 1 ms.
+/// Allowance of the ACK train for bursts, in µs: the duration of four maximum super-packets at the
+/// pacing rate, at most 1 ms.
 fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {

@@ -15,8 +15,8 @@
 //! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008). Linux
 //! 6.12 for the details:
 //! - α is in 1/128 and β in 1/64, both computed once per round trip, also in slow start;
-//! - after a round trip with a queue, α is 10 again only in the fifth round trip without a queue,
-//!   and keeps its value in the four before. Round trips with a queue do not restart this count;
+//! - after a round trip with a queue, α is 10 again in the fifth round trip without a queue. In the
+//!   four before, α keeps its value. Round trips with a queue do not restart this count;
 //! - the minimum and the maximum RTT are kept for the whole connection. A timeout does not reset
 //!   them, but sets α = 1 and β = 1/2;
 //! - growth counts packets acknowledged in order, and discards the rest when the window changes;

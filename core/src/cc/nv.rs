@@ -23,9 +23,9 @@
 //! - the minimum RTT is valid for a random 3.75 to 6.25 s, and for 2 s at first. Then the minimum
 //!   of that period replaces it. This new minimum is correct only if the queue drains in that
 //!   period. Otherwise the 10 packets that NV keeps in the queue become part of the minimum;
-//! - a round trip with only one sample in which at least 3 packets were acknowledged is extended
-//!   until 6 more packets are acknowledged, and growth is allowed. Both numbers increase by 2 with
-//!   each such round trip, up to 80 and 81;
+//! - let a round trip have only one sample, although at least 3 packets were acknowledged. It is
+//!   extended until 6 more packets are acknowledged, and growth is allowed. Both numbers increase
+//!   by 2 with each such round trip, up to 80 and 81;
 //! - a timeout halves the growth rate, and each further timeout halves it again, down to 1/256.
 //!   Nine decisions to grow in a row double it, up to that of Reno;
 //! - at the end of a reduction, the average and the minimum RTT restart with the next sample.

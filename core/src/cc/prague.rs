@@ -9,9 +9,9 @@
 //! `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, and twice that while `cwnd < ssthresh / 2`. A
 //! burst contains the data of a quarter of a millisecond.
 //!
-//! From the 500th round trip of the connection on, a flow with an RTT below 25 ms behaves as one
-//! with an RTT of 25 ms: `s = (srtt / 25 ms)²`, and `α` and reductions are computed at most once in
-//! 25 ms. Then the rate of this flow grows as fast as that of a flow with an RTT of 25 ms.
+//! From the 500th round trip of the connection on, a flow with an RTT below 25 ms behaves as if its
+//! RTT were 25 ms. Then `s = (srtt / 25 ms)²`, and `α` and reductions are computed at most once in
+//! 25 ms. The rate of this flow grows as fast as that of a flow with an RTT of 25 ms.
 //!
 //! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for the
 //! requirements; the Linux implementation (L4STeam, version 0.6) for numbers and order. The window

@@ -1,8 +1,8 @@
 //! CoDel: controls the time that packets spend in a queue, by drops or marks when packets leave it.
 //! This file has the control law, which other disciplines use as well, and the discipline `codel`.
 //!
-//! Algorithm: a leaving packet (head) is above target if it has waited for `target` or longer and
-//! more bytes than one full frame wait behind it. Once all heads have been above target for
+//! Algorithm: a leaving packet (head) is above target if it has waited for `target` or longer, and
+//! more bytes than a full frame wait behind it. Once all heads have been above target for
 //! `interval`, one packet is dropped (or marked, with `ecn`), and a dropping phase begins. The next
 //! drop is at `drop_next`, which advances by `interval / √count` with each drop. A head that is not
 //! above target ends the phase. `count` grows by 1 with each drop. If a new phase begins earlier
@@ -24,8 +24,8 @@
 //! - after a mark, the dequeue returns the marked packet without checking `drop_next` again;
 //! - `count` of a new phase starts from its growth in the last phase.
 //!
-//! Deviation: Linux's clock wraps after 73 minutes, so a time more than 37 minutes ago counts as a
-//! time in the future; the clock of this file does not wrap.
+//! Deviation: Linux's clock wraps after 73 minutes, so a time more than 37 minutes ago counts as
+//! future. The clock of this file does not wrap.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};

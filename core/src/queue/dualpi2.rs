@@ -27,8 +27,8 @@
 //!
 //! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 7.3
 //! `sch_dualpi2` for defaults, step, credit and order. Deviations: the time of the first update is
-//! random, because in Linux the timer starts when the discipline is installed, at an unknown time
-//! before the flows. Linux also limits the memory of both queues, to twice the size of `limit` full
+//! random. In Linux the timer starts when the discipline is installed, at an unknown time before
+//! the flows. Linux also limits the memory of both queues, to twice the size of `limit` full
 //! frames; this file does not.
 
 use super::codel::mark;

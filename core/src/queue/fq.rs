@@ -10,9 +10,9 @@
 //!   maxrate`, at most 1 s. If the flow sent its last packet late, the wait is shorter by this
 //!   lateness, at most by half. If `maxrate` is at most `low_rate_threshold`, the flow waits after
 //!   each packet for `size / maxrate`. A packet with a departure time waits until this time.
-//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`, or if
-//!   its departure time is more than `horizon` ahead. An ECN-capable packet that leaves more than
-//!   `ce_threshold` after its due time is marked.
+//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`. It is
+//!   also dropped if its departure time is more than `horizon` ahead. An ECN-capable packet that
+//!   leaves more than `ce_threshold` after its due time is marked.
 //!
 //! ```text
 //!                      ┌─ fast path: nothing else is due, at most 8 packets ──────────────┐

@@ -6,9 +6,9 @@
 //! rate of 50/306, or 16.3 %. If the delivery rates of two successive intervals differ by at most
 //! an eighth, or by 4 kbit/s, BBR assumes a policer. For 48 round trips of ProbeBW, the bandwidth
 //! is then the mean of the two delivery rates. The pacing gain of ProbeBW is then 1 (before Linux
-//! 4.16, only until the next ProbeRTT). The detection starts again after these 48 round trips, if
-//! an interval exceeds 16 round trips, or if the application limits the rate during an interval.
-//! Random loss of 16.3 % also makes BBR assume a policer.
+//! 4.16, only until the next ProbeRTT). The detection starts again after these 48 round trips. It
+//! also starts again if an interval exceeds 16 round trips, or if the application limits the rate
+//! during an interval. Random loss of 16.3 % also makes BBR assume a policer.
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, UNIT};

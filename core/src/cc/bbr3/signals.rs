@@ -5,9 +5,9 @@
 //! the application limited counts only if it is at least the maximum. After a round trip with
 //! losses, `bw_short = max(bw of that round trip, 0.7 · bw_short)`, except in Startup, Refill and
 //! ProbeUp. The first such round trip begins with `bw_short = max_bw`. The short-term bound of data
-//! in flight is computed in the same way from the packets delivered in the round trip, and begins
-//! with the window. `bw = min(max_bw, bw_short)`. The next Refill and the end of ProbeRTT drop both
-//! bounds.
+//! in flight is computed in the same way from the packets delivered in the round trip. Its first
+//! value is computed from the window. `bw = min(max_bw, bw_short)`. The next Refill and the end of
+//! ProbeRTT drop both bounds.
 
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;
@@ -35,8 +35,8 @@ impl MaxBw {
     }
 }
 
-/// The latest round trip. The first loss in it extends it: it then ends a round trip after this
-/// loss, so that all losses of one episode belong to the same round trip.
+/// The latest round trip. If a loss occurs in it, it ends one round trip after the first loss, so
+/// that all losses of one episode belong to the same round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     /// The maximum delivery rate in this round trip.

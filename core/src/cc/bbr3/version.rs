@@ -28,14 +28,14 @@ pub(in crate::cc) struct Version {
     /// Whether the long-term bound after a Startup with losses is the data delivered in a round
     /// trip, if that is more than the bandwidth-delay product.
     pub bounds_by_latest: bool,
-    /// Whether the full pipe is detected by the growth of the maximum rate; otherwise by that of
-    /// the rate sample at the start of each round trip.
+    /// Whether the growth of the maximum rate detects the full pipe. Otherwise, the growth of the
+    /// rate sample at the start of each round trip detects it.
     pub plateau_of_max: bool,
     /// Whether ProbeUp ends when 1.25 bandwidth-delay products are in flight; otherwise when the
     /// rate no longer grows.
     pub up_ends_by_queue: bool,
     /// Whether the loss threshold is also checked at each ACK, on the packets lost since its newest
-    /// packet was sent; otherwise only for each lost packet.
+    /// packet was sent. If not, it is only checked for each lost packet.
     pub judges_acks: bool,
     /// Whether the undo of a spurious recovery restores the phase that the losses ended.
     pub undoes_phases: bool,

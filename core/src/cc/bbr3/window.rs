@@ -83,7 +83,7 @@ impl Bbr3 {
         self.with_bursts(self.products(bw, gain))
     }
     /// Returns how many of `in_flight` packets will be in flight when pacing releases the next
-    /// packet, if the path delivers at the rate `bw` until then.
+    /// packet. Until then, the path is expected to deliver at the rate `bw`.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, ev: &Ack, d: &Delivery) -> u64 {
         let wait = d.next_departure.max(ev.now).since(ev.now);
         self.paced

@@ -21,10 +21,10 @@
 //! packet by packet (`core/tests/queue_replay.rs`).
 //!
 //! Linux 6.12 differs from the paper: a queue that becomes bad for the first time signals with its
-//! next packet, because Linux's value of `1/√count` starts at zero. In the paper the queue signals
-//! an interval later. If `drop_next` is in the past after a mark or in a good queue, it is set to
-//! the present time. Deviation: in this place, Linux truncates the interval to 32 bits of
-//! nanoseconds (4.3 s); this file does not.
+//! next packet. The reason is that Linux's value of `1/√count` starts at zero. In the paper the
+//! queue signals an interval later. If `drop_next` is in the past after a mark or in a good queue,
+//! it is set to the present time. Deviation: in this place, Linux truncates the interval to 32 bits
+//! of nanoseconds (4.3 s); this file does not.
 
 use crate::packet::Packet;
 use crate::queue::Sink;

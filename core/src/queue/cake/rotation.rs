@@ -162,8 +162,8 @@ impl Chains {
         };
         ends.pop(&self.next);
     }
-    /// Moves old queues of the present sweep, from the first on while `goes` returns true, to the
-    /// end of the next sweep in the same order.
+    /// Moves old queues of the present sweep to the end of the next sweep, in the same order.
+    /// Begins with the first queue and ends before the first one for which `goes` returns false.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
         let first = self.present().head;

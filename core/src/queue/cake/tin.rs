@@ -14,7 +14,7 @@ use crate::units::{Span, Time};
 
 /// After a packet, a queue needs a number of turns until its deficit is positive. If it needs fewer
 /// turns than this, it gets them one by one, as in Linux. If the host has many busy flows, the
-/// bytes per turn are few: with a thousand flows, a packet costs Linux a thousand visits of the
+/// bytes per turn are few. With a thousand flows, a packet costs Linux a thousand visits of the
 /// queue. A queue that needs this many turns or more gets them at once, by the present share of its
 /// host. It is visited after as many sweeps, before queues that enter that sweep later.
 const ONE_BY_ONE: u64 = 64;
@@ -166,9 +166,9 @@ impl Tin {
         }
     }
 
-    /// Ends the turn of the first old queue, and of the queues after it that have the same hosts,
-    /// and so the same share, and whose turns are over. All get the bytes of another turn and move
-    /// to the next sweep together. If a host has many busy flows, this is most of the work.
+    /// Ends the turn of the first old queue. The queues after it whose turns are over are included,
+    /// while they have the same hosts and so the same share. All get the bytes of another turn and
+    /// move to the next sweep together. If a host has many busy flows, this is most of the work.
     #[inline(never)]
     fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
         let hosts = self.table.hosts(first);
@@ -222,8 +222,8 @@ impl Tin {
         u64::from(self.deficits[queue].wrapping_neg() as u32) << 16
     }
 
-    /// Gives the bytes of `turns` turns to the first queue of a chain, and moves it to the end of
-    /// the sweep that is this number of sweeps ahead.
+    /// Gives the bytes of `turns` turns to the first queue of a chain. Moves the queue to the end
+    /// of the sweep that is `turns` sweeps ahead.
     #[inline]
     fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
         self.chains.pop(chain);

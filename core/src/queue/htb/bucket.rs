@@ -44,8 +44,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket of `depth` bytes. The depth 0 selects the default of tc: 1600 bytes (a full
-    /// frame and its link layer), plus the bytes of one nanosecond, the tick of tc's clock.
+    /// A full bucket of `depth` bytes. The depth 0 selects the default of tc. This is 1600 bytes (a
+    /// full frame and its link layer) plus the bytes of a nanosecond, the tick of tc's clock.
     pub fn new(rate: Rate, depth: Bytes) -> Bucket {
         let depth = match depth {
             Bytes::ZERO => Bytes::new(1600 + rate.as_bit() / 8 / 1_000_000_000),

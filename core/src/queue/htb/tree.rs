@@ -1,13 +1,13 @@
 //! The tree of classes: modes, borrowing, and order of service.
 //!
 //! A row contains the active classes of one level and priority that have tokens of their own rate.
-//! A class is active if packets wait in it or below it. An active class that may only borrow is in
-//! a feed of its parent: the set of children that borrow from it at one priority. The parent is
-//! active at the priorities of these children. If it has tokens, it is in the rows of its level; if
-//! it may only borrow, it is in the feeds of its own parent. The rows thus contain exactly those
-//! classes that have tokens and below which packets wait. The lowest level is served first. From an
-//! entry of a row, the feeds lead down to the leaves with packets. Each row and feed stores which
-//! of its members is served next.
+//! A leaf is active if it has packets. An active class that may only borrow is in a feed of its
+//! parent: the set of children that borrow from the parent at one priority. A parent is active at
+//! the priorities of the children in its feeds. If it has tokens, it is in the rows of its level.
+//! If it may only borrow, it is in the feeds of its own parent. The rows thus contain exactly those
+//! classes whose tokens waiting packets can use. The lowest level is served first. From an entry of
+//! a row, the feeds lead down to the leaves with packets. Each row and feed stores which of its
+//! members is served next.
 //!
 //! Order within a row or feed is by the id of the class, as in Linux. Linux uses search trees; this
 //! file uses sets of ranks ([`Ranks`]).

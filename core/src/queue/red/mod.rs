@@ -11,9 +11,9 @@
 //! Sources: those of the control law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
 //!
 //! The idle time begins with a dequeue from the empty queue. In Linux neither `htb` nor `tbf`
-//! dequeues from an empty queue, so the average of a RED queue below them does not decay in idle
-//! time (`core/tests/data/queue/red-rest.txt`). `prio` dequeues from an empty band if a band after
-//! it has packets (`red-decay.txt`), and a device dequeues from an empty queue.
+//! dequeues from an empty queue. The average of a RED queue below them therefore does not decay in
+//! idle time (`core/tests/data/queue/red-rest.txt`). `prio` dequeues from an empty band if a band
+//! after it has packets (`red-decay.txt`), and a device dequeues from an empty queue.
 //!
 //! Deviations from Linux:
 //! - `adaptive` takes effect. Linux 6.12 reads the flag in the position where iproute2 before 5.7

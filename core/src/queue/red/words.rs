@@ -17,9 +17,9 @@
 //!
 //! Two errors of tc and Linux are reproduced, because they determine the behaviour:
 //! - tc rounds the transmission time of a packet down to whole microseconds and counts it in ticks
-//!   of 64 ns, but the kernel indexes the table by microseconds. In idle time, averages therefore
-//!   decay 15.6 times more slowly than in Floyd's algorithm. If the transmission time is less than
-//!   a microsecond, an idle time only halves the average;
+//!   of 64 ns. The kernel indexes the table by microseconds. In idle time, averages therefore decay
+//!   15.6 times more slowly than in Floyd's algorithm. If the transmission time is less than a
+//!   microsecond, an idle time of 1 to 254 µs halves the average. A longer one divides it by 2^31;
 //! - a probability of 1 is 2^32 and overflows. The kernel then uses Plog, which results in a
 //!   probability between 1/2 and 1. For CHOKe, whose thresholds are packets in the kernel but bytes
 //!   in tc, Plog results in about 1/avpkt.
