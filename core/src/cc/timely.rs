@@ -12,9 +12,9 @@
 //! unique fixed point, and flows need not be fair. Source: Zhu, Ghobadi, Misra, Padhye, "ECN or
 //! delay: lessons learnt from analysis of DCQCN and TIMELY", CoNEXT 2016.
 //!
-//! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015.
-//! α and the minimum RTT (20 µs) are from the paper of 2016. The defaults are for 10 Gbit/s. TIMELY
-//! was designed for network cards that send and time segments. Over TCP:
+//! Source: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter" (SIGCOMM 2015).
+//! The values of α and the minimum RTT (20 µs) are from the paper of 2016. The defaults are for 10
+//! Gbit/s. TIMELY was designed for network cards that send and time segments. Over TCP:
 //! - a segment is 64 KiB of data acknowledged in order, in whole packets. Bursts have this size.
 //!   The RTT of a segment is the minimum of the RTTs of its ACKs. This is the RTT of its first
 //!   packets, because the other packets wait behind them. The paper uses the RTT of the last packet

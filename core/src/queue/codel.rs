@@ -1,13 +1,13 @@
 //! CoDel: controls the time that packets spend in a queue, by drops or marks when packets leave it.
 //! This file has the control law, which other disciplines use as well, and the discipline `codel`.
 //!
-//! Algorithm: a leaving packet (head) is above target if it has waited for `target` or longer, and
-//! more bytes than a full frame wait behind it. Once all heads have been above target for
-//! `interval`, one packet is dropped (or marked, with `ecn`), and a dropping phase begins. The next
-//! drop is at `drop_next`, which advances by `interval / √count` with each drop. A head that is not
-//! above target ends the phase. `count` grows by 1 with each drop. If a new phase begins earlier
-//! than 16 intervals after `drop_next`, `count` starts with its growth in the last phase, if that
-//! is above 1. Otherwise `count` starts with 1.
+//! Algorithm: the head is the packet that leaves next. It is above target if it has waited for at
+//! least `target`, and more bytes than a full frame wait behind it. Once all heads have
+//! been above target for `interval`, one packet is dropped (or marked, with `ecn`), and a dropping
+//! phase begins. The next drop is at `drop_next`, which advances by `interval / √count` with each
+//! drop. A head that is not above target ends the phase. `count` grows by 1 with each drop. If a
+//! new phase begins earlier than 16 intervals after `drop_next`, `count` starts with its growth in
+//! the last phase, if that is above 1. Otherwise `count` starts with 1.
 //!
 //! ```text
 //!            ┌───────── head waited < target, or <= 1514 B behind it ─────────┐

@@ -2,15 +2,15 @@
 //! flows.
 //!
 //! Algorithm: four arrays of 1024 counters are cleared every `reset_timeout`. The flow of a packet
-//! has one counter in each array. The minimum of the four counters plus the size of the packet is
-//! an upper bound of the bytes of the flow since the counters were cleared. If this sum is at most
-//! `admit_bytes`, those of the four counters that are below the sum are raised to it. Otherwise the
-//! flow is heavy, if the table of heavy flows has room. A heavy flow is no longer counted, and is
-//! stored until it has been idle for `evict_timeout`. Packets of heavy flows wait in the heavy
-//! queue, all others in the light queue. Deficit round robin serves both queues. Per turn, the
-//! heavy queue sends `quantum` bytes, and the light queue `non_hh_weight` times as many. When the
-//! light queue becomes active, it is served first. When `limit` is exceeded, the head of the heavy
-//! queue is dropped, or the head of the light queue if the heavy queue is empty.
+//! has one counter in each array. Let the sum be the minimum of the four counters plus the size of
+//! the packet. The flow has not sent more bytes than this sum since the last reset. If this sum is
+//! at most `admit_bytes`, those of the four counters that are below the sum are raised to it.
+//! Otherwise the flow is heavy, if the table of heavy flows has room. A heavy flow is no longer
+//! counted, and is stored until it has been idle for `evict_timeout`. Packets of heavy flows wait
+//! in the heavy queue, all others in the light queue. Deficit round robin serves both queues. Per
+//! turn, the heavy queue sends `quantum` bytes, and the light queue `non_hh_weight` times as many.
+//! When the light queue becomes active, it is served first. When `limit` is exceeded, the head of
+//! the heavy queue is dropped, or the head of the light queue if the heavy queue is empty.
 //!
 //! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002
 //! (multistage filter, conservative update, shielding); `tc qdisc add … hhf help`; Linux 6.12

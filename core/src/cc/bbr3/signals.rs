@@ -35,8 +35,8 @@ impl MaxBw {
     }
 }
 
-/// The latest round trip. If a loss occurs in it, it ends one round trip after the first loss, so
-/// that all losses of one episode belong to the same round trip.
+/// The latest round trip. After a loss, it ends one round trip after the first loss. All losses of
+/// one episode then belong to the same round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     /// The maximum delivery rate in this round trip.

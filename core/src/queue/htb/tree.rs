@@ -1,8 +1,8 @@
 //! The tree of classes: modes, borrowing, and order of service.
 //!
 //! A row contains the active classes of one level and priority that have tokens of their own rate.
-//! A leaf is active if it has packets. An active class that may only borrow is in a feed of its
-//! parent: the set of children that borrow from the parent at one priority. A parent is active at
+//! A leaf is active if it has packets. A feed of a parent contains the active children that may
+//! only borrow, at one priority. A parent is active at
 //! the priorities of the children in its feeds. If it has tokens, it is in the rows of its level.
 //! If it may only borrow, it is in the feeds of its own parent. The rows thus contain exactly those
 //! classes whose tokens waiting packets can use. The lowest level is served first. From an entry of
