@@ -66,7 +66,8 @@ mod tests {
     use crate::cc::bbr3::version::V3;
     use crate::param::Params;
 
-    /// 10 Mbit/s, 40 ms: a product of 34.5 packets, and a buffer of four.
+    /// A path of 10 Mbit/s and 40 ms: a bandwidth-delay product of 34.5 packets, and a buffer of
+    /// four products.
     fn path_of(version: Version) -> Path {
         Path::new(version, 10.0, 40, 138)
     }
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!((p.count("startup_losses"), p.count("drain_rounds")), (8, 0));
     }
 
-    /// Startup grows faster than version 3's and leaves a longer queue.
+    /// Startup grows faster than in version 3 and leaves a longer queue.
     #[test]
     fn startup_puts_nearly_three_products_in_flight() {
         let peak = |version| {
@@ -97,8 +98,8 @@ mod tests {
         assert!(v2 > 2.6 && v3 < 2.4, "{v2} {v3}");
     }
 
-    /// A quarter of a product is queued within two round trips; version 3 waits for three without
-    /// growth.
+    /// A quarter of a product is queued within two round trips. Version 3 waits for three round
+    /// trips without growth.
     #[test]
     fn asking_for_more_ends_when_a_queue_stands() {
         let lasts = |version| {
@@ -118,7 +119,8 @@ mod tests {
         assert_eq!((rounds(V2), rounds(V3)), (20, 4));
     }
 
-    /// Version 3 uses the data delivered in a round trip.
+    /// The bound is the bandwidth-delay product; in version 3, it is the data delivered in a round
+    /// trip.
     #[test]
     fn startup_that_loses_is_bounded_by_the_product() {
         let bound = |version| {
@@ -130,7 +132,8 @@ mod tests {
         assert_eq!((v2, v3), (product, 1000));
     }
 
-    /// In the third round trip the rate has grown, although its last packet does not show it.
+    /// In the third round trip the maximum rate has grown, although the rate of its last packet has
+    /// not.
     #[test]
     fn the_greatest_rate_tells_whether_the_pipe_is_full() {
         let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
@@ -138,14 +141,14 @@ mod tests {
         assert_eq!((full(V2), full(V3)), (false, true));
     }
 
-    /// Losses before the probe, reported by an ACK of a packet of the probe.
+    /// An ACK of a packet of the probe reports losses of packets that were sent before the probe.
     #[test]
     fn what_acks_tell_of_losses_is_judged_too() {
         let bound = |version| path_of(version).bound_after_ack(100, 3);
         assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
-    /// Eight ACKs that report losses; in version 3 six places.
+    /// Eight ACKs that report losses end Startup; in version 3, six separate ranges of lost bytes.
     #[test]
     fn losses_are_counted_by_the_acks_that_tell_of_them() {
         let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);

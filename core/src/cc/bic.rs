@@ -257,7 +257,7 @@ mod tests {
     fn a_loss_leaves_819_of_1024_and_remembers_where() {
         let mut b = bic();
         assert_eq!((lose(&mut b, 1000), b.w_max), (799, 1000));
-        // Below the last maximum: 1000 · (1024 + 819)/2048 of it.
+        // A loss below the last maximum: 900 · (1024 + 819)/2048.
         assert_eq!((lose(&mut b, 900), b.w_max), (719, 809));
         b.fast_convergence = false;
         assert_eq!((lose(&mut b, 800), b.w_max), (639, 800));

@@ -323,8 +323,8 @@ mod tests {
         w.cwnd_cnt = 0;
     }
 
-    /// One round trip starts the measurement. The next ends it, with one packet of Reno's and 0.125
-    /// · 257^0.75 − 1 = 7.02 of the delay window.
+    /// One round trip starts the measurement. The next one ends it: Reno's part grows by one
+    /// packet, and the delay window by 0.125 · 257^0.75 − 1 = 7.02 packets.
     #[test]
     fn without_a_queue_it_grows_by_a_power_of_the_window() {
         let (mut c, mut w, mut una) = (compound(), in_avoidance(255), 0);
@@ -356,8 +356,8 @@ mod tests {
         }
     }
 
-    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, with the
-    /// threshold at 50. A later decrease for delay is not undone by Reno's slow start.
+    /// A loss at 100 packets, 60 of Reno's part and 40 of the delay window, leaves 30 and 20, with
+    /// the threshold at 50. Slow start does not undo a later decrease for delay.
     #[test]
     fn slow_start_does_not_undo_what_a_queue_takes() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -384,7 +384,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (80, 0.0));
     }
 
-    /// 0.125 · 37^0.75 is 1.9: it would grow, but the window is too small.
+    /// 0.125 · 37^0.75 is 1.9: the delay window would grow, but a window of 37 packets is too
+    /// small.
     #[test]
     fn a_small_window_is_renos() {
         for (cwnd, grows) in [(37, false), (38, true)] {
@@ -439,8 +440,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (8, 0.0));
     }
 
-    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18. It
-    /// is computed once per measurement, and at least 5.
+    /// Reno's part had 20 packets in the queue, of which ¾ count. With λ = 0.8, γ = 0.2 · 30 + 0.8
+    /// · 15 = 18. γ is computed once per measurement, and is at least 5.
     #[test]
     fn gamma_follows_what_reno_alone_keeps_in_the_queue() {
         let (mut c, mut w) = (compound(), in_avoidance(100));

@@ -352,7 +352,7 @@ mod tests {
         c.on_ack(w, &ev);
     }
 
-    /// Minimum 100 ms, standing `standing`, smoothed 100 ms, a window of `cwnd`.
+    /// A flow with a minimum and a smoothed RTT of 100 ms, `standing` ms and a window of `cwnd`.
     fn with_queue(standing: u64, cwnd: u32) -> (Copa, Window) {
         let mut c = copa();
         sample(&mut c, 0, 100);
@@ -361,8 +361,8 @@ mod tests {
         (c, Window::new(cwnd))
     }
 
-    /// 10 packets, a queue of 20 ms: the rate is 83/s and the target is 100/s. At 25 ms both are
-    /// 80/s, at 26 ms the target is less.
+    /// With 10 packets and a queue of 20 ms, the rate is 83 packets/s and the target 100 packets/s.
+    /// At 25 ms both are 80 packets/s, at 26 ms the target is less than the rate.
     #[test]
     fn the_window_moves_towards_the_target() {
         for (standing, up) in [(120, true), (125, true), (126, false)] {
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(c.least.get(), Some(130_000_000));
     }
 
-    /// A round trip per ACK, each one up by 0.02 packets times the velocity.
+    /// Each ACK ends a round trip and increases the window by 0.02 packets times the velocity.
     #[test]
     fn the_velocity_doubles_from_the_third_round_trip_on() {
         let (mut c, mut w) = with_queue(101, 100);
@@ -451,7 +451,7 @@ mod tests {
         assert!(w.cwnd == 22 && !c.slow_start);
     }
 
-    /// 100 packets of 1448 bytes in 120 ms, twice.
+    /// The pacing rate is twice that of 100 packets of 1448 bytes in 120 ms.
     #[test]
     fn packets_leave_twice_as_fast_as_the_window_passes() {
         let (mut c, mut w) = with_queue(120, 100);
@@ -478,8 +478,8 @@ mod tests {
         assert_eq!((c.competing, c.delta()), (None, 0.5));
     }
 
-    /// 2 ms of an oscillation of 10 are more than a tenth. With 50 packets they hold less than one
-    /// packet, with 60 more.
+    /// A delay of 2 ms is more than a tenth of a range of 10 ms. With a window of 50 packets, a
+    /// queue of 2 ms contains less than one packet of the flow; with 60 packets it contains more.
     #[test]
     fn a_queue_without_a_packet_of_its_own_is_empty() {
         for (cwnd, competing) in [(50, None), (60, Some(2.0))] {

@@ -8,8 +8,8 @@
 //!
 //! The receiver must echo every single mark ([`Need::EcnEcho`]), and the queue must mark packets
 //! that arrive while it holds more than `K` packets. Then `N` synchronized flows over a link with
-//! the capacity `C` keep the queue between `K + N` and `K + N − ½ √(2N (C·RTT + K))` packets. If `K
-//! > C·RTT/7`, the queue never becomes empty.
+//! the capacity `C` keep the queue between `K + N` and `K + N − ½ √(2N (C·RTT + K))` packets. For
+//! `K > C·RTT/7`, the queue never becomes empty.
 //!
 //! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue;
 //! Linux 6.12 for differences from the RFC:
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(cuts, [50, 75, 96, 100, 2, 100]);
     }
 
-    /// RFC 8257 section 3.5.
+    /// RFC 8257 section 3.5: a loss halves the window, whatever α is.
     #[test]
     fn a_loss_takes_half_however_little_was_marked() {
         let (mut cc, mut w) = dctcp();

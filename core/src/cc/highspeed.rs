@@ -132,12 +132,12 @@ mod tests {
         0.5 + (0.1 - 0.5) * (libm::log(w) - libm::log(38.0))
             / (libm::log(83_000.0) - libm::log(38.0))
     }
-    /// a(w); p(w) = 0.078 / w^1.2 with the 1/12.8 of its appendix B.
+    /// a(w), with p(w) = 1 / (12.8 w^1.2) as in appendix B of the RFC.
     fn a(w: f64) -> f64 {
         w * w * 2.0 * b(w) / ((2.0 - b(w)) * libm::pow(w, 1.2) * 12.8)
     }
     /// The table by the method of appendix B: a row at each window at which a(w) has grown by more
-    /// than one since the last.
+    /// than one since the last row.
     fn derived() -> Vec<(u32, f64)> {
         let (mut rows, mut last) = (Vec::from([(38, 0.5)]), 1.0);
         for w in 38..100_000 {

@@ -331,7 +331,7 @@ mod tests {
         w.ssthresh
     }
 
-    /// f(1) = 1, f(2) = 11.25, f(3) = 22, f(11) = 126; whole packets; α = 2 (1 − 0.5) f.
+    /// f(1) = 1, f(2) = 11.25, f(3) = 22, f(11) = 126, rounded down; α = 2 (1 − 0.5) f.
     #[test]
     fn alpha_grows_with_the_square_of_the_time_since_congestion() {
         let mut c = htcp();
@@ -388,8 +388,8 @@ mod tests {
         assert_eq!(c.packets, 5);
     }
 
-    /// The first congestion of a path takes half, with any queue; the second 40/60 of the window,
-    /// 85/128.
+    /// The first congestion event leaves half of the window, with any queue; the second leaves
+    /// 40/60 of the window, 85/128.
     #[test]
     fn beta_is_the_ratio_of_round_trips() {
         let mut c = htcp();
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!([10, 11].map(beta), [64, 102]);
     }
 
-    /// A change of up to 20 % is the same path, a larger one is another path.
+    /// A change of the throughput by up to 20 % counts as none; a larger one sets β = 0.5.
     #[test]
     fn where_the_throughput_has_changed_half_is_taken() {
         let beta = |now, switch| {
@@ -448,7 +448,8 @@ mod tests {
     }
 
     /// Windows of 100 packets that take 100 ms: 1000 packets per second. Within three round trips
-    /// of a congestion the estimate follows at once, later by a quarter.
+    /// of a congestion event a measurement replaces the estimate; later it has a weight of a
+    /// quarter.
     #[test]
     fn bandwidth_is_a_window_over_its_time() {
         let mut c = htcp();

@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(grown(&mut c, &mut w, 1), 12);
     }
 
-    /// ρ²/cwnd per ACK: 16/100 of a packet are 20/128.
+    /// The growth is ρ²/cwnd per ACK: 16/100 of a packet, which is rounded to 20/128.
     #[test]
     fn avoidance_grows_by_the_ratio_squared_per_window_of_acks() {
         let (mut c, mut w) = begun(100_000);
@@ -240,7 +240,8 @@ mod tests {
         assert_eq!((grown(&mut c, &mut w, 1), c.fraction), (101, 12));
     }
 
-    /// 128/200 of 1/128 is rounded off; a window of ACKs still gives a packet.
+    /// A step of 128/200 of 1/128 packet is rounded down to 0. A window of ACKs still increases the
+    /// window by a packet.
     #[test]
     fn where_a_step_is_rounded_off_a_window_of_acks_gives_a_packet() {
         let (mut c, mut w) = begun(25_000);

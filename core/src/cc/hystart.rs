@@ -349,8 +349,8 @@ mod tests {
         HyStart::new(Mode::Linux, &host)
     }
 
-    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms.
-    /// Before, the first eight of a round counted; now the minimum of all does.
+    /// On a path of 40 ms, eight high RTTs of a round are followed by a low one. Before 5.8, the
+    /// minimum of the first eight counted; since then, the minimum of all counts.
     #[test]
     fn eight_round_trips_of_a_round_counted_before_5_8() {
         let ended = |kernel| {

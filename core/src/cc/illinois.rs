@@ -256,7 +256,7 @@ mod tests {
     }
 
     impl Flow {
-        /// In avoidance.
+        /// A flow in congestion avoidance.
         fn new(cwnd: u32) -> Flow {
             let mut w = Window::new(cwnd);
             w.ssthresh = cwnd;
@@ -281,7 +281,7 @@ mod tests {
             }
             (self.cc.alpha, self.cc.beta)
         }
-        /// After 10 ms and 60 ms have been measured, and a round trip with both.
+        /// A flow after a round trip in which RTTs of 10 ms and 60 ms were measured.
         fn on_a_path(cwnd: u32) -> Flow {
             let mut f = Flow::new(cwnd);
             f.ack(10_000);
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10: at delays of 1, 10, 50 and
-    /// 100 % of the greatest.
+    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10, at delays of 1, 10, 50 and
+    /// 100 % of the maximum delay.
     #[test]
     fn alpha_falls_with_the_delay() {
         let alpha = |delay| Flow::new(100).cc.alpha(delay, 50_000);

@@ -371,7 +371,8 @@ mod tests {
         l.on_ack(w, &ev);
     }
 
-    /// In avoidance with a base of `base` ms and a queue of `queue` ms; no slowdown is due.
+    /// A flow in congestion avoidance with a minimum RTT of `base` ms and a queueing delay of
+    /// `queue` ms. No slowdown is due.
     fn in_avoidance(base: u64, queue: u64, cwnd: u32) -> (Ledbat, Window) {
         let (mut l, mut w) = (ledbat(), Window::new(cwnd));
         w.ssthresh = LEAST;
@@ -384,7 +385,7 @@ mod tests {
         (l, w)
     }
 
-    /// Section 4.2: one in ⌈120/base⌉ packets, never less than one in 16, never more than one.
+    /// Section 4.2: the gain is 1/⌈120/base⌉, at least 1/16 and at most 1.
     #[test]
     fn the_gain_is_smaller_the_shorter_the_path() {
         for (base, divisor) in [
@@ -458,7 +459,7 @@ mod tests {
         assert_eq!(l.base.get(), Some(Span::ms(90)));
     }
 
-    /// At the target it still grows, by a third of a packet per window.
+    /// At the target delay the window still grows, by a third of a packet per window acknowledged.
     #[test]
     fn below_the_target_it_gains_a_share_of_a_packet_per_round_trip() {
         let (mut l, mut w) = in_avoidance(50, 60, 30);
@@ -514,8 +515,8 @@ mod tests {
         assert_eq!(w.ssthresh, 2);
     }
 
-    /// Two round trips of 50 ms at two packets, and back to 40 by doubling less than once per round
-    /// trip. The time to the next one is nine times as long.
+    /// The slowdown keeps two packets for two round trips of 50 ms. Slow start with the gain then
+    /// restores 40 packets. The time to the next slowdown is nine times as long.
     #[test]
     fn a_slowdown_holds_two_packets_for_two_round_trips_and_comes_back() {
         let (mut l, mut w) = in_avoidance(50, 0, 40);

@@ -251,7 +251,7 @@ mod tests {
         Lp::new(&params, &Host::default())
     }
 
-    /// A path of 50 ms whose queue adds `queue_ms`; an ACK per millisecond.
+    /// A flow with one ACK per millisecond, on a path of 50 ms to which a queue adds `queue_ms`.
     struct Flow {
         cc: Lp,
         w: Window,
@@ -293,7 +293,8 @@ mod tests {
         assert_eq!((f.cc.delays.smoothed8 >> 3, f.cc.delays.least), (10, 10));
     }
 
-    /// Delays from 10 to 110 ms have been measured: 25 ms is no queue, 26 ms is.
+    /// Delays from 10 to 110 ms have been measured: 25 ms does not exceed the threshold, 26 ms
+    /// does.
     #[test]
     fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
         let cwnd = |owd: u32| {
@@ -380,8 +381,8 @@ mod tests {
         assert_eq!((d.most, d.most_reserve), (200, 300));
     }
 
-    /// Eleven timestamps of the peer in ten of the sender: 1100 Hz is taken unchanged at first,
-    /// then counts for 1/64, rounded down.
+    /// The peer's timestamp advances by eleven while the sender's advances by ten. The first
+    /// measurement, 1100 Hz, is used unchanged; later ones have the weight 1/64, rounded down.
     #[test]
     fn the_peers_clock_is_estimated_by_sixty_fourths() {
         let mut cc = lp();
@@ -431,8 +432,8 @@ mod tests {
         assert_eq!(w.cwnd, 12);
     }
 
-    /// With random offsets, a delay is visible only for those below 2²⁹, one in eight. The others
-    /// never yield.
+    /// Only flows with a random offset below 2²⁹, one in eight, detect a delay. The others never
+    /// yield.
     #[test]
     fn seven_of_eight_random_offsets_blind_it() {
         let gives_way = |offset: u32| {

@@ -477,7 +477,7 @@ mod tests {
 
     const MSS64: u64 = MSS as u64;
 
-    /// A flow over a path of `rtt_us` in which `flight` packets are in flight.
+    /// A flow of which `flight` packets are in flight, on a path with an RTT of `rtt_us`.
     struct Flow {
         cc: Nv,
         w: Window,
@@ -496,7 +496,7 @@ mod tests {
                 now_us: 0,
             }
         }
-        /// An ACK of one packet; `nxt` ends the round for the last one.
+        /// An ACK of one packet. If it ends a round, `nxt` is the end of the next round.
         fn ack(&mut self, rtt_us: u64, flight: u32, nxt: u64) {
             self.una += MSS64;
             self.now_us += 10;
@@ -547,8 +547,8 @@ mod tests {
         }
     }
 
-    /// 100 packets in flight over 50 ms with a minimum of 40 ms: 80 fill the path, and ten more may
-    /// queue.
+    /// With 100 packets in flight at an RTT of 50 ms and a minimum of 40 ms, 80 packets fill the
+    /// path, and ten more may be in the queue.
     #[test]
     fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
         let mut f = Flow::new(100);
@@ -670,7 +670,7 @@ mod tests {
         assert_eq!(f.cc.min_rtt_us, 60_000);
     }
 
-    /// Seeds differ in the period, 3.75 to 6.25 s; the first is 2 s.
+    /// The seed determines the period, from 3.75 to 6.25 s; the first period is 2 s.
     #[test]
     fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
         let mut f = Flow::new(100);
@@ -702,7 +702,7 @@ mod tests {
         }
     }
 
-    /// Round trips with one sample only enlarge the small window and allow growth.
+    /// A round trip with only one sample is extended, increases `small_cwnd` and allows growth.
     #[test]
     fn a_round_trip_with_one_sample_calls_for_a_larger_window() {
         let mut f = Flow::new(4);

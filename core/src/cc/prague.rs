@@ -381,7 +381,7 @@ mod tests {
         assert_eq!((w.cwnd, w.ssthresh), (52, 52));
     }
 
-    /// Twenty bits, with the remainder: a share of one in a million is not lost.
+    /// α has twenty bits and a stored remainder, so a share of one mark in a million is not lost.
     #[test]
     fn alpha_follows_the_share_of_marks() {
         let (mut cc, mut w) = prague();
@@ -431,7 +431,8 @@ mod tests {
         assert_eq!(w.cwnd, 40);
     }
 
-    /// 5 ms: a twenty-fifth of a packet per round trip, and α and reductions once in 25 ms.
+    /// With an RTT of 5 ms, the window grows by 1/25 packet per round trip, and `α` and reductions
+    /// are computed once in 25 ms.
     #[test]
     fn a_short_path_acts_like_one_of_25_ms_after_500_round_trips() {
         let (mut cc, mut w) = prague();

@@ -255,7 +255,7 @@ mod tests {
     use crate::units::Time;
     use alloc::vec::Vec;
 
-    /// At 1 Gbit/s, the last segment after `us`.
+    /// A flow at 1 Gbit/s whose last segment had an RTT of `us`.
     fn after(us: f64) -> Timely {
         Timely {
             rate: 1e9,
@@ -280,7 +280,7 @@ mod tests {
         near(rate(&mut after(49.9), 30.0), 1010.0);
     }
 
-    /// 1000 µs are twice the threshold: less 0.8 · ½.
+    /// An RTT of 1000 µs is twice the threshold, so the rate is reduced by 0.8 · ½.
     #[test]
     fn above_the_high_threshold_it_falls_whatever_the_gradient() {
         near(rate(&mut after(2000.0), 1000.0), 600.0);
@@ -288,8 +288,8 @@ mod tests {
         near(rate(&mut after(500.0), 501.0), 1000.0 * (1.0 - 0.8 / 501.0));
     }
 
-    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the minimum round trip, less 0.8 of that.
-    /// Then 0.125 of it is left and 2 µs more: 1.859375 µs.
+    /// An increase from 100 to 101 µs is 0.875 µs smoothed. The gradient is 0.04375, and the rate
+    /// is reduced by 0.8 of that. With 2 µs more, the smoothed increase is 1.859375 µs.
     #[test]
     fn between_them_it_falls_with_the_gradient() {
         let mut t = after(100.0);
@@ -297,8 +297,8 @@ mod tests {
         near(rate(&mut t, 103.0), 965.0 * (1.0 - 0.8 * 1.859375 / 20.0));
     }
 
-    /// An increase of the round trip by more than 1/(0.8 · 0.875) of the minimum would make it
-    /// negative.
+    /// Without the limit, an increase of the RTT by more than 1/(0.8 · 0.875) of the minimum would
+    /// make the rate negative.
     #[test]
     fn no_segment_takes_more_than_half() {
         near(rate(&mut after(100.0), 400.0), 500.0);
@@ -314,7 +314,7 @@ mod tests {
         near(rate(&mut t, 30.0), 10_000.0);
     }
 
-    /// Falling and constant round trips: 10 Mbit/s each, and from the fifth on 50.
+    /// Segments with falling or constant RTTs add 10 Mbit/s each, and 50 Mbit/s from the fifth on.
     #[test]
     fn from_the_fifth_calm_segment_on_it_hurries() {
         let mut t = after(300.0);

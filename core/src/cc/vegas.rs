@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(b.w.ssthresh, 49, "else it would be in slow start");
     }
 
-    /// 100 · 5.2/100 = 5.2, but 100 · 5.2/105.2 = 4.9.
+    /// The divisor is the minimum RTT: 100 · 5.2/100 = 5.2, but 100 · 5.2/105.2 = 4.9.
     #[test]
     fn the_excess_is_in_units_of_the_least_round_trip() {
         let mut b = bench(99, 99);

@@ -196,7 +196,7 @@ mod tests {
         w: Window,
     }
 
-    /// In avoidance, with enough measurements, whose minimum is 100 ms.
+    /// A flow in congestion avoidance with enough RTT samples, whose minimum is 100 ms.
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = cwnd;

@@ -282,8 +282,8 @@ mod tests {
         assert!(ends(Kernel::published(6, 15)));
     }
 
-    /// The kernel's clock truncates: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499
-    /// per 10 ms.
+    /// The bandwidth is rounded down to whole bytes per tick: 14 999 bytes in 100 ms are 149 bytes
+    /// per 1 ms, or 1499 bytes per 10 ms.
     #[test]
     fn bandwidth_is_whole_bytes_per_tick() {
         assert_eq!(measured(1000, 14_999, 100).bandwidth, Some((149, 149)));

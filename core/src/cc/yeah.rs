@@ -259,7 +259,7 @@ mod tests {
         una: u64,
     }
 
-    /// In avoidance, after a fast round trip of 100 ms.
+    /// A flow in congestion avoidance, after a fast round trip of 100 ms.
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = 2;
@@ -275,7 +275,7 @@ mod tests {
             ev.rtt = Some(Span::us(us));
             self.cc.on_sample(&mut self.w, &ev);
         }
-        /// An ACK of everything sent before, `delivered` packets of it with this ACK.
+        /// An ACK of all data sent before, which delivers `delivered` packets.
         fn ack(&mut self, delivered: u32) {
             self.una += 1;
             let mut ev = Ack::at(Time::ZERO);

@@ -428,8 +428,8 @@ mod tests {
         Law::new(&Params::defaults(PARAMS))
     }
 
-    /// RFC 9332's numbers: 10 ms above the target, constant, adds 0.16 · 0.01 s; an increase by 10
-    /// ms adds 3.2 · 0.01 s more.
+    /// The numbers of RFC 9332: a constant delay 10 ms above the target adds 0.16 · 0.01 to the
+    /// probability per update. An increase of the delay by 10 ms adds 3.2 · 0.01 more.
     #[test]
     fn the_probability_moves_by_distance_and_growth() {
         let mut law = law();

@@ -454,7 +454,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
 mod tests {
     use super::*;
 
-    /// Other flows have filled three of a flow's four counters: the fourth is the upper bound.
+    /// Other flows have increased three of the four counters of a flow: the fourth is the upper
+    /// bound.
     #[test]
     fn the_least_counter_counts_and_only_what_is_below_is_raised() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);

@@ -593,8 +593,8 @@ mod tests {
         assert!(told(0, half, ONE / 5 - 1), "half the target");
     }
 
-    /// At p = 1/2: no random number for the first packet (sum 0.5), a certain mark for the 17th
-    /// (8.5), which alone does not reset the sum.
+    /// At p = 1/2, no random number is drawn for the first packet (sum 0.5). The 17th packet (8.5)
+    /// is marked or dropped in any case, which alone does not reset the sum.
     #[test]
     fn the_sum_delays_a_strike_and_then_forces_one() {
         let mut law = busy(ONE / 2);
@@ -620,8 +620,8 @@ mod tests {
         assert_eq!(law.sum, 0);
     }
 
-    /// A new delay of 200 ms: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %. Above it is twice
-    /// that, limited to 2 %.
+    /// A new delay of 200 ms adds 0.5 (0.125 · 0.185 + 1.25 · 0.2) while p is below 10 %. From 10 %
+    /// on, it adds twice as much, limited to 2 %.
     #[test]
     fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
         let step = |probability: u64| {
@@ -655,8 +655,8 @@ mod tests {
         assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
     }
 
-    /// The first update of an empty queue resets the probability, the second restores the burst:
-    /// only then is it at rest.
+    /// The first update of an empty queue resets the probability, the second restores the burst
+    /// allowance. Only then is the state the initial one.
     #[test]
     fn it_does_not_rest_before_it_has_its_burst_again() {
         let mut law = Law {
@@ -674,8 +674,8 @@ mod tests {
         assert!(law == rested);
     }
 
-    /// 11 full frames are the first 16 KiB and more. The next measurement begins with the last of
-    /// them: 100 µs, then 110 µs.
+    /// A measurement needs 16 KiB, which 11 full frames reach. The next measurement begins with the
+    /// last of these frames. The first one lasts 100 µs, the second 110 µs.
     #[test]
     fn the_next_measurement_of_the_rate_begins_where_one_ends() {
         let mut params = Params::defaults(PARAMS);

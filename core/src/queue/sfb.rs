@@ -401,7 +401,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A bin in each level: half a byte of the hash selects it.
+    /// A flow has one bin in each level; four bits of the hash select it.
     #[test]
     fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
         let mut set = Set::new(0);

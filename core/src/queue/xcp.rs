@@ -309,8 +309,8 @@ mod tests {
             Feedback::bytes(8e6),
         )
     }
-    /// Flows of (packets, rtt) send one window each in an interval, which ends; `waiting` is the
-    /// minimum queue.
+    /// Flows with windows and RTTs of (packets, ms) send one window each in an interval, which then
+    /// ends. `waiting` is the minimum of the queue, bytes.
     fn interval(law: &mut Law, flows: &[(u64, u64)], waiting: u64) {
         let waiting = Bytes::new(waiting);
         let begin = law.interval.map_or(at(0), |(since, _)| since);
@@ -326,7 +326,7 @@ mod tests {
         assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{a} is not {b}");
     }
 
-    /// 10 packets in 100 ms on a link for 100: φ = 0.4 · 90 kB.
+    /// 10 packets arrive in 100 ms on a link that could send 100: φ = 0.4 · 90 kB.
     #[test]
     fn what_is_unused_is_given_out() {
         let mut law = law(Rate::mbit(8));
@@ -410,7 +410,7 @@ mod tests {
         near(gain(&mut law, 200) / gain(&mut law, 100), 4.0);
     }
 
-    /// Multiplicative decrease: each loses the same share.
+    /// Multiplicative decrease: the rate of each flow decreases by the same share.
     #[test]
     fn decrease_is_in_proportion() {
         let mut law = law(Rate::mbit(4));

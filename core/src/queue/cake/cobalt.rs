@@ -213,7 +213,7 @@ impl Cobalt {
 mod tests {
     use super::*;
 
-    /// 1/256 up, 1/4096 down, and in each direction at most once in 5 ms.
+    /// BLUE's probability grows by 1/256 and decreases by 1/4096, and changes at most once in 5 ms.
     #[test]
     fn blue_rises_by_overflows_and_falls_while_the_queue_is_empty() {
         let law = Law::new(Span::ms(5), Span::ms(100), Span::ZERO);

@@ -129,7 +129,7 @@ impl Longest {
 mod tests {
     use super::*;
 
-    /// Packets that join and leave after the first call count at the next.
+    /// Packets that join or leave after the first call of `longest` count at the next call.
     #[test]
     fn the_longest_is_at_the_top_and_stays_there() {
         let mut longest = Longest::default();

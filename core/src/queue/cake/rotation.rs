@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// The queue in turn.
+    /// The queue that is served next, and its chain.
     fn first(chains: &mut Chains) -> Option<(usize, Chain)> {
         let new = chains.first_new().map(|queue| (queue, Chain::New));
         if new.is_none() && chains.first_old().is_none() {

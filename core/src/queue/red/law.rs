@@ -277,8 +277,8 @@ mod tests {
         n as f64 / 20_000.0
     }
 
-    /// Linux 6.12, adaptive in the encoding of iproute2 before 5.7, with a queue that was idle,
-    /// full, idle and half full.
+    /// Values of Linux 6.12 with `adaptive` in the encoding of iproute2 before 5.7. The queue was
+    /// empty, full, empty and half full, one after the other.
     #[test]
     fn the_probability_moves_as_in_linux() {
         let mut law = law(false);
@@ -319,8 +319,8 @@ mod tests {
         assert!((at[0] - at[1]).abs() < 0.01 && at[5] > 0.99, "{at:?}");
     }
 
-    /// In tc's table the first halving is in cell 13 of 2^14 µs each. Before it, the linear rule
-    /// gives a half in the first.
+    /// In tc's table the first halving is in entry 13, and each entry stands for 2^14 µs. Before,
+    /// the linear rule reduces the average by up to a half.
     #[test]
     fn an_idle_average_decays_by_the_table() {
         let law = law(false);
