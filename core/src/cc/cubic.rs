@@ -45,8 +45,8 @@ const BETA: u64 = 717;
 const C_SCALED: u64 = 410;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets per packet of growth of the friendly window, in eighths of the window. It is
-/// `8 (1 + β) / (3 (1 − β))`, rounded down to 15.
+/// Acknowledged packets per packet of growth of the friendly window, in eighths of the window. The
+/// value is `8 (1 + β) / (3 (1 − β))`, rounded down to 15.
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;

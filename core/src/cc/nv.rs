@@ -25,7 +25,7 @@
 //!   period. Otherwise the 10 packets that NV keeps in the queue become part of the minimum;
 //! - let a round trip have only one sample, although at least 3 packets were acknowledged. It is
 //!   extended until 6 more packets are acknowledged, and growth is allowed. Both numbers increase
-//!   by 2 with each such round trip, up to 80 and 81;
+//!   by 2 with each such round trip, up to 79 and 81;
 //! - a timeout halves the growth rate, and each further timeout halves it again, down to 1/256.
 //!   Nine decisions to grow in a row double it, up to that of Reno;
 //! - at the end of a reduction, the average and the minimum RTT restart with the next sample.
