@@ -202,7 +202,7 @@ pub struct Accounts {
     table: Mutex<Table>,
     key: RandomState,
     buckets: Mutex<Vec<Bucket>>,
-    /// UDP ports at which this host answers.
+    /// UDP ports at which this server answers.
     ports: OnceLock<Vec<u16>>,
     descriptors: Arc<Descriptors>,
 }

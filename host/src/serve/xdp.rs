@@ -507,8 +507,8 @@ impl Echo {
         let index = sys::interface(&name)
             .map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
-        // The hardware type is not read by getifaddrs(3), which does not list devices without an
-        // address, such as TUN.
+        // The type is unknown (`None`) for devices without a link-layer address, such as TUN:
+        // getifaddrs(3) does not list that address.
         if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
             return Err(missing(
                 "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a \

@@ -62,7 +62,7 @@ pub struct Entry {
 /// The deadline by which a plan must be confirmed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deadline {
-    /// Seconds since the boot.
+    /// Time since the boot, s.
     pub at: f64,
     /// The boot that `at` refers to (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
@@ -86,7 +86,7 @@ impl Deadline {
     }
 }
 
-/// Seconds since the boot.
+/// Time since the boot, s.
 fn now() -> f64 {
     crate::sys::since_boot() as f64 / 1e9
 }
