@@ -260,7 +260,8 @@ pub fn read(
 }
 
 fn span(option: &str, value: &str) -> Result<u64, String> {
-    // A plain number means seconds in `--duration`; every other span needs a unit.
+    // The error for a number without a unit proposes seconds for `--duration`, and smaller units
+    // for the other options.
     let parse = if option == "--duration" {
         parse_seconds
     } else {
