@@ -1,6 +1,7 @@
 //! The parts of narrows that access a Linux host: live runs, measurements between hosts, and
-//! changes of settings. A live run executes a scenario with real packets and this kernel's TCP
-//! instead of virtual time, through the same emulated network of `narrows-core` as the simulator.
+//! changes of settings. A live run executes a scenario with real packets and this kernel's TCP, and
+//! not in virtual time. The packets pass the same emulated network of `narrows-core` as in the
+//! simulator.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! An emulated host: a network namespace of its own with one TUN device, `e0`.
 //!
 //! The namespace has no name. It exists as long as the descriptor of a [`Space`] or a thread that
-//! has entered it, so nothing remains when the process ends in any way.
+//! has entered it. So nothing remains after the end of the process, however it ends.
 //!
 //! The queue of the device is a `pfifo` (or `fq`) of [`QUEUE`] packets, which is also the limit of
 //! the device itself. The emulator empties the queue at each wake-up. The self-check of a run

@@ -43,7 +43,7 @@ impl Parser {
     }
 }
 
-/// Heap use per byte of JSON: an array of digits has a value of 32 bytes for every two bytes of
+/// Heap use per byte of JSON. An array of digits has a value of 32 bytes for every two bytes of
 /// text, and grows by doubling.
 const JSON: u64 = 64;
 /// Heap use per byte of a scenario, which stores the position of each word for error messages, and

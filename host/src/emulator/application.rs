@@ -658,8 +658,8 @@ impl Application {
         woken.min(self.spec.end).min(measure)
     }
 
-    /// The state of the flow as if it were one connection: the sums over its connections, and the
-    /// mean of the smoothed RTTs at the server's ends.
+    /// The state of the flow as if it were one connection. Values are sums over its connections;
+    /// the RTT is the mean smoothed RTT at the server's ends.
     fn info(&self) -> Info {
         let mut totals = self.closed;
         let mut found = Info {

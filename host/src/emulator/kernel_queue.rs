@@ -50,7 +50,7 @@ const BULK: i32 = 2;
 const INTERACTIVE: i32 = 6;
 const INTERACTIVE_BULK: i32 = 4;
 
-/// Tells the emulator whether it must wait for packets of a discipline.
+/// Decides whether the emulator must wait for packets of a discipline.
 #[derive(Debug)]
 pub struct Signal {
     fd: RawFd,

@@ -432,8 +432,8 @@ impl Passage<'_> {
         }
         self.next_metrics.min(self.next_rows).min(self.e.end)
     }
-    /// Processes all events up to `now` in the order of their times; at the same time, first those
-    /// of the path, then delay lines, then samples.
+    /// Processes all events up to `now` in the order of their times. Events at the same time are
+    /// processed in the order path, delay lines, samples.
     fn advance(&mut self, now: Time) {
         loop {
             let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);

@@ -1,5 +1,5 @@
-//! Checks before a run with the kernel's TCP: whether this host and this user can run it, and
-//! whether the engine and the kernel support every setting of the scenario.
+//! Checks before a run with the kernel's TCP. They test whether this host and user can run it, and
+//! whether engine and kernel support every setting of the scenario.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::{Machine, Queues, kernel_queue};

@@ -1,5 +1,5 @@
-//! The self-check of a run with the kernel's TCP: how far the run deviates from the scenario, and
-//! whether its metrics can be trusted. docs/reference/figures.md lists the criteria.
+//! The self-check of a run with the kernel's TCP. It determines how far the run deviates from the
+//! scenario, and whether its metrics can be trusted. docs/reference/figures.md lists the criteria.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::traffic::Writes;
@@ -115,7 +115,7 @@ impl Lateness {
     }
 }
 
-/// What the self-check needs besides the lateness of packets.
+/// The values that the self-check needs besides the lateness of packets.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     /// Smallest base RTT of all flows and probes.

@@ -320,8 +320,8 @@ pub fn run(
 
 /// Waits for the end of the front program, and reports the time meanwhile.
 ///
-/// In virtual time the interval between reports becomes longer while the machine is idle, since a
-/// report takes CPU time and an idle hour has no other events.
+/// In virtual time the interval between reports becomes longer while the machine is idle. A report
+/// takes CPU time, and an idle hour has no other events.
 struct Look<'a> {
     machine: Machine,
     interval: Duration,

@@ -1,5 +1,5 @@
-//! Flows without a workload: the kernel sockets of all senders and receivers of one host, on one
-//! thread that has entered the namespace of this host.
+//! Flows without a workload. One thread, which has entered the namespace of a host, has the kernel
+//! sockets of all senders and receivers of this host.
 //!
 //! A sending application writes as much as the kernel accepts. It writes again whenever less than
 //! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and DSCP

@@ -18,13 +18,13 @@
 //! | server kernel, server application | as for the client | as for the client |
 //!
 //! **Waiting or busy.** If the application waits in a system call and is woken late, the delay is
-//! attributed to its kernel: another program had the processor, or the processor had to leave an
-//! idle state. If the application was busy when the packet arrived, the delay is attributed to the
-//! application.
+//! attributed to its kernel. Then another program had the processor, or the processor had to leave
+//! an idle state. If the application was busy when the packet arrived, the delay is attributed to
+//! the application.
 //!
 //! The clocks of the two hosts are never compared. The delay of the wire is the time between
 //! departure and arrival at the client minus the time between arrival and departure at the server.
-//! Parts that a protocol does not report separately are not divided: `server` is the whole delay of
+//! Parts that a protocol does not report separately are not divided. `server` is the whole delay of
 //! a server whose protocol does not separate kernel and application. `beyond` is the rest of the
 //! time that the client's timestamps leave, if the network cannot be separated from the far kernel.
 

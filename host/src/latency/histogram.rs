@@ -2,10 +2,10 @@
 //! number of values.
 //!
 //! Source: the description of counts of the HdrHistogram project. Values have three significant
-//! digits. The range of each bucket is twice that of the previous one and is divided into 2048
-//! places; all buckets but the first use only the upper half of them. A place stands for values
-//! with the same leading 11 bits, which is a resolution of 0.1 %. Mean, minimum and maximum are
-//! exact. The unit is one nanosecond; in the places, values above an hour count as an hour.
+//! digits. The range of each bucket is twice that of the previous one, and is divided into 2048
+//! places. All buckets except the first use only the upper half of these places. A place stands for
+//! values with the same leading 11 bits, which is a resolution of 0.1 %. Mean, minimum and maximum
+//! are exact. The unit is one nanosecond; in the places, values above an hour count as an hour.
 //! docs/dependencies.md compares it with the crate `hdrhistogram`.
 //!
 //! **Sample size.** A percentile is reported only if at least [`BEYOND`] answers lie beyond it: p99

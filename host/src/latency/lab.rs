@@ -15,10 +15,10 @@
 //! only compute. They end with the load's part of the round, with this process, or after
 //! [`LONGEST`].
 //!
-//! **Cost** is reported as CPU time: that of this process during the slices of a policy, including
-//! threads that keep processors awake, and that of the load processes in the same time. The less
-//! CPU time the load processes got, the more the policy took from them. The CPU time of the server
-//! is not included.
+//! **Cost** is reported as two CPU times during the slices of a policy. One is that of this
+//! process, including threads that keep processors awake. The other is that of the load processes.
+//! The less CPU time the load processes got, the more the policy took from them. The CPU time of
+//! the server is not included.
 
 use super::exchange::{Outcome, Pulse};
 use super::load::Load;

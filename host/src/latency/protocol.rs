@@ -1,5 +1,5 @@
-//! The client side of the protocols of a latency test, behind one trait, which writes a question to
-//! a datagram and reads an answer from one.
+//! The client side of the protocols of a latency test. All have the same trait, which writes a
+//! question to a datagram and reads an answer from one.
 //!
 //! | protocol | times that the server reports | server |
 //! |---|---|---|
@@ -15,7 +15,7 @@ use std::sync::mpsc::Receiver;
 /// A value that identifies a question besides its number. The answer must repeat it.
 pub type Mark = u64;
 
-/// What a received datagram is.
+/// The kind of a received datagram.
 #[derive(Copy, Clone, Debug)]
 pub enum Heard {
     /// An answer.

@@ -9,8 +9,8 @@
 //! 2. **Rate.** All other datagrams together are answered at most [`UNRECOGNISED`] times per second
 //!    for each source.
 //! 3. **Memory.** A datagram is not answered if one with the same bytes, from the same address and
-//!    port, was answered within the last second. All datagrams that rule 2 limits are remembered:
-//!    each source has more entries than it can get answers in that time, and sources do not share
+//!    port, was answered within the last second. All datagrams that rule 2 limits are remembered.
+//!    Each source has more entries than it can get answers in that time, and sources do not share
 //!    entries. Datagrams that rule 1 permits are remembered while the source has free entries; a
 //!    used entry becomes free after a second. So datagrams that circulate between this echo and one
 //!    that does not follow these rules end one after the other.

@@ -208,7 +208,7 @@ impl Protocol for Sender {
     }
 }
 
-/// What the reflector knows about a question.
+/// The data of the reflector about a question.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Reflected {
     /// Time of arrival, ns since 1970.

@@ -36,7 +36,7 @@ const MOST_THREADS: usize = 4;
 /// Time by which a budget may be ahead of its rate, ns. At 1 Gbit/s, the 1 MiB of one turn are 8
 /// ms.
 const AHEAD: u64 = 10_000_000;
-/// Pause before a connection asks its budget again for bytes, ns. Bytes that were reserved for
+/// Pause before a connection again requests bytes from its budget, ns. Bytes that were reserved for
 /// other connections may have become available.
 const BRIEFLY: u64 = 1_000_000;
 

@@ -153,8 +153,8 @@ enum End {
 
 /// The position within chunks (RFC 9112, section 7.1).
 enum Chunk {
-    /// In the line with the size: the digits so far as a number, whether the digits have ended, and
-    /// the length of the line so far.
+    /// In the line with the size: the number so far, whether its digits have ended, and the length
+    /// of the line so far.
     Size(u64, bool, usize),
     /// In the data: remaining bytes, including the CRLF after the data.
     Data(u64),

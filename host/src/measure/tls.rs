@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Files of root certificates in Debian, Alpine and Arch; in Fedora; in SUSE; and in the BSDs, a
-/// path that some distributions of Linux provide, too.
+/// Files of root certificates in Debian, Alpine and Arch; in Fedora; in SUSE; and in the BSDs. Some
+/// Linux distributions also have the path of the BSDs.
 const ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -19,7 +19,7 @@
 //!
 //! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371). The state
 //! of a bucket is one time, up to which its rate is used. Buckets of unvalidated sources are
-//! entries of a table of fixed size, selected by a hash with a random key, so that forged addresses
+//! entries of a table of fixed size, selected by a hash with a random key. So forged addresses
 //! allocate nothing.
 
 use super::limits::{
@@ -89,7 +89,7 @@ impl Refused {
     }
 }
 
-/// What one source uses.
+/// The resources that one source uses.
 #[derive(Debug, Default)]
 struct Account {
     memory: u64,

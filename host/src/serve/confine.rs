@@ -13,7 +13,7 @@
 //!
 //! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to
 //! `clone`, whose flags can be compared. The server itself needs none of these calls, with one
-//! exception: with `--xdp` it reads the counters of its XDP program by `bpf`, which then stays
+//! exception. With `--xdp` it reads the counters of its XDP program by `bpf`, which then stays
 //! permitted.
 //!
 //! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which
@@ -200,7 +200,7 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// `CLONE_NEWTIME` of linux/sched.h.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
-/// Refused calls: those that start programs, inspect other processes, change mounts or namespaces,
+/// The refused calls. They start programs, inspect other processes, change mounts or namespaces,
 /// load code into the kernel, use keyrings, set clocks, or have comparable effects.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,

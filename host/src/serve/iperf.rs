@@ -6,11 +6,11 @@
 //! 14, 16 from the client
 //! ```
 //!
-//! The numbers are state bytes of iperf3's control connection; an arrow is followed by the state
-//! that this server sends next. iperf3's own server serves one client at a time and sends 255
-//! (access denied) to others. This server serves many; a cookie identifies the test of each client.
-//! UDP streams carry no cookie: their source address identifies them, so only one test of an
-//! address opens UDP streams at a time. If a token is required, the client sends it by
+//! The numbers are state bytes of iperf3's control connection. An arrow is followed by the state
+//! that this server sends next. The server of iperf3 itself serves one client at a time and sends
+//! 255 (access denied) to others. This server serves many; a cookie identifies the test of each
+//! client. UDP streams carry no cookie. Their source address identifies them, so only one test of
+//! an address opens UDP streams at a time. If a token is required, the client sends it by
 //! `--extra-data`, unencrypted.
 //!
 //! Whatever the client does, a test ends at the server's limit of duration: its load stops and its

@@ -23,10 +23,10 @@ pub const UNKNOWN: u64 = 5_000_000_000;
 pub const REQUEST: u64 = 15_000_000_000;
 /// Time without a sign of life of a client after which nothing more is sent for its session, ns.
 pub const SILENCE: u64 = 2_000_000_000;
-/// The kinds of load that this server sends to a client without a request for each packet, and the
-/// source file that checks the budget before it sends. Each kind stops within [`SILENCE`] of the
-/// client's last sign of life. TCP load keeps its seat for at most [`GONE`] if the client reads
-/// nothing. `sender_tests` tests every row.
+/// The kinds of load that this server sends to a client without a request for each packet. For
+/// each, it has the source file that checks the budget before sending. Each kind stops within
+/// [`SILENCE`] of the client's last sign of life. TCP load keeps its seat for at most [`GONE`] if
+/// the client reads nothing. `sender_tests` tests every row.
 pub const SENDERS: [(&str, &str); 4] = [
     ("downloads", "bulk.rs"),
     ("iperf3 -R", "bulk.rs"),
@@ -108,7 +108,7 @@ pub struct Row {
     pub option: &'static str,
     /// The metavar of the option's value.
     pub metavar: &'static str,
-    /// What the limit applies to, such as `session`, `address` or `host`.
+    /// The entity that has the limit, such as `session`, `address` or `host`.
     pub of: &'static str,
     /// The default value.
     pub default: String,

@@ -11,12 +11,13 @@
 //! within [`UNKNOWN`].
 //!
 //! A connection is *pending* until it belongs to a session. It joins a session when its client
-//! starts one (with the right token, if one is required), when its iperf3 test is admitted, or when
-//! it sends the cookie of a session. The number of pending connections is limited for each address
-//! and in total. When a new connection exceeds a limit, the network prefix with the most pending
-//! connections loses its oldest one ([`super::pending`]). A network with many pending connections
-//! therefore does not exclude the clients of other networks. If an address opens connections too
-//! fast, this thread accepts and resets the new ones, which costs two system calls each.
+//! starts one, when its iperf3 test is admitted, or when it sends the cookie of a session. A start
+//! needs the right token if one is required. The number of pending connections is limited for each
+//! address and in total. When a new connection exceeds a limit, the network prefix with the most
+//! pending connections loses its oldest one ([`super::pending`]). A network with many pending
+//! connections therefore does not exclude the clients of other networks. If an address opens
+//! connections too fast, this thread accepts and resets the new ones, which costs two system calls
+//! each.
 //!
 //! Accepted connections never use all file descriptors of the process: [`SPARE`] of them, or a
 //! quarter if that is less, remain for other uses. If the kernel has no descriptor left, the
@@ -112,9 +113,9 @@ impl Conn {
         most.saturating_sub(self.input.len()).min(READ)
     }
     /// Records since when an incomplete request waits for its rest, and fails after [`REQUEST`].
-    /// `took`: bytes of requests that were processed just now. The time does not count while
-    /// requests wait for this server: for output that the client has not read, for an object, or
-    /// for a rate.
+    /// `took`: bytes of requests that were processed just now. Time does not count while a request
+    /// waits for this server. The request may wait for output that the client has not read, for an
+    /// object, or for a rate.
     fn slow(&mut self, took: usize, now: u64) -> Result<(), End> {
         let busy = match &self.who {
             Who::Page(page) => page.busy(),

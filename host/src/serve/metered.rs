@@ -324,7 +324,7 @@ impl DatagramSocket {
             v6: at.is_ipv6(),
         })
     }
-    /// The socket, so that its owner can be changed to the user that root becomes: only sockets of
+    /// The socket, so that its owner can be changed to the user that root becomes. Only sockets of
     /// the same user may share an address and port.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
@@ -406,8 +406,8 @@ impl AnswerSocket {
             self.socket.receive(to)
         }
     }
-    /// Sends an answer and returns its number among the sent ones; `None` if it is longer than the
-    /// permit allows, or if the buffer of the socket is full.
+    /// Sends an answer and returns its number among the sent ones. `None` if it is longer than the
+    /// permit allows, or if the socket's buffer is full.
     pub fn send(
         &mut self,
         bytes: &[u8],

@@ -210,8 +210,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     Ok(())
 }
 
-/// A notice if an echo at `port` would be limited to a few answers per second for some clients,
-/// because their ports are not above it. `range`: the first and last ephemeral port of this kernel.
+/// A notice if an echo at `port` would give some clients only a few answers per second, because
+/// their ports are not above it. `range`: the first and last ephemeral port of this kernel.
 fn limits_clients(port: u16, range: &str) -> Option<String> {
     let first = range
         .split_whitespace()

@@ -1,5 +1,5 @@
-//! The HTTP server: it serves the counters of the server (only at the address of `--metrics`), and
-//! objects of a requested length, from which clients compose web pages.
+//! The HTTP server. It serves the counters of the server (only at the address of `--metrics`), and
+//! objects of a requested length. Clients compose web pages from these objects.
 //!
 //! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to [`MOST`]
 //! bytes, over a persistent connection (RFC 9112). Without a valid cookie the server serves no
@@ -19,10 +19,10 @@ const HEAD: usize = 2048;
 const MOST: u64 = 8 << 20;
 /// Largest part of an object that is written at once, bytes.
 const FILL: usize = 128 << 10;
-/// Pause before a connection asks its session again for bytes, ns. Bytes that were reserved for
-/// other connections may have become available.
+/// Pause before a connection again requests bytes from its session, ns. Bytes that were reserved
+/// for other connections may have become available.
 const AGAIN: u64 = 10_000_000;
-/// What an HTTP connection serves.
+/// The service of an HTTP connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// The counters of the server.

@@ -447,8 +447,8 @@ impl Session {
         Ok(())
     }
     /// Records a row of samples of every running stream on which this host sends. For streams of
-    /// the other direction the client samples itself, since rows sent to it would delay the answers
-    /// to pings on an otherwise idle path. Returns the number of rows.
+    /// the other direction the client samples itself. Rows sent to the client would delay the
+    /// answers to pings on an otherwise idle path. Returns the number of rows.
     fn note(&mut self, out: &[u8], now: u64) -> u64 {
         let (full, mut sampled) = (out.len() > WAITING, 0);
         for flow in self.flows.values_mut() {

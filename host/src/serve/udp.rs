@@ -109,8 +109,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a received datagram with its sequence number, and the times (s) at which it was sent
-    /// and received, by the clocks of the two hosts.
+    /// Counts a received datagram with its sequence number. The times at which it was sent and
+    /// received are in s, each by the clock of that host.
     fn came(&mut self, number: u64, sent: f64, received: f64, bytes: usize) {
         self.bytes += bytes as u64;
         if number > self.packets {

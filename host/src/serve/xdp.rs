@@ -15,9 +15,9 @@
 //! changed times are compensated inside the payload by two bytes that were zero, as in RFC 7820 for
 //! OWAMP and TWAMP. The checksum field of UDP is never changed.
 //!
-//! **No loops.** The program does not answer answers. Answers of narrows are marked (`a`, `s`), and
-//! any datagram that is no question of narrows is returned only to a port above that of the
-//! program. Of two programs that would answer each other, at most one has the higher port
+//! **No loops.** The program does not answer answers. Answers of narrows are marked (`a`, `s`). Any
+//! datagram that is no question of narrows is returned only to a port above that of the program. Of
+//! two programs that would answer each other, at most one has the higher port
 //! ([`crate::latency::repeats`] follows the same rule). Against other echo services, the time to
 //! live of an answer is that of the question minus one, as after forwarding. Therefore no packet
 //! causes more than 255 answers.
@@ -26,10 +26,10 @@
 //! answers. It does not answer packets whose time to live ends here, packets with IP options or
 //! extension headers, or fragments. It does not answer packets whose lengths do not agree,
 //! multicast, or frames with a VLAN tag. It does not answer at addresses that the device did not
-//! have at the start. It does not answer a source address that no other host can have: multicast,
-//! loopback and reserved addresses, its own addresses, and the broadcast addresses of its device.
-//! No token is required. An answer is as long as its question, but goes to the source address of
-//! the question, which may be forged.
+//! have at the start. It does not answer a source address that no other host can have. These are
+//! multicast, loopback and reserved addresses, its own addresses, and its device's broadcast
+//! addresses. No token is required. An answer is as long as its question, but goes to the source
+//! address of the question, which may be forged.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
@@ -194,8 +194,9 @@ fn whole(a: &mut Assembler, end: i16, length: (i16, i32), pass: Label) {
     a.jump_if(R4, If::Greater, R7, pass);
 }
 
-/// Emits code that continues if the datagram at R9 is a question of narrows, or if it is no answer
-/// of narrows and its source port is above `own`. Otherwise the code jumps to `pass`.
+/// Emits code that continues if the datagram at R9 is a question of narrows. It also continues if
+/// the datagram is no answer of narrows and its source port is above `own`. Otherwise the code
+/// jumps to `pass`.
 fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     let (question, plain) = (a.label(), a.label());
     for kind in [PING, TIMED] {
@@ -260,8 +261,8 @@ fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
     a.here(none);
 }
 
-/// Emits code that turns the datagram at R9 into an answer with timestamps if it is a question of
-/// that kind, and otherwise jumps to `other`.
+/// Emits code that turns a question with timestamps at R9 into its answer, and that jumps to
+/// `other` for any other datagram.
 fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.mov(R2, R9);
     a.alu(Alu::Add, R2, i32::from(TIMES + question.bytes));

@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Waits until one of the requested events or an error occurs on a descriptor of `list`, at most
-/// for `timeout` ns or until a signal arrives.
+/// Waits until a requested event or an error occurs on a descriptor of `list`, for at most
+/// `timeout` ns. A signal also ends the wait.
 pub(crate) fn poll(list: &mut [libc::pollfd], timeout: u64) -> io::Result<()> {
     let timeout = to_timespec(timeout);
     // SAFETY: the kernel reads and writes the `list.len()` entries of the exclusively borrowed

@@ -309,7 +309,7 @@ pub fn end_sending(socket: &OwnedFd) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// Makes the kernel send keepalive probes to a silent peer every second, and abort the connection
+/// Makes the kernel send keepalive probes to a silent peer every second. It aborts the connection
 /// after 15 s without an acknowledgement of data or probes (`TCP_USER_TIMEOUT`).
 pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
@@ -379,9 +379,9 @@ pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);
 }
 
-/// Makes the kernel detect a peer that disappeared: after `idle` seconds of silence, it sends a
-/// keepalive probe every `interval` seconds, and ends the connection after `missed` unanswered
-/// ones.
+/// Makes the kernel detect a peer that disappeared. After `idle` seconds of silence, it sends a
+/// keepalive probe every `interval` seconds. It ends the connection after `missed` unanswered
+/// probes.
 pub fn keep_alive(fd: &OwnedFd, (idle, interval, missed): (u32, u32, u32)) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     for (option, value) in [

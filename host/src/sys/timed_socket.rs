@@ -181,7 +181,7 @@ impl TimedSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(&self.fd).map(plain)
     }
-    /// Sends one datagram, to the socket's peer or to `to`, and returns its number; `None` if a
+    /// Sends one datagram, to the socket's peer or to `to`, and returns its number. `None` if a
     /// buffer of the kernel or the device is full.
     pub fn send(
         &mut self,

@@ -140,8 +140,9 @@ fn left(plan: &Plan, world: &World) -> Vec<Value> {
         .collect()
 }
 
-/// The error for a change that must not be made from this namespace: loading a module from a
-/// namespace other than the host's, or a default congestion control that is restricted to root.
+/// The error for a change that must not be made from this namespace. One case is loading a module
+/// from a namespace other than the host's. The other is a default congestion control that is
+/// restricted to root.
 fn not_from_here(change: &Change, world: &World) -> Option<String> {
     let here = world.here.described();
     match &change.what {

@@ -36,8 +36,8 @@ const STOLEN: u32 = 4;
 const DOES: usize = 20;
 const REDIRECT: u32 = 1;
 const TO: usize = 24;
-/// Device index that the kernel reports for a redirection to a removed device, and the index used
-/// here for a filter that is not such a redirection.
+/// Device index that the kernel reports for a redirection to a removed device. Here it also stands
+/// for a filter that is not such a redirection.
 const GONE: u32 = 0;
 const FOREIGN: u32 = u32::MAX;
 
@@ -84,8 +84,8 @@ fn of(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
     Message::new(kind, &fixed)
 }
 
-/// The ingress of a device: the kind of its discipline (`ingress` or `clsact`), and for each filter
-/// the index of the device to which it redirects all traffic, or [`FOREIGN`].
+/// The ingress of a device: the kind of its discipline (`ingress` or `clsact`), and its filters. A
+/// filter is the index of the device to which it redirects all traffic, or [`FOREIGN`].
 fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec<u32>)>> {
     let queues = netlink.list(of(libc::RTM_GETQDISC, index, 0, 0, 0))?;
     let here = |body: &&Vec<u8>| number(body, 4) == index && number(body, 12) == INGRESS;

@@ -2,7 +2,7 @@
 //! anything is changed.
 //!
 //! The journal is written as a whole, synced and renamed into place *before* the first change. The
-//! progress of a plan is not recorded, since the present values show it: a value that is still the
+//! progress of a plan is not recorded, since the present values show it. A value that is still the
 //! old one needs no action, and a new one is restored. The process may therefore end between any
 //! two steps, and a later [`revert`](super::engine::revert) restores all values.
 //!

@@ -36,7 +36,7 @@ pub struct Text {
     pub mode: u32,
 }
 
-/// What a change changes, and its values.
+/// The setting that a change applies to, and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// A kernel module to load.
@@ -46,9 +46,9 @@ pub enum What {
     /// The list of congestion controls that all users may select. The kernel adds a new default to
     /// this list; the value is the new default.
     Allowed(String),
-    /// Queue disciplines of a device: name of the device, requested disciplines, and for each of
-    /// them the discipline in its place when the plan was created. That is its name and whether the
-    /// kernel attached it.
+    /// Queue disciplines of a device: name of the device, requested disciplines, and for each the
+    /// discipline in its place at the creation of the plan. That is its name and whether the kernel
+    /// attached it.
     Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
     /// Shaping of a device's received traffic.
     Ingress(ingress::Shaped),
