@@ -8,7 +8,7 @@
 //!
 //! The slots of closed connections are reused, in the order in which they were freed. Therefore the
 //! memory depends on the number of simultaneous connections, which is limited ([`MOST_OPEN`]). The
-//! flow number in a packet identifies a half: it consists of a mark, the number of uses of the
+//! flow number in a packet identifies a half. It consists of a mark, the number of uses of the
 //! slot, the slot, and the half. A late packet of a closed connection therefore finds no receiver,
 //! and a fair queue treats each connection as a new flow. The flow number of a datagram is the
 //! number of its application, with another mark.
@@ -250,8 +250,8 @@ impl Applications {
         datapath.timers.set(self.first_timer + app as u32, None);
     }
 
-    /// The state of a flow as if it were one connection: sums over its connections, and the mean of
-    /// the smoothed RTTs of its server's halves.
+    /// The state of a flow as if it were one connection. Values are sums over its connections; the
+    /// RTT is the mean smoothed RTT of the server's halves.
     pub fn info(&self, app: usize) -> Info {
         let of = &self.applications[app];
         let mut totals = of.closed;
@@ -506,7 +506,7 @@ impl Applications {
         );
     }
 
-    /// Tells the sender of the half with this number that a super-packet has left the interface.
+    /// Notifies the sender of the half with this number that a super-packet has left the interface.
     pub fn depart(&mut self, now: Time, number: u32, datapath: &mut Datapath) {
         let (slot, half) = (slot_of(number), (number & 1) as usize);
         let live = |p: &Slot| p.open.is_some() && half_number(slot, p.uses, half) == number;

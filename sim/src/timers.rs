@@ -3,9 +3,9 @@
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
 //! time costs nothing: the entry of the timer stays where it is. If the entry becomes due before
 //! the time for which the timer is now set, a new entry is made for that time. A move to an earlier
-//! time adds a second entry: for example, a paced sender moves its timer from the retransmission
-//! timeout to its next burst. The entry of the timeout is kept, because the timer is often moved
-//! back to it. Each timer therefore has a few entries at most.
+//! time adds a second entry. An example is a paced sender that moves its timer from the
+//! retransmission timeout to its next burst. The entry of the timeout is kept, because the timer is
+//! often moved back to it. Each timer therefore has a few entries at most.
 //!
 //! Entries are sorted shortly before they are due. Time is divided into slots of 131 µs, and an
 //! entry is in the list of its slot. When the heap of earlier entries is empty, the entries of the

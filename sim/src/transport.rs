@@ -247,8 +247,8 @@ impl Transports {
         );
     }
 
-    /// The access link that a packet from the path must pass to a receiver farther away; `None` if
-    /// there is none or the packet is for the sender.
+    /// The access link that a packet from the path must pass to a receiver farther away. `None` if
+    /// there is no such link, or if the packet is for the sender.
     pub fn access_link(&self, packet: &Packet, datapath: &Datapath) -> Option<u32> {
         let connection = &self.connections[(packet.flow() & !TRANSPORT) as usize];
         let forward = packet.port() == connection.port;

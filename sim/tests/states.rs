@@ -55,7 +55,8 @@ fn modes_of_bbr_are_recorded_and_its_phase_follows_them() {
             assert_eq!(samples.flows.t_s[row], *t_s);
             let phase = PHASES[usize::from(samples.flows.phase[row])];
             let open = ["slow_start", "avoidance"].contains(&phase);
-            // A flow whose phase is recovery is in the state `Recovery` of loss recovery.
+            // Only samples outside loss recovery (`open`) are compared: there, the phase is slow
+            // start exactly when the mode is Startup.
             assert!(
                 !open || (phase == "slow_start") == (*mode == "startup"),
                 "{cc} at {t_s} s: {mode}, {phase}"

@@ -15,11 +15,11 @@
 //! ([`inbox`]) before those of the next one. The packets that they send are sorted by time before
 //! they enter the path ([`outbox`]).
 //!
-//! The parts run one after the other, on one thread. This is faster than a run event by event,
-//! because the code of one part fits into the innermost instruction cache, the state of a flow is
-//! loaded only once per window, and more of the next packets are known for prefetching.
+//! The parts run one after the other, on one thread. This is faster than a run event by event, for
+//! three reasons. The code of one part fits into the innermost instruction cache. The state of a
+//! flow is loaded only once per window. More of the next packets are known for prefetching.
 //!
-//! Results are equal to those of a run event by event: each part receives its events in the same
+//! Results are equal to those of a run event by event. Each part receives its events in the same
 //! order, and events of different parts at one instant do not depend on each other. An event that
 //! concerns several flows, or that samples them, is handled at its own time; the senders first run
 //! up to that time ([`event_loop`](crate::world)).

@@ -29,9 +29,9 @@ pub(crate) struct Outbox {
     slots: Vec<u32>,
 }
 
-/// Packets sent by one event, as one integer for sorting. Its four parts of 32 bits are the time
-/// since the begin of the window (ns), the place at that instant, the index of the first packet,
-/// and the number of packets.
+/// Packets sent by one event, as one integer for sorting. The integer has four parts of 32 bits.
+/// They are the time since the begin of the window (ns), the place at that instant, the first
+/// packet's index, and the number of packets.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 

@@ -17,7 +17,8 @@
 //! | `flags`, bit 6 | damaged | damaged | damaged | damaged | damaged |
 //! | `flags`, bit 7 | 0 | 1 | ECE, or bit 0 of ACE | 0 | 0 |
 //!
-//! A datagram of a transport is like one of an application; its `seq` is its number in [`Payloads`].
+//! A datagram of a transport is like one of an application, and its `seq` is the number in
+//! [`Payloads`].
 //!
 //! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
