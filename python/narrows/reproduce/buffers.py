@@ -13,10 +13,10 @@ from narrows.reproduce.published import KERNEL, Cell, Result, cells, reproduce
 from narrows.runs.scenario import Flow, Host, Path, Scenario
 
 BUFFERS_KIB = (100, 1000, 10_000, 20_000, 50_000)
-"""Buffers of the grid, in tc's kb."""
+"""Buffers of the grid, in KiB (`kb` of tc)."""
 
 Place = tuple[int, int, int]
-"""Buffer in KB, rate in Mbit/s, RTT in ms."""
+"""Buffer in KiB, rate in Mbit/s, RTT in ms."""
 
 _EXAMPLE = (100, 500, 200)
 

@@ -25,14 +25,14 @@ from narrows.study.study import by
 from narrows.sweeps.keys import put
 
 CAO = "data/cao-2019-gain.csv"
-"""Figure 5 as published: buffer (KB), rate (Mbit/s), RTT (ms), gain (%)."""
+"""Figure 5 as published: buffer (in KiB), rate (Mbit/s), RTT (ms), gain (%)."""
 
 _CLEAR_PCT = 10
 _NOISY = (10, 10000)
 """Rate and buffer of the row whose gains, −34 to +35 %, are noise."""
 
 Place = tuple[int, int, int]
-"""Buffer in KB, rate in Mbit/s, RTT in ms."""
+"""Buffer in KiB, rate in Mbit/s, RTT in ms."""
 
 
 def published_gains() -> dict[Place, float]:

@@ -88,7 +88,7 @@ class Cell:
     Attributes:
         kernel: The Linux of its hosts, a key of `LIKE`.
         cc: The congestion control.
-        buffer_kib: Of the bottleneck, in tc's kb.
+        buffer_kib: Buffer of the bottleneck, in KiB (`kb` of tc).
         rate_mbit: Of the bottleneck.
         rtt_ms: Without a queue.
         trials: So many were averaged.
