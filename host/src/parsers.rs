@@ -163,7 +163,7 @@ pub const PARSERS: &[Parser] = &[
                 json!({ "do": "clock", "at": 12 }),
                 json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
                 json!({ "is": "stopped", "row": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                15] }),
+                15, 16] }),
             ];
             words.iter().map(wire::to_frame).collect()
         },

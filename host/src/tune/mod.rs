@@ -46,7 +46,6 @@ use crate::tune::target::World;
 use options::{Command, Options};
 use plan::Plan;
 use serde_json::{Value, json};
-use std::io::Read;
 
 /// Hexadecimal digits of bytes.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
@@ -63,14 +62,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
 fn plan(file: &str) -> Result<Plan, HostError> {
     let wrong = |e: std::io::Error| HostError::Unlike(e.to_string());
     let bytes = if file == "-" {
-        /// Largest plan, bytes (1 MiB). A usual plan has some KiB.
-        const LONGEST: u64 = 1 << 20;
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .take(LONGEST)
-            .read_to_end(&mut bytes)
-            .map_err(wrong)?;
-        bytes
+        safe_file::read_whole(std::io::stdin(), "-").map_err(wrong)?
     } else {
         safe_file::read_trusted(std::path::Path::new(file)).map_err(wrong)?
     };

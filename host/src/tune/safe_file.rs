@@ -75,7 +75,7 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads at most 1 MiB of the file at `path`, whose content is used with privilege. The file must
+/// Reads the file at `path` (at most 1 MiB), whose content is used with privilege. The file must
 /// not be a symbolic link, and no other user may write it.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let place = path.display().to_string();
@@ -97,8 +97,23 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         return Err(refused(format!("{place}: is not a file")));
     }
     trusted(&place, &meta)?;
+    read_whole(file, &place)
+}
+
+/// Reads all bytes of `source`.
+///
+/// # Errors
+///
+/// If it cannot be read, or if it has more than [`LONGEST`] bytes.
+pub fn read_whole(source: impl Read, place: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(refused(format!(
+            "{place}: is longer than {} KiB",
+            LONGEST >> 10
+        )));
+    }
     Ok(bytes)
 }
 
@@ -406,6 +421,14 @@ mod tests {
         fs::set_permissions(root.join("etc"), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(Dir::open(&root, "/etc/sysctl.d", None).is_err());
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_plan_that_is_too_long_is_refused_and_not_cut() {
+        let most = LONGEST as usize;
+        assert_eq!(read_whole(&vec![b' '; most][..], "-").unwrap().len(), most);
+        let error = read_whole(&vec![b' '; most + 1][..], "-").unwrap_err();
+        assert_eq!(error.to_string(), "-: is longer than 1024 KiB");
     }
 
     #[test]
