@@ -170,6 +170,7 @@ impl Sender {
         }
         if !self.cfg.sack {
             self.judge_first(news);
+            self.tell_lost(now);
             return;
         }
         let retransmissions = self.board.retrans_out();
