@@ -191,7 +191,7 @@ def tables() -> str:
             cc, kib, rate, rtt = n.split("-")
             told = (f"{o[figure]:.4g}" if figure == 0 else str(o[figure]) for o in ours)
             lines.append(
-                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KB | {published[0]} | {published[1]} | "
+                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KiB | {published[0]} | {published[1]} | "
                 f"{runs} | "
                 f"{' | '.join(told)} | {'agree' if same else '**differ**'} |"
             )
@@ -203,7 +203,7 @@ def main() -> int:
     """Records runs or prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms"
+        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KiB, Mbit/s, ms"
     )
     parser.add_argument(
         "--program", nargs="+", help="program that runs a case on Linux [default: print the tables]"

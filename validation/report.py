@@ -431,7 +431,8 @@ def _maps(maps: papers.Maps) -> str:
     for cc, results in maps.results.items():
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             here = [r for r in results if r.cell.buffer_kib == buffer_kib]
-            parts.append(f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KB\n\n{_map(here)}")
+            title = f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KiB"
+            parts.append(f"{title}\n\n{_map(here)}")
     for cc, results in maps.results.items():
         if cc == "cubic":
             continue

@@ -420,13 +420,13 @@ def maps(_: Lab) -> Table:
             f"{len(clear)} cells",
             f"{right} of them",
         ],
-        ["CUBIC, 100 KB, 500 Mbit/s, 200 ms: Mbit/s", "179.6", f"{anew[*long, 'cubic'][0]:.1f}"],
+        ["CUBIC, 100 KiB, 500 Mbit/s, 200 ms: Mbit/s", "179.6", f"{anew[*long, 'cubic'][0]:.1f}"],
         ["BBR, likewise", "386.0", f"{anew[*long, 'bbr'][0]:.1f}"],
-        ["CUBIC, 100 KB, 500 Mbit/s, 25 ms: retransmits", "1649", str(anew[*middle, "cubic"][1])],
-        ["mean loss, 100 KB, BBR and CUBIC: %", "10.1, 0.9", "5.0, 0.12"],
+        ["CUBIC, 100 KiB, 500 Mbit/s, 25 ms: retransmits", "1649", str(anew[*middle, "cubic"][1])],
+        ["mean loss, 100 KiB, BBR and CUBIC: %", "10.1, 0.9", "5.0, 0.12"],
         ["mean loss, 10 MB, BBR and CUBIC: %", "0.8, 1.3", "0.27, 1.65"],
         [
-            "at 1 Gbit/s, 100 KB and 10 MB: BBR is faster",
+            "at 1 Gbit/s, 100 and 10 000 KiB: BBR is faster",
             count([theirs[key] for key in fast]),
             count([gain(*key) for key in fast]),
         ],
@@ -585,9 +585,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "way than the retransmits of TCP.",
     ),
     "ties": (
-        "BBR like 4.15 in 100 KB of buffer over long paths",
+        "BBR like 4.15 in 100 KiB of buffer over long paths",
         ties,
-        "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KB of "
+        "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KiB of "
         "buffer over 100 to 200 ms, and within 1 % in 10 MB. Before Linux 5.10, an RTT equal to "
         "the minimum renews the minimum. In virtual time, every cycle has an RTT that equals the "
         "minimum to the microsecond. Therefore ProbeRTT, which costs half a second of every ten "
