@@ -1,4 +1,4 @@
-"""The utility that ranks candidates. The validation judges advice by the same utility.
+"""The utility that ranks candidates. The validation of `narrows advise` uses the same utility.
 
 Each goal has a score between 0 and 1. The utility is the geometric mean of these scores, with equal
 weights.
@@ -27,7 +27,7 @@ LEAST = 1e-3
 """Minimum of a score."""
 
 PAGE_BYTES = 2.6e6
-"""A page of the workload `web`."""
+"""Size of a page of the workload `web`, in bytes."""
 
 PAGE_ROUNDS = 8
 """Round trips of a page load on an empty path: look-up, handshakes, first object, and slow start.
@@ -40,7 +40,7 @@ Figures = Mapping[str, float | None]
 def scores(
     figures: Figures, cares: Sequence[str], *, rate_mbit: float, rtt_ms: float
 ) -> dict[str, float]:
-    """A score for each goal.
+    """A score for each goal, between `LEAST` and 1.
 
     >>> seen = {"goodput_mbit": 9.0, "beside_mbit": 4.0, "p95_ms": 70.0, "again_pct": 1.0}
     >>> found = scores(seen, ["bulk", "calls", "retransmissions"], rate_mbit=10.0, rtt_ms=20.0)
