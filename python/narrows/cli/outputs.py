@@ -10,7 +10,7 @@ from narrows.render.terminal import echo
 from narrows.storage.output import File
 
 Attempt = Callable[[], AbstractContextManager[None]]
-"""Makes a context for one output. It keeps an error until the other outputs were tried."""
+"""Makes a context for one output. The context keeps an error until the other outputs were tried."""
 
 
 class Picture(File):
@@ -82,7 +82,7 @@ def _said(error: Exception) -> str:
 
 
 def _report(failed: Sequence[Exception]) -> None:
-    # Nobody may read it: a terminal that has hung up must not replace the error that ended the
+    # stderr may be a terminal that has hung up; its error must not replace the one that ended the
     # command.
     with suppress(OSError):
         for error in failed:
