@@ -1,8 +1,9 @@
 """The target of conformance checks: a congestion control of narrows, or a transport of an adapter.
 
 The family of a target decides which checks apply. The registry has the families of narrows' own
-congestion controls. A transport's congestion control has that of narrows' control of the same name;
-one whose name begins with `bbr` belongs to the family `model`.
+congestion controls. A congestion control of another transport has the family of the congestion
+control of narrows with the same name. One whose name begins with `bbr` belongs to the family
+`model`.
 """
 
 from __future__ import annotations
