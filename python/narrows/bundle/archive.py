@@ -28,8 +28,8 @@ MOST_BYTES = 1 << 30
 """Maximum total size of all unpacked files of a bundle, in bytes."""
 
 MOST_RATIO, MOST_SMALL_BYTES = 100, 64 << 20
-"""Maximum total size of all unpacked files, as a multiple of the size of the archive, and a total
-size in bytes that is permitted even if it exceeds this multiple.
+"""Maximum total size of all unpacked files, as a multiple of the size of the archive. A total size
+of `MOST_SMALL_BYTES` is permitted even if it exceeds this multiple.
 """
 
 MANIFEST = "bundle.json"

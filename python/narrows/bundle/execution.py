@@ -50,7 +50,7 @@ def read(folder: Path, name: str) -> bytes:
 
 
 def inputs(commands: Iterable[Command], folder: Path) -> dict[str, bytes]:
-    """The content of the files that commands read, and of the files that their scenarios name, by
+    """The content of files that commands read, and of those that their scenarios name, by file
     name.
 
     Files that an earlier command writes are left out.
@@ -98,9 +98,7 @@ def _of_scenario(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
 
 
 def _of_sweep(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
-    """The scenario of a sweep, and the files that this scenario names. A sweep that varies the name
-    of a file is an error.
-    """
+    """The scenario of a sweep and the files that it names. A sweep may not vary file names."""
     tree = _core.toml_tables(_text(content, name), name)
     if not isinstance(tree.get("scenario"), str):
         raise NarrowsError(f'{name}: needs the file of its scenario: scenario = "base.toml"')
@@ -165,8 +163,7 @@ def _limit() -> None:
 
 
 def results(folder: Path, commands: Iterable[Command]) -> dict[str, Path]:
-    """The files that the commands wrote, by name; an output that is a folder stands for its files.
-    """
+    """The files that the commands wrote, by name; of a folder, all files below it."""
     found: dict[str, Path] = {}
     for command in commands:
         for output in command.outputs:
