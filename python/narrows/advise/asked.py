@@ -47,9 +47,9 @@ With the loss probability p, this window is √(`RENO` / p) packets (RFC 5681; M
 is too small below one bandwidth-delay product plus the buffer."""
 
 WIDE = 1.25
-"""If the upper end of the interval of the buffer size is less than this multiple of the lower end,
-only one buffer size is simulated. An end of the interval of the rate is simulated if it differs
-from the value by at least this factor.
+"""Only one buffer size is simulated if the upper end of its interval is less than this multiple of
+the lower end. An end of the interval of the rate is simulated if it differs from the value by at
+least this factor.
 """
 
 FAR, FAR_APART = 2.0, 4.0
@@ -365,8 +365,8 @@ def _rivals(direction: Mapping[str, Any]) -> list[str]:
     """The other families of queue disciplines that the measurement does not exclude.
 
     If the model cannot determine the family, all other families are possible. If the family is only
-    `likely`, a family is possible if the distance of its simulation to the measurement is at most
-    `CLEAR` larger than the smallest distance.
+    `likely`, others whose simulations are nearly as similar to the measurement are possible. Their
+    distance is at most `CLEAR` larger than the smallest distance.
     """
     family, sure = direction.get("family"), direction.get("sure")
     if sure == "cannot tell":
@@ -408,8 +408,8 @@ def _base_rtt(model: Mapping[str, Any]) -> list[str]:
 
 
 def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Variants of the path by buffer size: the path itself and the ends of a wide interval, or all
-    sizes of `OPEN_BUFFERS` if the size is unknown.
+    """Variants of the path by buffer size: the path itself and the ends of a wide interval. If the
+    size is unknown, they have the sizes of `OPEN_BUFFERS`.
     """
     depth = direction.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
@@ -477,9 +477,9 @@ def _mbit(value: object) -> float | None:
 
 
 def _other_losses(likeliest: float, direction: Mapping[str, Any], *, least: float) -> list[float]:
-    """Other values of the random loss: the ends of the interval that differ from `likeliest` by
-    more than a factor of `FAR`, and one between them. A value below `least` counts as no loss. If
-    the measurement shows no random loss, there are no other values: the queue explains all losses.
+    """Other values of the random loss: ends of the interval that differ from `likeliest` by more
+    than the factor `FAR`, and one between them. A value below `least` counts as no loss. If the
+    measurement shows no random loss, there are no other values: the queue explains all losses.
     """
     told = direction.get("loss")
     known = told if isinstance(told, Mapping) else {}

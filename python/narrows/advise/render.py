@@ -372,8 +372,8 @@ def _cells(of: Effect) -> list[str]:
 
 
 def _signed(value: float, half: float = 0.0) -> str:
-    """A change with three significant digits, or with the number of decimals that `half`, half the
-    width of its interval, has with two significant digits, if that is shorter.
+    """A change with three significant digits. If that is shorter, it has as many decimals as two
+    significant digits of `half`, which is half the width of its interval.
 
     >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
     ('+3.14', '-0.5', '0')

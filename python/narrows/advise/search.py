@@ -72,9 +72,9 @@ factor is not recommended, unless `SPARED` applies.
 """
 
 SPARED = 2 / 3
-"""Exception to `GUARDED`: a candidate can be recommended if the CUBIC flows beside it keep at least
-this share of their goodput among CUBIC flows only. CUBIC could then not have used most of the
-goodput that the candidate gains.
+"""Exception to `GUARDED`: a candidate can be recommended if CUBIC flows beside it keep this share
+of their goodput beside another CUBIC flow. CUBIC could then not have used most of the goodput that
+the candidate gains.
 """
 
 TIE = 0.02
@@ -399,8 +399,8 @@ def _affordable(
     number: int,
     most: float,
 ) -> list[Trial]:
-    """The new trials of a round, with the longest duration up to the planned one that costs at most
-    `most` packets, but at least the minimum duration.
+    """The new trials of a round. Their duration is the planned one, or a shorter one that costs at
+    most `most` packets, but at least the minimum duration.
     """
     asked, (planned, seeds) = found.asked, rounds[number]
     variants = range(len(asked.place.variants)) if number else range(1)
@@ -466,8 +466,8 @@ def _player(
 
 
 def _kept(found: Found, keys: Sequence[str], *, last: bool) -> list[str]:
-    """The candidates of the next round: the best ones, the one with the highest goodput, the
-    current state, and, except in the last round, the common ones.
+    """The candidates of the next round: the best ones, the one with the highest goodput, and the
+    current state. Rounds before the last one also have the common candidates.
     """
     ranking = [key for key in found.ranking(keys) if not found.candidates[key].only or not last]
     fair = [key for key in ranking if found.allowed(key)] if last else ranking

@@ -104,7 +104,7 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
     """The boundaries of buffer, RTT and loss beyond which `other` has a clearly higher utility.
 
     A boundary is reported only if `other` is better at this value and at every tested value beyond
-    it, each time by more than the random variation.
+    it. Each time, the gain must exceed the random variation.
     """
     if choice.key == other.key or exceeds(asked):
         return []
@@ -151,8 +151,8 @@ def _seconds(asked: Asked) -> int:
 
 
 def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
-    """The last value, from the farthest towards that of the path, up to which every tested value is
-    in `flipped`; None if the farthest one is not.
+    """The tested value nearest to that of the path such that it and all values beyond it are in
+    `flipped`; None if there is none.
 
     >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
     4.0

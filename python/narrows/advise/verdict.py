@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from narrows.runs.model import EvidenceJson
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
-"""File with two numbers for each metric, chosen so that the intervals contain 90 % of the
-measurements: the factor on the random spread, and the error of simulations as share of the value.
+"""File with two numbers for each metric: the factor on the random spread, and the error of
+simulations as share of the value. With them, the intervals contain 90 % of the measurements.
 """
 
 WORTH = 0.05
@@ -43,9 +43,9 @@ the current state.
 """
 
 NEAR, AGREED = 1.4, 0.75
-"""A path is validated if the distance of a reference case is at most `NEAR`, and the share of its
-metrics that agree with Linux at least `AGREED`. `NEAR` is about the distance of a case that differs
-by a factor of two in two of its numbers.
+"""A path is validated if the distance of a reference case is at most `NEAR` and at least the share
+`AGREED` of its metrics agrees. `NEAR` is about the distance of a case that differs by a factor of
+two in two of its numbers.
 """
 
 
@@ -309,11 +309,11 @@ def _short(value: float | None) -> float | None:
 
 
 def decide(found: Found) -> tuple[str, str, float]:
-    """The key of the recommended candidate, the key of the best candidate other than the current
-    state that can be recommended, and the relative gain in utility of the latter.
+    """The key of the recommended candidate, the key of the best alternative to the current state,
+    and the relative gain in utility of this alternative.
 
-    The recommended candidate is the current state, unless the best one is clearly better, and worse
-    on no variant of a measured path.
+    The alternative is one that can be recommended. It is recommended if it is clearly better than
+    the current state, and worse on no variant of a measured path.
     """
     present = found.present
     order = [key for key in (found.finalists or found.ranking()) if found.allowed(key)]
@@ -473,8 +473,8 @@ def _effect(
 def _ends(
     changes: Sequence[float], pairs: Sequence[tuple[float, float]], factor: float, share: float
 ) -> tuple[float, float]:
-    """The interval of a change on one variant: the range of the changes, widened at both ends by
-    `share` of the mean value, and then stretched by `factor` around the mean change.
+    """The interval of a change on one variant. It is the range of the changes, widened at both ends
+    by `share` of the mean value, and stretched by `factor` around the mean change.
 
     >>> _ends([1.0, 2.0, 3.0], [(9.0, 10.0), (9.0, 11.0), (9.0, 12.0)], 2.0, 0.05)
     (-1.0, 5.0)
@@ -511,8 +511,8 @@ _ABOUT = {
 
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
-    """The main effect: among the metrics of the goals, the one with the largest relative
-    improvement at the end of the interval nearer to zero; None if no improvement is certain.
+    """The main effect: the metric of the goals with the largest relative improvement, at the end of
+    the interval nearer to zero. None if no interval excludes zero.
     """
     about = {name for care in cares for name in _ABOUT[care]}
     better = [
@@ -562,8 +562,8 @@ def _why_not(found: Found, key: str) -> str:
 
 
 def _doubtful(found: Found, key: str) -> str:
-    """The reason why a candidate with a higher mean utility is not recommended: on a possible path,
-    its utility is lower than that of the current state. Empty if there is no such reason.
+    """The reason why a candidate with a clearly higher mean utility is not recommended: its utility
+    is lower on a possible path. Empty if there is no such reason.
     """
     lost, here = losing(found, key), found.utility(found.present)
     if lost is None or here is None or (found.utility(key) or 0.0) < (1 + WORTH) * here:
