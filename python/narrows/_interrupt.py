@@ -16,8 +16,8 @@ from types import FrameType
 from narrows.operating_system import SIGNALS
 
 _SAME_S = 1.0
-"""Time in s after a signal during which further signals are ignored as the same request: `timeout`
-and terminals send a signal to a command and then to its whole process group.
+"""Time in s after a signal during which further signals count as the same request and are ignored.
+`timeout` and terminals signal a command and then its whole process group.
 """
 
 _came: int | None = None
@@ -26,7 +26,7 @@ _came_at = 0.0
 
 def code() -> int:
     """The exit code of a command that was stopped: 128 plus the number of the last signal that
-    raised `KeyboardInterrupt`, or of SIGINT if this process received no signal.
+    raised `KeyboardInterrupt`. Without a signal, the number is that of SIGINT.
     """
     return 128 + (_came or signal.SIGINT)
 
@@ -56,8 +56,8 @@ def loaded() -> None:
 
 
 def silence() -> None:
-    """Redirects stdout and stderr to the null device if they can no longer be written, because a
-    terminal has hung up or the reader of a pipe has closed it.
+    """Redirects stdout and stderr to the null device if they can no longer be written. The reason
+    is a terminal that has hung up, or a pipe without a reader.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):

@@ -169,8 +169,8 @@ def forecast(advice: Advice, measured: Measurement | None) -> ForecastJson:
 
 
 def _load(measured: Measurement, direction: str) -> LoadJson:
-    """The load of a direction: number of concurrent flows, their congestion control (None if they
-    have several), and whether the other direction was loaded at the same time.
+    """The load of a direction: number of concurrent flows, their congestion control (None for
+    several), and whether both directions were loaded at the same time.
     """
     flows = [flow for flow in measured.flows if flow.direction == direction]
     ccs = sorted({flow.cc for flow in flows if flow.cc})
@@ -198,9 +198,9 @@ def _direction(measured: Measurement, role: str) -> Direction:
 def _measured_again(
     advice: Advice, measured: Measurement, direction: Direction
 ) -> list[ForecastFigureJson]:
-    """Simulates the measurement without and with the change. The interval of a metric is its
-    measured value, multiplied by the 5th and 95th percentile of the simulated ratios after /
-    before, and widened by `OWN` and `LEAST`.
+    """Simulates the measurement without and with the change. The ends of an interval are the
+    measured value multiplied by the 5th and 95th percentile of the simulated ratios (after /
+    before). `OWN` and `LEAST` widen the interval.
     """
     found = advice.found
     flows = [flow for flow in measured.flows if flow.direction == direction]
@@ -353,10 +353,10 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
     stores the scores.
 
     A forecast applies to a repetition of the same load after the change. The load must have the
-    direction, the number of flows and the congestion control of the forecast, and load both
-    directions at the same time only if the forecast does. A measurement does not show the queue
-    discipline of the host. A forecast for another queue discipline than `queue`, which is known to
-    be in use, or for a shaper is therefore not scored.
+    direction, the number of flows and the congestion control of the forecast. Both or neither must
+    load two directions at the same time. A measurement does not show the queue discipline of the
+    host. A forecast for another queue discipline than `queue`, which is known to be in use, or for
+    a shaper is therefore not scored.
 
     Raises:
         NarrowsError: If the file was changed by hand.

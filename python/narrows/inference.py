@@ -12,7 +12,7 @@ interval.
 
 Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
 verdict on ten seconds. If the formula yields a B below three, the standard error is estimated with
-each number of cosines from that B to three, and the largest estimate is used. If the formula yields
+each number of cosines from that B to three. The largest estimate is used. If the formula yields
 one, as it does for fewer than eight values, two degrees of freedom are used instead of three.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
