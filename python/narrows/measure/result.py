@@ -1,8 +1,8 @@
 """A measurement of a path as seen by the client, stored as one JSON object (version 1).
 
 `narrows-host measure` writes this object, and the readers of other tools' files create it.
-Renderers, comparisons and the path model use it. A value that was not measured is None, never zero.
-Files are untrusted: this module checks them once and reports the place of each error.
+Renderers, comparisons and the path model use the object. A value that was not measured is None,
+never zero. Files are untrusted: this module checks them once and reports the place of each error.
 
 docs/reference/measurement.md lists every key with its unit.
 """
@@ -70,8 +70,8 @@ class MeasurementError(NarrowsError):
 
 @dataclass(frozen=True)
 class Spread:
-    """Summary of a distribution, in ms. Percentile q of n sorted values has rank
-    `min(n - 1, ⌊q n⌋)`.
+    """Summary of a distribution, in ms. The quantile q of n sorted values is the one with the
+    zero-based rank `min(n - 1, ⌊q n⌋)`.
 
     >>> Spread.of([1.0, 2.0, 3.0, None])
     Spread(n=3, min=1.0, mean=2.0, p50=2.0, p95=3.0, p99=3.0, max=3.0)
@@ -245,7 +245,7 @@ class Measurement:
         """Checks a decoded JSON object.
 
         Raises:
-            MeasurementError: If it is not a valid measurement.
+            MeasurementError: If the object is not a valid measurement.
         """
         check = _Check(name)
         top = check.table(tree, "")
@@ -291,7 +291,7 @@ class Measurement:
 
     @property
     def host(self) -> str:
-        """The measured host."""
+        """The far host, as requested; its address if the request is unknown."""
         return str(
             (self.json.get("asked") or {}).get("host")
             or (self.json.get("peer") or {}).get("address")
@@ -327,7 +327,7 @@ class Measurement:
         """Times in which flows sent, in s, with overlaps merged.
 
         `direction` and `cc` select a direction and a congestion control. Without flows, as under a
-        UDP load, these are the loaded phases.
+        UDP load, the result is the loaded phases.
         """
         if direction is None and not self.flows:
             return self.spans("loaded")
@@ -357,8 +357,8 @@ class Measurement:
     def rtts(
         self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0
     ) -> list[float | None]:
-        """RTTs of all trains within spans, each without its first `settle_s`, in ms. Unanswered
-        pings are None.
+        """RTTs of all pings that were sent within spans, in ms; None for unanswered pings. The
+        first `settle_s` seconds of each span, at most a fifth of it, are left out.
         """
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
         return [
@@ -369,9 +369,11 @@ class Measurement:
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The RTT distribution of a phase: of its pings or, without pings, that of the JSON object.
+        """The RTT distribution of a phase, from its pings. Without pings, it is the one that the
+        JSON object contains.
 
-        Under load it covers every load without its first `SETTLE_S`. All commands use this one.
+        Under load, it covers all loads without the first `SETTLE_S` seconds of each. All commands
+        use this distribution.
         """
         loaded = phase == "loaded"
         spans = (self.loads() if loaded else []) or self.spans(phase)
@@ -389,13 +391,15 @@ class Measurement:
         """The RTT distribution under load of a direction, without the first `SETTLE_S` of each
         load.
 
-        If both directions were loaded at once, it covers both.
+        If both directions were loaded at once, the distribution covers both.
         """
         loaded = None if self.together else direction
         return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
     def latency_json(self) -> LatencyJson:
-        """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
+        """The RTT distributions that all commands use, in the form of `latency_ms` of the JSON
+        object.
+        """
         found: LatencyJson = {
             "idle": self.latency("idle").json(),
             "loaded": self.latency("loaded").json(),

@@ -27,7 +27,7 @@ FEWEST_PINGS = 20
 """
 
 SILENT_S, SILENT_PINGS = 2.0, 5
-"""Connectivity is lost if no ping is answered for this time in s and this number of pings."""
+"""Minimum duration of an outage, in s, and minimum number of consecutive unanswered pings in it."""
 
 AWAITED_S = 1.0
 """Time to wait for replies after the last ping, in s."""
@@ -72,7 +72,7 @@ class Answer:
         together: Whether both directions were loaded at once and share one distribution.
         by_cc: RTTs under load by congestion control and direction (`both` for both at once), if
             several congestion controls were measured.
-        outages: Times without any answered ping.
+        outages: Periods of at least `SILENT_S` without any answered ping.
     """
 
     rates_mbit: dict[Direction, float]
@@ -86,19 +86,21 @@ class Answer:
 
     @property
     def connectivity_lost(self) -> bool:
-        """Whether neither pings nor data arrived for some time."""
+        """Whether neither replies to pings nor data arrived during at least one outage."""
         return any(not outage.data_arrived for outage in self.outages)
 
     @property
     def too_few(self) -> tuple[int, int] | None:
-        """Numbers of answered pings, idle and under load, if too few for a grade."""
-        # A file may have a mean without a count.
+        """Numbers of answered pings, idle and under load, if one of them is too small for a grade;
+        otherwise None.
+        """
+        # A file may have a mean without a count, which is then 0.
         counts = (self.idle.n, min((s.n for s in self.loaded.values()), default=self.every.n))
         return counts if any(0 < n < FEWEST_PINGS for n in counts) else None
 
     @property
     def increase_ms(self) -> float | None:
-        """Mean RTT under load minus mean idle RTT, averaged over the directions, in ms."""
+        """Mean RTT under load minus mean idle RTT, averaged over directions, in ms; at least 0."""
         if self.idle.mean is None:
             return None
         more = [s.mean - self.idle.mean for s in self.loaded.values() if s.mean is not None]
@@ -203,7 +205,7 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
 
 
 def outages(measured: Measurement) -> list[Outage]:
-    """Times of at least `SILENT_S` during which no ping of any train was answered.
+    """Periods of at least `SILENT_S` during which no ping of any train was answered.
 
     Pings whose replies may have arrived after the end of the measurement do not count. A reply is
     awaited for `AWAITED_S` and may take twice as long as the slowest one so far.
@@ -232,8 +234,8 @@ def outages(measured: Measurement) -> list[Outage]:
 
 
 def _arrived(measured: Measurement, span: Span) -> bool:
-    """Whether flows delivered data in the middle half of a span, whose ends are known to one ping
-    interval.
+    """Whether flows delivered data in the middle half of a span. Its ends are known only to one
+    ping interval.
     """
     quarter = (span[1] - span[0]) / 4
     counts = [
