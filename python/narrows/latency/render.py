@@ -28,7 +28,7 @@ _NONE = "–"
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
-"""Time without replies at the end of a measurement, in s, after which the report says that the host
+"""Time without replies at the end of a measurement, in s, after which the host is reported to have
 stopped replying. A reply is awaited for one second.
 """
 _SHOWN = 12

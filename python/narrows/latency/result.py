@@ -69,7 +69,7 @@ def is_result(file: str | PathLike[str]) -> bool:
 
 
 def _filled(told: JsonObject) -> LatencyJson:
-    """Adds to a result of an earlier version, or an incomplete one, default values of missing keys.
+    """Adds default values of missing keys to a result of an earlier version or an incomplete one.
     """
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {

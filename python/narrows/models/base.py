@@ -226,8 +226,7 @@ class QueueDiscipline(_Model):
         return self.fifo.popleft() if self.fifo else None
 
     def next_wakeup(self) -> float | None:
-        """The time in seconds at which `on_wakeup` is called even if no packet arrives or leaves.
-        """
+        """The time in seconds at which `on_wakeup` is called even if no packet moves."""
         return None
 
     def on_wakeup(self, now_s: float) -> None:

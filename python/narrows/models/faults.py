@@ -1,5 +1,4 @@
-"""Handles faults of models in Python: describes exceptions, and ends functions that take too long.
-"""
+"""Faults of models in Python: describes exceptions, and ends functions that take too long."""
 
 from __future__ import annotations
 

@@ -111,8 +111,7 @@ def _adapter(name: str) -> Path | None:
 
 
 class _named:  # noqa: N801 - a context manager
-    """Turns an exception in the code of a plugin into an `EngineError` with the name of the plugin.
-    """
+    """Turns an exception in the code of a plugin into an `EngineError` that names the plugin."""
 
     def __init__(self, name: str, file: str) -> None:
         self._name, self._file = name, file
