@@ -43,8 +43,8 @@ LOSSY, RENO = 2e-3, 1.5
 """Random loss matters from the probability `LOSSY`, or from a lower one that keeps the congestion
 window of Reno too small.
 
-With the loss probability p, this window is √(`RENO` / p) packets (RFC 5681; Mathis et al. 1997). It
-is too small below one bandwidth-delay product plus the buffer."""
+With the loss probability p, this window is √(`RENO` / p) packets (RFC 5681; Mathis et al. 1997).
+The window is too small below one bandwidth-delay product plus the buffer."""
 
 WIDE = 1.25
 """Only one buffer size is simulated if the upper end of its interval is less than this multiple of
@@ -74,7 +74,7 @@ class Variant:
     Attributes:
         path: The path.
         weight: Weight of the variant; all weights add up to 1.
-        why: The assumption of the variant; empty without one.
+        why: The assumption of the variant, in words; empty without an assumption.
         rate_mbit: Rate of the path in Mbit/s; None if it is that of the most likely variant.
     """
 
@@ -112,7 +112,7 @@ class Place:
     told: bool = True
 
     def json(self) -> PlaceJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "source": self.source,
             "rate_mbit": self.rate_mbit,
@@ -441,8 +441,8 @@ def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]
 def _other_rates(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """The path with the other rates that the measurement does not exclude.
 
-    They are the ends of a wide interval. An open end is replaced by the value divided or multiplied
-    by `FAR`. Without a value, the only other rate is `FAR` times the lower end.
+    The other rates are the ends of a wide interval. An open end is replaced by the value divided or
+    multiplied by `FAR`. Without a value, the only other rate is `FAR` times the lower end.
     """
     told = direction.get("rate_mbit")
     known = told if isinstance(told, Mapping) else {}

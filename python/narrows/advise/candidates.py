@@ -60,14 +60,14 @@ class Candidate:
     """A change that can be recommended.
 
     Attributes:
-        key: Its name among the others.
+        key: Name that identifies the candidate, such as `bbr` or `cake at 90%`.
         says: Its description.
         cc: The congestion control that it sets; None if it sets none.
         queue: The queue discipline that it sets; None if it sets none.
         share: Rate of the shaper, as a share of the rate of the bottleneck; None without a shaper.
         behind: Whether the shaper is behind the bottleneck instead of before it.
-        present: Whether it is the current state.
-        only: The reason why it is recommended only with --data-centre; empty for others.
+        present: Whether the candidate is the current state.
+        only: The reason why the candidate is recommended only with --data-centre; empty for others.
         needs: The command that installs missing modules; empty if none is missing.
     """
 
@@ -119,8 +119,8 @@ class Kernel:
         ccs: Congestion controls.
         says: Description of the kernel.
         default: The congestion control in use; None if unknown.
-        missing: The modules that it neither has nor can load, each with the command that installs
-            its package; empty if no package is known.
+        missing: The modules that the kernel neither has nor can load, each with the command that
+            installs its package. The command is empty if no package is known.
         paces: Whether TCP paces flows without the queue discipline fq (Linux 4.13).
     """
 

@@ -38,8 +38,9 @@ WIRE = 10
 POLICED_S = ((0.01, 0.0), (0.05, 0.0), (0.25, 0.0), (0.25, 0.5), (1.5, 0.0))
 """Burst (Bc) and excess burst (Be) of each policer, in seconds of the rate.
 
-10 ms is too short, and 50 ms is a typical RTT. The default of routers is CIR / 32 bytes (0.25 s),
-here without and with an excess burst of twice that. Older guides recommend 1.5 s.
+A burst of 10 ms is too short for TCP, and 50 ms is a typical RTT. The default burst of routers is
+CIR / 32 bytes (0.25 s), which is offered without an excess burst and with one of twice its size.
+Older guides recommend 1.5 s.
 """
 
 SHAPED_S = 0.025
@@ -55,7 +56,7 @@ QUEUED = (
 """Limit and queue discipline of the queue of each shaper; None is the default limit."""
 
 LEAST_BDP_BYTES = 15_140
-"""Minimum limit of a queue: ten full frames."""
+"""Minimum limit of a queue, in bytes: ten full frames."""
 
 MIXES = {"cubic": ("cubic",), "bbr": ("bbr",), "both": ("cubic", "bbr")}
 EACH, SECONDS, SEEDS = 2, 30, 2
@@ -70,8 +71,8 @@ class Offer:
 
     Attributes:
         says: Description of the rate limiter.
-        policy: Its configuration in the syntax of a router.
-        path: The path with this offer.
+        policy: Configuration of the rate limiter in the syntax of a router.
+        path: The path with this rate limiter.
         cubic_pct: Goodput of CUBIC alone, in % of the rate.
         bbr_pct: Goodput of BBR alone, in % of the rate.
         share_pct: Share of CUBIC in the total goodput of both, in %; 50 is fair.
@@ -117,7 +118,7 @@ class Offers:
     seconds: int
 
     def json(self) -> OffersJson:
-        """For programs."""
+        """The JSON object."""
         names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
         rtt = self.asked.place.rtt_ms
         return {

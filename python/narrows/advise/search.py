@@ -7,7 +7,7 @@ simulated for the longest time, with more seeds. Trials with the same variant an
 with each other, so that common random variation cancels out.
 
 Trials run on all cores. After Ctrl-C or at the time limit, the search returns the results so far. A
-packet budget limits the cost. It shortens the trials of fast paths. A round that the rest of the
+packet budget limits the cost and shortens the trials on fast paths. A round that the rest of the
 budget does not allow is omitted.
 """
 

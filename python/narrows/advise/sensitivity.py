@@ -44,8 +44,8 @@ MOST_MBIT = 200.0
 """Rate in Mbit/s above which trials are shorter in proportion."""
 
 PACKETS = 300_000_000
-"""Packet budget of the paths around this one. If the shortest trials exceed it, no boundary is
-searched.
+"""Packet budget of the paths around this one. If the trials would exceed this budget, no boundary
+is searched.
 """
 
 BUFFERS = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)

@@ -22,7 +22,7 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 PACKETS = 600_000_000
-"""Packet budget of a search: about 150 s of one core. It shortens the simulations of fast
+"""Packet budget of a search: about 150 s of one core. The budget shortens the simulations of fast
 paths.
 """
 

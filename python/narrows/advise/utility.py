@@ -3,13 +3,14 @@
 Each goal has a score between 0 and 1. The utility is the geometric mean of these scores, with equal
 weights.
 
-- Bulk, for a sender: √(a · b), at most 1. The first factor, a, is the goodput alone over the rate.
-  The second one, b, is the goodput beside one CUBIC flow over half the rate.
+- Bulk, for a sender: √(a · b), at most 1. The factor a is the goodput of a flow alone, divided by
+the rate. The factor b is the goodput of a flow beside one CUBIC flow, divided by half the rate.
 - Bulk, for all others: the goodput of all flows over the rate.
 - Calls: 1 / (1 + w / 100 ms). w is the 95th percentile of the ping RTT while flows send, less the
-  base RTT. ITU-T G.114 rates a one-way delay of 150 ms as good, and propagation is a part of it.
-- Pages: i / t. The mean load time of a page is t. The time on an empty path is i: the bytes of the
-  page at the rate, and eight round trips.
+base RTT. ITU-T G.114 rates a one-way delay of up to 150 ms as good, and propagation delay is a part
+of this delay.
+- Pages: i / t. The mean load time of a page is t. The load time of a page on an empty path is i:
+the time to send its bytes at the rate, and eight round trips.
 - Fairness: the goodput of a CUBIC flow beside the candidate, over its goodput beside another CUBIC
   flow, at most 1.
 - Retransmissions: 1 − r. r is the share of retransmitted bytes.

@@ -114,7 +114,7 @@ class Effect:
         return self.low > 0 or self.high < 0
 
     def json(self) -> EffectJson:
-        """For programs."""
+        """The JSON object."""
         _, unit, more = FIGURES[self.name]
         return {
             "name": self.name,
@@ -149,7 +149,7 @@ class Price:
     kept_pct: float | None
 
     def json(self) -> PriceJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "share_pct": _short(self.share_pct),
             "times_fair": _short(self.times_fair),
@@ -167,7 +167,8 @@ class Row:
         figures: `FIGURES` and `utility` as weighted means over the variants; None if not simulated.
         price: Cost for other flows.
         runs: Number of simulated combinations of a variant and a seed.
-        why_not: Reason why it is not recommended, or an empty string.
+        why_not: Reason why the candidate is not recommended although its utility may be high; empty
+            if there is none.
         needs: The command that installs missing kernel modules; empty if none is missing.
     """
 
@@ -180,7 +181,7 @@ class Row:
     needs: str
 
     def json(self) -> JsonObject:
-        """For programs."""
+        """The JSON object."""
         return {
             "key": self.key,
             "marks": list(self.marks),
@@ -202,16 +203,17 @@ class Advice:
         choice: The recommended candidate; the present one if no change is recommended.
         gain: Relative gain of utility; 0 without a change.
         effects: Predicted changes; without a recommendation, those of the best candidate.
-        best: The candidate of the effects.
+        best: The candidate whose effects are reported.
         price: Cost for other flows.
         shown: Better candidates that are not recommended, with the reason.
         wrong: Conditions under which the recommendation would be wrong, in sentences.
-        rule: The rule of the decision tree for such paths.
+        rule: The rule of the decision tree that applies to the path; empty if none does.
         inside: Whether the path is inside the validated range.
         cases: The nearest reference cases.
         rows: Every candidate with its metrics, the best first.
-        fastest: The finalist with the highest goodput alone, regardless of other flows. Within 2 %,
-            the choice or the present candidate is preferred.
+        fastest: The finalist with the highest goodput alone, regardless of other flows. If several
+            finalists are within 2 % of the highest goodput, the recommended candidate or the
+            current state is named.
         lacking: Candidates that the kernel cannot load, with the missing modules.
         wakeups_per_s: Timer wakeups of pacing per flow and second.
         preliminary: Whether the last round is missing.
@@ -245,7 +247,7 @@ class Advice:
         return self.choice.present
 
     def json(self) -> AdviceJson:
-        """For programs."""
+        """The JSON object."""
         found, asked = self.found, self.found.asked
         return {
             "advice": 1,

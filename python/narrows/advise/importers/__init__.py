@@ -1,7 +1,8 @@
 """Imports configurations: lines of tc, its JSON, a router's policy-map, VyOS, OpenWrt's sqm.
 
-Each becomes a `Reading`: a path, assumptions, and warnings about probable mistakes. The text is
-untrusted: invalid text raises a `ConfigError` with the line, and no command of it is run.
+A configuration becomes a `Reading`: a path, assumptions, and warnings about probable mistakes. The
+text is untrusted: invalid text raises a `ConfigError` with the line, and no command in the text is
+run.
 """
 
 from __future__ import annotations

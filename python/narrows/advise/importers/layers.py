@@ -108,7 +108,8 @@ def compose(
 
 
 def refuse(kind: str, place: str) -> None:
-    """Refuses a queue discipline that narrows cannot model and that determines the path.
+    """Raises an error for a queue discipline that determines the path and that narrows cannot
+    model.
 
     Raises:
         ConfigError: If the queue discipline is hfsc.

@@ -3,9 +3,9 @@
 The module reads the policies shaper, limiter, rate-control, network-emulator, and the queues
 fair-queue, fq-codel, drop-tail, random-detect and cake.
 
-Source: VyOS's documentation of traffic policies. VyOS converts these to disciplines of tc. The
-first policy is the forward path, and a second one is the reverse path. Rates without a unit are in
-kbit/s, times in ms.
+Source: VyOS's documentation of traffic policies. VyOS converts these policies to queue disciplines
+of tc. The first policy is the forward path, and a second one is the reverse path. Rates without a
+unit are in kbit/s, times in ms.
 """
 
 from __future__ import annotations
