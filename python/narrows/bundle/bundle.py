@@ -2,7 +2,8 @@
 
 The archive has a manifest (`bundle.json`), the inputs below `inputs/`, the results below `results/`
 and a README. The manifest contains the commands, the version of narrows and the version of the
-scenario format. It has size and SHA-256 of each file, and a digest of the values of each table.
+scenario format. The manifest also contains the size and the SHA-256 of each file, and a digest of
+the values of each table.
 
 JSON results are compared without provenance and durations, tables by their values, LaTeX without
 its comments, and other texts as they are. Figures and reports are written again and not compared,

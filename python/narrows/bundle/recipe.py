@@ -2,8 +2,8 @@ r"""Recipes: the command lines of a bundle.
 
 A recipe is a text with a command on each line. As in a shell, there are quotes and comments (`#`),
 and a line that ends with `\` continues. Only simulations and figures are accepted, with the options
-of `COMMANDS`. Every file has a relative name in the folder of the recipe. So the commands of a
-bundle from a stranger cannot name other files of this machine, send packets or load code.
+of `COMMANDS`. Every file has a relative name in the folder of the recipe. Therefore, the commands
+of an untrusted bundle cannot name other files of this machine, send packets or load code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Grammar:
     """The words that a command may have.
 
     Attributes:
-        arguments: Kind of its arguments: `scenario`, `sweep`, `table` or `word`.
+        arguments: Kind of the arguments of the command: `scenario`, `sweep`, `table` or `word`.
         outputs: Options whose value is a file or a folder to write.
         values: Options with a value that names no file.
         flags: Options without a value.
@@ -93,10 +93,10 @@ class Command:
     """A command of a recipe.
 
     Attributes:
-        words: Its words, without `narrows`.
-        inputs: The files that it reads.
-        outputs: The files and folders that it writes.
-        store: The folder of its stored runs, if it has one.
+        words: Words of the command line, without `narrows`.
+        inputs: The files that the command reads.
+        outputs: The files and folders that the command writes.
+        store: The folder in which the command stores its runs; None if it stores none.
     """
 
     words: tuple[str, ...]
