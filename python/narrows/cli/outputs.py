@@ -44,12 +44,12 @@ def every() -> Iterator[Attempt]:
     narrows.errors.OutputError: a.json: no space left on device
     b.svg: permission denied
 
-    The code after the last attempt, usually printing, is executed even if outputs failed. If it
-    raises an error, too, the errors of the outputs are printed on stderr.
+    The code after the last attempt, usually printing, is executed even if outputs failed. If this
+    code raises an error, too, the errors of the outputs are printed on stderr.
 
     Raises:
-        OutputError: If outputs failed, with a line for each. An error that is no `NarrowsError` is
-            raised as it is.
+        OutputError: If several outputs failed, with a line for each. A single error, or one that is
+            neither a `NarrowsError` nor an `OSError`, is raised as it is.
     """
     failed: list[Exception] = []
 
