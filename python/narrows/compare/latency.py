@@ -6,11 +6,11 @@ stalls. The verdict about the slower host uses the response time. Losses are rep
 compared.
 
 Responses of one run are not independent, and two runs with the same hosts differ. A result has no
-time series that would show by how much. Two percentiles therefore count as different only under two
-conditions: their intervals do not overlap, and they differ by more than `LEAST_SHARE`. For these
-intervals, a run counts as at most `BLOCKS` independent responses, or more for percentiles above
-p99. Slow responses within `APART_S` of each other count as one, since an interruption delays many
-responses (declustering by runs, as for the extremal index).
+time series from which the variation between runs could be estimated. Two percentiles therefore
+count as different only under two conditions: their intervals do not overlap, and they differ by
+more than `LEAST_SHARE`. For these intervals, a run counts as at most `BLOCKS` independent
+responses, or more for percentiles above p99. Slow responses within `APART_S` of each other count as
+one, since an interruption delays many responses (declustering by runs, as for the extremal index).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _Z = 2.58
 
 
 CLOCKS: dict[Clock, str] = {"response_us": "response time", "rtt_us": "RTT"}
-"""The compared times by their keys in a result. The headline uses the first one that both results
-have.
+"""The compared times by their keys in a result. The headline uses the first of these times that
+both results have.
 """
 
 

@@ -8,10 +8,11 @@ seconds of one load. If both measurements have the same number of loads, Student
 samples compares them.
 
 Otherwise the ratio of the values is tested. The verdicts better and worse require a difference
-significantly larger than the relevance threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. The
-whole confidence interval must lie beyond the threshold. Holm's procedure covers all metrics
-together: for two measurements of an unchanged path, the probability of any false verdict is 1 %.
-`python -m validation.comparison` measures that rate. "No difference seen" does not prove equality.
+significantly larger than the relevance threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. For
+these verdicts, the whole confidence interval must lie beyond the threshold. Holm's procedure covers
+all metrics together: for two measurements of an unchanged path, the probability of any false
+verdict is 1 %. `python -m validation.comparison` measures the rate of false verdicts. "No
+difference seen" does not prove equality.
 
 A metric of a direction has no verdict if the two tests loaded this direction differently
 (`mismatches`).
@@ -233,8 +234,8 @@ class _Test:
 def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) -> _Test:
     least = figure.least(a.value)
     if a.loads == b.loads > 0:
-        # On an unchanged path both have the same variance, and they have the same number of values:
-        # Student's t-test for two samples applies.
+        # On an unchanged path, both measurements have the same variance, and they have the same
+        # number of values, so Student's t-test for two samples applies.
         error = inference.of_sum([(b.value, of_b), (-a.value, of_a)]).error
         both = Estimate(error, of_a.freedom + of_b.freedom)
         middle = b.value - a.value
@@ -308,7 +309,7 @@ def _rate(direction: Direction) -> Callable[[Measurement, Answer], Sample | None
 
 
 def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values:
-    """Mbit/s of these flows together in each stretch of a span."""
+    """Total goodput of these flows in each stretch of a span, in Mbit/s."""
     edges = _edges(flows, span)
     so_far = [math.fsum(_bytes(acked, edge) for acked in flows) for edge in edges]
     return [

@@ -17,7 +17,7 @@ from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, number, percent, with_half
 
 _NOTHING = 1e-3
-"""Smaller values, in Mbit/s or ms, are printed as zero."""
+"""Ends of an interval with a smaller absolute value, in Mbit/s or ms, are printed as zero."""
 
 _IN_MS_FROM_US = 500
 """If the longest of the compared times is at least this long, in µs, all are printed in ms with two
