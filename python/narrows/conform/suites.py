@@ -5,9 +5,9 @@ other suites that these criteria name, and two of its own. If a document has no 
 states how the range follows from it. Checks omit targets to which their source does not apply, such
 as:
 
-- Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. Its source
-  is Caini and Firrincieli, International Journal of Satellite Communications and Networking 22,
-  2004.
+- Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. The source
+of Hybla is Caini and Firrincieli, International Journal of Satellite Communications and Networking
+22, 2004.
 - A control that responds to delay treats jitter as a queue, so `jitter` omits the family `delay`.
 - The checks `closed-form-…` and `reduction-…` exist for Reno and CUBIC only.
 """
