@@ -1,10 +1,10 @@
 """Reads and writes measurements: JSON of narrows, flent and iperf3, text of iperf2, tables, and
 histograms.
 
-The content of a file selects its reader; the name selects its writer. Files are untrusted input,
-so their size is limited. At most `MOST_BYTES` are read, and a compressed file may unpack to at most
-`MOST_RATIO` times its size. JSON takes about twenty times its text in memory. Without the ratio,
-60 kB of gzip become more than a gigabyte.
+The content of a file selects its reader; the name selects its writer. Files are untrusted input, so
+their size is limited. At most `MOST_BYTES` are read. A compressed file may unpack to at most
+`MOST_RATIO` times its size, or to `ALWAYS_BYTES` if this is more. JSON takes about twenty times its
+text in memory. Without the ratio, 60 kB of gzip become more than a gigabyte.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Source: output of iperf 2.0 and 2.1 (tested with 2.1.8). A line of a stream has 
 brackets, an interval, the transferred amount and the rate. The units differ from line to line. With
 `-e` a client also prints retransmits, window and RTT. A client sends in the direction `up`. The
 last lines of a stream are reports of the whole stream, which are left out of the samples. The first
-is that of the sender. Over UDP, that of the receiver ("Server Report") follows, with the received
-amount.
+of these reports is that of the sender. Over UDP, the report of the receiver ("Server Report")
+follows, with the received amount.
 
 The goodput of UDP counts received data. The text of a client has the received data only in the
 report of the receiver, so that the samples are `sent_bytes`. A text that has only lines of the sum

@@ -2,11 +2,11 @@
 
 Sources: output of iperf3 3.12; for later versions its release notes. `--json-stream` exists since
 3.17 and has an object with `event` and `data` on each line. RTTs are smoothed RTTs of the kernel,
-in µs, and the window is in bytes. Both are those of the sender and missing unless the sender
-printed them. The RTTs of its connections are the only latencies, because iperf3 has no pings. The
-goodput of UDP counts received data. The output of a UDP sender has the received data as a total
-only, so that its samples are `sent_bytes`. Version 3.12 prints -1 as an unsigned number of 64 bits;
-2⁶³ and more are therefore unknown values.
+in µs, and the window is in bytes. RTT and window are those of the sender, and are missing unless
+the sender printed the output. The RTTs of the connections are the only latencies, because iperf3
+has no pings. The goodput of UDP counts received data. The output of a UDP sender has the received
+data as a total only, so that its samples are `sent_bytes`. Version 3.12 prints -1 as an unsigned
+number of 64 bits; 2⁶³ and more are therefore unknown values.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _mbit(so_far: float, took_s: float) -> float | None:
 def _arrived_mbit(udp: JsonObject, arrived_s: float | None) -> float | None:
     """The goodput of a stream that the near host sent, in Mbit/s.
 
-    It is None if the report of the receiver is missing.
+    The result is None if the report of the receiver is missing.
     """
     sent, lost = _known(udp.get("bytes")), _known(udp.get("lost_percent"))
     took_s = arrived_s or _known(udp.get("seconds"))
