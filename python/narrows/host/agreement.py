@@ -84,7 +84,9 @@ class Machine:
 
 
 def of_kernel(kernel: store.Kernel) -> Machine:
-    """The properties of a built kernel. The rules are those of its series."""
+    """The properties of a built kernel. The rules of the simulated hosts are those of the series of
+    this kernel, such as 6.12.
+    """
     like = f"linux-{model.nearest(kernel.release)}"
     return Machine(hz=KERNEL_HZ, like=like, release=kernel.release, key=kernel.key)
 
@@ -227,7 +229,8 @@ class Row:
             ping.
         ours: Median of the runs of the first engine.
         reference: Median of the runs of the second one, the reference.
-        spread: From the least run of the reference to the largest.
+        spread: Difference between the largest and the smallest value among the runs of the
+            reference.
         tolerance: Maximum difference of the medians of metrics that agree.
         verdict: `agreed`, `parted` or `undecided`.
     """
@@ -240,7 +243,7 @@ class Row:
     verdict: str
 
     def json(self) -> RowJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "figure": self.label,
             "ours": _shown(self.ours),
@@ -281,7 +284,7 @@ class Outcome:
         return overall(row.verdict for row in self.rows)
 
     def json(self) -> OutcomeJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "engines": list(self.pair),
             "verdict": self.verdict,
@@ -344,7 +347,7 @@ class Agreement:
         }
 
     def json(self) -> AgreementJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "scenario": self.name,
             "verdict": self.verdict,

@@ -145,7 +145,7 @@ def measure(
 
     Raises:
         EngineError: If the program ends without a measurement.
-        KeyboardInterrupt: If it was stopped before it had begun.
+        KeyboardInterrupt: If the operation was stopped before it had begun.
     """
     with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
@@ -182,7 +182,7 @@ def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str
 
     Raises:
         EngineError: If the program ends without a result.
-        KeyboardInterrupt: If it was stopped before it had begun.
+        KeyboardInterrupt: If the operation was stopped before it had begun.
     """
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
