@@ -70,7 +70,8 @@ class Effects:
 
     Attributes:
         base: The metrics of the first release.
-        rules: The effect of each rule, the largest first.
+        rules: The effect of each rule: first the certain effects, then the others, each time the
+            largest first.
         whole: The effect of the second release.
         seeds: Number of runs with each set of rules.
     """

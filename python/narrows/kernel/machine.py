@@ -1,9 +1,10 @@
 """The engine `linux`: runs scenarios and programs inside a virtual machine in virtual time.
 
-The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. Its
-clock advances from event to event, and processing takes no virtual time. Its first process is
-`narrows-host guest`, which runs a scenario or a shell as `narrows-host` does on a host
-(host/src/emulator/guest.rs describes the folder that both share).
+The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. The
+clock of the machine advances from event to event, and processing takes no virtual time. The first
+process in the machine is `narrows-host guest`, which runs a scenario or a shell as `narrows-host`
+does on a host. host/src/emulator/guest.rs describes the folder that this process and the machine
+share.
 
 The machine reads the file system of this host and can write only to the folder of the run. Programs
 of a shell write to an overlay. The machine prints its progress on its console. All processes of the

@@ -25,7 +25,7 @@ class Release:
 
     Attributes:
         name: The name.
-        modelled: Whether a scenario can name it (`[host] like`).
+        modelled: Whether a scenario can name the release (`[host] like`).
         rules: Number of the dated rules of the simulator that this release follows.
         kernels: The built kernels of this release.
     """

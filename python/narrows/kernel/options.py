@@ -1,8 +1,8 @@
 """The configuration of the kernel, and the changes that narrows makes to its source.
 
 The configuration starts from `make allnoconfig`, so that everything without an entry here is off.
-It has no modules and no drivers of devices, which makes the build short. `REQUIRED` options must be
-in effect after the configuration; `OPTIONAL` ones exist in some releases only.
+The configuration has no modules and no drivers of devices, which makes the build short. `REQUIRED`
+options must be in effect after the configuration; `OPTIONAL` ones exist in some releases only.
 
 The changes concern the machine and the TUN driver, not the network:
 
@@ -11,7 +11,7 @@ scenarios.
 - Random numbers of the machine, which come from the host, are replaced by a stream that depends
 only on the seed. Initial sequence numbers, hash seeds and the drops of an AQM are therefore the
 same in each run. The command line, which contains the name of a temporary folder, no longer
-contributes to them.
+contributes to random numbers.
 - A TUN device with the flag `IFF_ONE_QUEUE` accepts one packet per read. The emulator is then the
   network card behind a queue discipline (host/src/sys/gate.rs).
 """

@@ -2,7 +2,8 @@
 
 The package index of this host is used if it lists the package. Otherwise apt runs with a private
 configuration in the cache of narrows, which has its own list of sources, indexes and archives. The
-sources of the host are only read. The mirror, proxies, transports and keys are those of the host.
+apt sources of this host are read and not changed. The private configuration uses the mirror,
+proxies, transports and keys of the host.
 """
 
 from __future__ import annotations

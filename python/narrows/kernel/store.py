@@ -1,8 +1,8 @@
 """The cache of built kernels.
 
-`$XDG_CACHE_HOME/narrows/kernels` (`~/.cache`) has one folder per binary. Its name is the key: a
-hash of the source, the patches, the configuration and the changes. The folder contains `linux`, the
-binary, and `kernel.json`, its description.
+`$XDG_CACHE_HOME/narrows/kernels` (`~/.cache`) has one folder per binary. The name of the folder is
+the key of the kernel: a hash of the source, the patches, the configuration and the changes. The
+folder contains `linux`, the binary, and `kernel.json`, its description.
 """
 
 from __future__ import annotations
