@@ -1,6 +1,7 @@
 """Renders a result of `narrows latency` as sentences, tables, pictures and a page.
 
-Sentences use ms from 10 ms on. A missing percentile is shown as "–".
+Sentences show times of 10 ms or more in ms, and shorter times in µs. A missing percentile is shown
+as "–".
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ def is_result(file: str | PathLike[str]) -> bool:
 
 
 def _filled(told: JsonObject) -> LatencyJson:
-    """Adds default values of missing keys to a result of an earlier version or an incomplete one.
-    """
+    """Adds default values of missing keys to an incomplete result or one of an earlier version."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
         key: value for key, value in known.get("slow", {}).items() if value is not None
