@@ -5,9 +5,9 @@ DuckDB is an extra (`pip install 'narrows[history]'`) because it is larger than 
 `$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`). DuckDB
 itself can query it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
 
-Measurements stay until `forget` deletes them. With `$NARROWS_HISTORY_DAYS`, `keep` deletes older
-ones. DuckDB leaves deleted rows in its file. `forget` therefore writes a new file with the
-remaining rows.
+Measurements stay until `forget` deletes them. If `$NARROWS_HISTORY_DAYS` is set, `keep` deletes
+measurements that are older than this number of days. DuckDB leaves deleted rows in its file.
+`forget` therefore writes a new file with the remaining rows.
 """
 
 from __future__ import annotations

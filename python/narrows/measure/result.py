@@ -28,14 +28,18 @@ VERSION = 1
 """Version of the JSON format; later versions are rejected."""
 
 MOST_SAMPLES = 20_000_000
-"""Maximum count of numbers in a measurement. A day of pings every 20 ms has four million rows."""
+"""Maximum count of numbers in all samples of a measurement. A day of pings every 20 ms has four
+million rows.
+"""
 
 MOST_S = 1e6
-"""Maximum absolute time, in s (eleven days). It limits lists that have a value for each second."""
+"""Maximum absolute time, in s (eleven days). This maximum limits the length of lists that have a
+value for each second.
+"""
 
 SETTLE_S = 2.0
-"""Warm-up at the start of each load that is left out, in s; at most a fifth of the load. It
-contains the burst of slow start.
+"""Warm-up at the start of each load that is left out, in s; at most a fifth of the load. The
+warm-up contains the burst of slow start.
 """
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -141,8 +145,8 @@ class Flow:
         cc: Congestion control of the sender.
         from_s: Start time, in s.
         to_s: End time, in s.
-        told: All other values of its JSON object, unchanged.
-        columns: The samples. A missing column was not measured.
+        told: All values of the JSON object of the flow except `columns` and `samples`, unchanged.
+        columns: The samples. A column that is missing was not measured.
     """
 
     id: str
@@ -165,7 +169,7 @@ class Flow:
         return int(_number(self.told.get("mss_bytes")) or 1448)
 
     def figure(self, name: str) -> float | None:
-        """A number of its JSON object, such as `retransmits`."""
+        """A number in the JSON object of the flow, such as `retransmits`; None if it is missing."""
         return _number(self.told.get(name))
 
     def acked(self) -> list[tuple[float, float]]:
@@ -186,7 +190,7 @@ class Flow:
 class Pings:
     """A train of pings with its samples by column. An unanswered ping has an RTT of None.
 
-    `told` holds all other values of its JSON object, unchanged.
+    `told` has all values of its JSON object except `columns` and `samples`, unchanged.
     """
 
     id: str

@@ -1,10 +1,11 @@
 """Summarizes a measurement: rates, idle and loaded latency, latency increase, grade, round trips
 per minute.
 
-Sources: the grade is that of DSLReports (dslreports.com/faq/17930). It depends on the mean latency
-increase under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips per minute
-are 60 s divided by the RTT of pings under load. The method of draft-ietf-ippm-responsiveness counts
-HTTP requests on the loaded connections instead: the two numbers differ.
+Sources: the grade is that of DSLReports (dslreports.com/faq/17930). The grade depends on the mean
+latency increase under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips
+per minute are 60 s divided by the RTT of pings under load. The method of
+draft-ietf-ippm-responsiveness counts HTTP requests on the loaded connections instead: the two
+numbers differ.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement,
 Span = tuple[float, float]
 
 GRADES: tuple[tuple[float, str], ...] = ((5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D"))
-"""Upper limit of the latency increase in ms, and its grade; larger increases have grade F."""
+"""Pairs of a latency increase in ms and the grade of smaller increases. Increases of 400 ms or more
+have grade F.
+"""
 
 MINUTE_MS = 60_000
 
@@ -39,7 +42,8 @@ class Outage:
 
     Attributes:
         from_s: Send time of the first unanswered ping, in s.
-        to_s: Send time of the next answered ping, or the end of the measurement, in s.
+        to_s: Send time of the next answered ping, in s; that of the last ping if no later one was
+            answered.
         ended: Whether later pings were answered.
         data_arrived: Whether a flow still delivered data, so that only pings were lost.
     """
@@ -72,7 +76,7 @@ class Answer:
         together: Whether both directions were loaded at once and share one distribution.
         by_cc: RTTs under load by congestion control and direction (`both` for both at once), if
             several congestion controls were measured.
-        outages: Periods of at least `SILENT_S` without any answered ping.
+        outages: Periods of at least `SILENT_S` seconds without any answered ping.
     """
 
     rates_mbit: dict[Direction, float]
