@@ -98,7 +98,7 @@ def parameter(
 
 
 class _Model:
-    """The common part of both kinds of models.
+    """The common part of congestion controls and queue disciplines in Python.
 
     Attributes:
         name: The name in a scenario.
@@ -132,7 +132,7 @@ class CongestionControl(_Model):
         owns_recovery: Whether the class sets the window in recovery itself, without PRR.
         needs: Requirements on the connection: `ecn_echo`, `ecn_count`, `no_sack`, `pacing`.
         interval: The length of an interval of `on_interval`, in seconds; 0 is one smoothed RTT.
-        send_buffer_windows: The number of windows for which the send buffer has room.
+        send_buffer_windows: The size of the send buffer, in congestion windows.
     """
 
     family: ClassVar[str] = "loss"

@@ -28,7 +28,7 @@ class Plugin(NamedTuple):
         kind: `file`, `module`, `class` or `package`.
         path: File of the plugin, if there is one.
         sha256: SHA-256 of this file.
-        version: The version of its package.
+        version: Version of the package that contains the plugin; None without a package.
         models: Its models.
     """
 
