@@ -97,7 +97,7 @@ class Judged:
         return self.low <= self.measured <= self.high
 
     def json(self) -> JudgedJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "name": self.name,
             "low": self.low,
@@ -233,7 +233,7 @@ def _measured_again(
             for name in before
         }
         tried.append((_unlike(before, played[0]), ratios))
-    # Variants that do not reproduce the measurement are not used.
+    # Variants that do not reproduce the measurement are not used, unless none reproduces it.
     likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [
         min(tried, key=lambda one: one[0])[1]
     ]
@@ -279,7 +279,7 @@ def seal(advice: Advice, measured: Measurement | None = None) -> str:
     """Stores a forecast and returns its hash.
 
     Raises:
-        OutputError: If it cannot be written.
+        OutputError: If the forecast cannot be written.
     """
     return _append(forecast(advice, measured))
 
@@ -329,8 +329,8 @@ class Scored:
     Attributes:
         forecast: Hash of the forecast.
         key: Key of the recommended change, or `no change`.
-        judged: Its metrics with their measured values; empty if it was not scored.
-        why: The reason why it was not scored; empty if it was scored.
+        judged: The metrics of the forecast with their measured values; empty if it was not scored.
+        why: The reason why the forecast was not scored; empty if it was scored.
     """
 
     forecast: str
@@ -339,7 +339,7 @@ class Scored:
     why: str = ""
 
     def json(self) -> ScoredJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "forecast": self.forecast,
             "choice": self.key,

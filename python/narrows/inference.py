@@ -6,14 +6,15 @@ The variance of the values, divided by their number, is therefore far too small 
 mean. The standard error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and
 Watson ("HAR Inference", Journal of Business and Economic Statistics 36, 2018). It projects the
 series on the B cosines of lowest frequency, B = 0.4 n^(2/3). The mean square of these projections
-estimates the spectrum at frequency zero. The mean divided by the standard error has Student's t
-distribution with B degrees of freedom. A short or slowly varying series therefore has a wide
-interval.
+estimates the spectrum at frequency zero. The difference between the mean and its true value,
+divided by the standard error, has Student's t distribution with B degrees of freedom. A short or
+slowly varying series therefore has a wide interval.
 
 Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
-verdict on ten seconds. If the formula yields a B below three, the standard error is estimated with
-each number of cosines from that B to three. The largest estimate is used. If the formula yields
-one, as it does for fewer than eight values, two degrees of freedom are used instead of three.
+verdict on ten seconds. A series of three values has B = 2. If the formula yields a B below three,
+the standard error is estimated with each number of cosines from that B to three. The largest
+estimate is used. If the formula yields one, as it does for fewer than eight values, two degrees of
+freedom are used instead of three.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
 probability of any false verdict among them is at most the given level.
@@ -40,7 +41,7 @@ class Estimate:
 
     Attributes:
         error: Standard error of the mean.
-        freedom: Degrees of freedom of that error.
+        freedom: Degrees of freedom of the standard error.
     """
 
     error: float
