@@ -56,8 +56,8 @@ def loaded() -> None:
 
 
 def silence() -> None:
-    """Redirects stdout and stderr to the null device if they can no longer be written. The reason
-    is a terminal that has hung up, or a pipe without a reader.
+    """Redirects stdout and stderr to the null device if they can no longer be written. They can no
+    longer be written after a terminal has hung up, or if a pipe has no reader.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):

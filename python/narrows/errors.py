@@ -70,8 +70,8 @@ def named_by(
     scenario keys.
 
     Args:
-        given: The value of each option, by the name of the option without leading dashes. The
-            option `name` sets the key `path.name`.
+        given: The value of each option, by the name of the option without leading dashes. An option
+            `--NAME` sets the key `path.NAME`.
         others: The option of each key whose option has another name (`{"path.reverse.rate":
             "reverse-rate"}`).
 

@@ -126,8 +126,9 @@ def seen(measured: Measurement, direction: str) -> dict[str, float]:
 
 
 def forecast(advice: Advice, measured: Measurement | None) -> ForecastJson:
-    """The forecast, with an interval for each metric. For a measured path, it predicts a repetition
-    of the measurement after the change; for a stated path, it has the simulated values.
+    """The forecast, with an interval for each metric. For a measured path, the forecast predicts a
+    repetition of the measurement after the change. For a stated path, the forecast has the
+    simulated values.
     """
     choice, asked = advice.choice, advice.found.asked
     direction: Direction = "down" if measured is None else _direction(measured, asked.role)
@@ -264,8 +265,8 @@ def _measured_again(
 
 def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
     """Difference between the simulations of a variant and the measurement: the absolute natural
-    logarithm of the ratio of mean simulated to measured value. The result is the larger one of
-    goodput and p95 RTT under load.
+    logarithm of the ratio of mean simulated to measured value. The larger one of the differences in
+    goodput and in p95 RTT under load is returned.
     """
     off = []
     for name in ("rate_mbit", "loaded_p95_ms"):

@@ -11,10 +11,10 @@ divided by the standard error, has Student's t distribution with B degrees of fr
 slowly varying series therefore has a wide interval.
 
 Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
-verdict on ten seconds. A series of three values has B = 2. If the formula yields a B below three,
-the standard error is estimated with each number of cosines from that B to three. The largest
-estimate is used. If the formula yields one, as it does for fewer than eight values, two degrees of
-freedom are used instead of three.
+verdict on ten seconds. A series of three values has B = 2. If this formula for B yields less than
+three, the standard error is estimated with each number of cosines from that B to three. The largest
+estimate is used. If this formula for B yields one, as it does for fewer than eight values, two
+degrees of freedom are used instead of three.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
 probability of any false verdict among them is at most the given level.

@@ -53,8 +53,8 @@ def table(name: str) -> Any:  # noqa: ANN401 - a list of rows, or an object
 
 
 def forget() -> None:
-    """Discards the cached lists, so that they are read again when they are next needed. It is
-    called after a model was added or removed.
+    """Discards the cached lists, so that they are read again when they are next needed. This
+    function is called after a model was added or removed.
     """
     for cached in (table, paced, _qdiscs, sysctls, measurement_tests):
         cached.cache_clear()

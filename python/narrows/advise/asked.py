@@ -365,8 +365,9 @@ def _rivals(direction: Mapping[str, Any]) -> list[str]:
     """The other families of queue disciplines that the measurement does not exclude.
 
     If the model cannot determine the family, all other families are possible. If the family is only
-    `likely`, others whose simulations are nearly as similar to the measurement are possible. Their
-    distance is at most `CLEAR` larger than the smallest distance.
+    `likely`, others whose simulations are nearly as similar to the measurement are possible. The
+    distance of their simulations to the measurement is at most `CLEAR` larger than the smallest
+    distance.
     """
     family, sure = direction.get("family"), direction.get("sure")
     if sure == "cannot tell":
@@ -385,8 +386,9 @@ def _rivals(direction: Mapping[str, Any]) -> list[str]:
 
 
 def _other_queues(path: Path, families: Sequence[str]) -> list[tuple[Path, str]]:
-    """Variants of the path with a queue discipline of each of these families. A policer has no
-    variant: it drops packets like a short buffer, which is among the drop-tail buffer sizes.
+    """Variants of the path with a queue discipline of each of these families. There is no variant
+    with a policer, because a policer drops packets like a short buffer, which is among the
+    drop-tail buffer sizes.
     """
     bare = replace(path, policer=None)
     out = [
@@ -409,7 +411,7 @@ def _base_rtt(model: Mapping[str, Any]) -> list[str]:
 
 def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """Variants of the path by buffer size: the path itself and the ends of a wide interval. If the
-    size is unknown, they have the sizes of `OPEN_BUFFERS`.
+    size is unknown, the variants have the sizes of `OPEN_BUFFERS`.
     """
     depth = direction.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}

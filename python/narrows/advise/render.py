@@ -372,8 +372,8 @@ def _cells(of: Effect) -> list[str]:
 
 
 def _signed(value: float, half: float = 0.0) -> str:
-    """A change with three significant digits. If that is shorter, it has as many decimals as two
-    significant digits of `half`, which is half the width of its interval.
+    """A change with three significant digits. If the text is then shorter, the change has as many
+    decimals as `half`, half the width of its interval, with two significant digits.
 
     >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
     ('+3.14', '-0.5', '0')

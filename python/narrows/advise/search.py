@@ -72,14 +72,15 @@ factor is not recommended, unless `SPARED` applies.
 """
 
 SPARED = 2 / 3
-"""Exception to `GUARDED`: a candidate can be recommended if CUBIC flows beside it keep this share
-of their goodput beside another CUBIC flow. CUBIC could then not have used most of the goodput that
-the candidate gains.
+"""Exception to `GUARDED`: CUBIC flows beside the candidate keep at least this share of their
+goodput beside another CUBIC flow. The candidate can then be recommended. CUBIC could then not have
+used most of the goodput that the candidate gains.
 """
 
 TIE = 0.02
-"""Relative difference of utilities below which candidates are equal. The more common one is then
-recommended. A smaller relative loss on a variant of the path does not exclude a candidate.
+"""Relative difference of utilities below which candidates are equal. The more common of equal
+candidates is recommended. A smaller relative loss on a variant of the path does not exclude a
+candidate.
 """
 
 Values = dict[str, float | None]
@@ -399,8 +400,8 @@ def _affordable(
     number: int,
     most: float,
 ) -> list[Trial]:
-    """The new trials of a round. Their duration is the planned one, or a shorter one that costs at
-    most `most` packets, but at least the minimum duration.
+    """The new trials of a round. The duration of these trials is the planned one, or a shorter one
+    that costs at most `most` packets, but at least the minimum duration.
     """
     asked, (planned, seeds) = found.asked, rounds[number]
     variants = range(len(asked.place.variants)) if number else range(1)

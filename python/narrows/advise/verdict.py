@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
 """File with two numbers for each metric: the factor on the random spread, and the error of
-simulations as share of the value. With them, the intervals contain 90 % of the measurements.
+simulations as share of the value. With these numbers, the intervals contain 90 % of the
+measurements.
 """
 
 WORTH = 0.05
@@ -136,12 +137,12 @@ class Price:
 
     Attributes:
         share_pct: Share of the total goodput that a flow of the candidate gets beside one CUBIC
-            flow. If queues are changed, it is the share of a BBR flow beside a CUBIC flow.
+            flow. If queues are changed, `share_pct` is the share of a BBR flow beside a CUBIC flow.
         times_fair: Share of a flow of the candidate among three CUBIC flows, relative to a fair
             share.
         kept_pct: Goodput of a CUBIC flow beside one flow of the candidate, in percent of its
-            goodput beside another CUBIC flow. If queues are changed, it is that beside a BBR flow,
-            in percent of half of their total goodput.
+            goodput beside another CUBIC flow. If queues are changed, `kept_pct` is the goodput of a
+            CUBIC flow beside a BBR flow, in percent of half of their total goodput.
     """
 
     share_pct: float | None
@@ -314,8 +315,8 @@ def decide(found: Found) -> tuple[str, str, float]:
     """The key of the recommended candidate, the key of the best alternative to the current state,
     and the relative gain in utility of this alternative.
 
-    The alternative is one that can be recommended. It is recommended if it is clearly better than
-    the current state, and worse on no variant of a measured path.
+    The alternative is the best candidate that can be recommended. The alternative is recommended if
+    it is clearly better than the current state, and worse on no variant of a measured path.
     """
     present = found.present
     order = [key for key in (found.finalists or found.ranking()) if found.allowed(key)]
@@ -475,8 +476,8 @@ def _effect(
 def _ends(
     changes: Sequence[float], pairs: Sequence[tuple[float, float]], factor: float, share: float
 ) -> tuple[float, float]:
-    """The interval of a change on one variant. It is the range of the changes, widened at both ends
-    by `share` of the mean value, and stretched by `factor` around the mean change.
+    """The interval of a change on one variant. The range of the changes is widened at both ends by
+    `share` of the mean value, and then stretched by `factor` around the mean change.
 
     >>> _ends([1.0, 2.0, 3.0], [(9.0, 10.0), (9.0, 11.0), (9.0, 12.0)], 2.0, 0.05)
     (-1.0, 5.0)
@@ -491,7 +492,7 @@ def _ends(
 @cache
 def calibration(*, inferred: bool = False) -> dict[str, tuple[float, float]]:
     """The factor on the random spread and the error as share of the value, by metric. With
-    `inferred`, they are those of measured paths, otherwise those of stated paths.
+    `inferred`, the numbers are those of measured paths, otherwise those of stated paths.
     """
     if not CALIBRATION.exists():
         return {}
@@ -514,7 +515,8 @@ _ABOUT = {
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
     """The main effect: the metric of the goals with the largest relative improvement, at the end of
-    the interval nearer to zero. None if no interval excludes zero.
+    the interval nearer to zero. The result is None if no improvement has an interval that excludes
+    zero.
     """
     about = {name for care in cares for name in _ABOUT[care]}
     better = [
@@ -565,7 +567,7 @@ def _why_not(found: Found, key: str) -> str:
 
 def _doubtful(found: Found, key: str) -> str:
     """The reason why a candidate with a clearly higher mean utility is not recommended: its utility
-    is lower on a possible path. Empty if there is no such reason.
+    is lower on a possible path. The text is empty if there is no such path.
     """
     lost, here = losing(found, key), found.utility(found.present)
     if lost is None or here is None or (found.utility(key) or 0.0) < (1 + WORTH) * here:

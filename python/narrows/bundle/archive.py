@@ -1,9 +1,9 @@
 """The file of a bundle: a ZIP archive, whose members are checked before anything is written.
 
 A bundle may come from a stranger. The members of a bundle must have relative names of plain
-characters (`recipe.safe_name`), must be regular files, and must occur once. Their number and their
-sizes are limited. The sizes are counted while members are unpacked, because the sizes in headers
-may be false. This module executes nothing.
+characters (`recipe.safe_name`), must be regular files, and must occur once. The number and the
+sizes of members are limited. The sizes are counted while members are unpacked, because the sizes in
+headers may be false. This module executes nothing.
 """
 
 from __future__ import annotations

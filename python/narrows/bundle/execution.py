@@ -1,9 +1,9 @@
 """Executes the commands of a bundle in a separate folder.
 
-Each command is a process whose working directory is this folder. It imports no modules from there
-(`-I`), has no settings of the user, and cannot write a file larger than `MOST_FILE_BYTES`. Its
-words (checked by `recipe`) and its input files (checked by `inputs`) name no files outside of the
-folder.
+Each command is a process whose working directory is this folder. This process imports no modules
+from the folder (`-I`), has no settings of the user, and cannot write a file larger than
+`MOST_FILE_BYTES`. The words of a command (checked by `recipe`) and its input files (checked by
+`inputs`) name no files outside of the folder.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ COMMANDS = {
 }
 """Module, object and summary of each subcommand, by heading of the help.
 
-The summary is the first sentence of the help of the subcommand. It is stored here so that `narrows
---help` imports no module of a subcommand.
+The summary is the first sentence of the help of the subcommand. The summaries are stored here so
+that `narrows --help` imports no module of a subcommand.
 """
 
 _PLACES = {name: place for each in COMMANDS.values() for name, (place, _) in each.items()}

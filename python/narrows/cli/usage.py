@@ -66,7 +66,7 @@ def _range(kind: object) -> str:
 
 def _number(param: click.Parameter, given: str) -> int:
     """A value that the option accepts, for the fix: the one nearest to the given number. For text
-    that is no number, it is the default of the option.
+    that is no number, the value is the default of the option.
     """
     low, high = getattr(param.type, "min", None), getattr(param.type, "max", None)
     try:

@@ -151,8 +151,8 @@ class _Ranks:
         """The interval of a percentile: order statistics with binomially distributed ranks.
 
         The largest value of a run is no upper limit of a percentile. If the upper rank exceeds the
-        number of responses, the interval has no upper end. This happens if a few interruptions
-        caused all slow responses.
+        number of responses, the interval has no upper end. An interval without an upper end occurs
+        if a few interruptions caused all slow responses.
         """
         # A high percentile needs more responses than BLOCKS.
         effective = max(1, min(self.n, max(BLOCKS, 10 / (1 - share)))) / self.together

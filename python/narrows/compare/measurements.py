@@ -1,18 +1,18 @@
 """Compares measurements: significance and size of the difference of each metric.
 
-The value of a metric is the same as in all other commands (`measure.summary`). Its uncertainty is
-estimated from consecutive stretches of the load, or of the idle time, of usually at least a second.
-Each stretch has one value, and `inference` takes their correlation into account. A measurement with
-three or more loads (`--repeats`) has one value per load instead, because loads differ more than the
-seconds of one load. If both measurements have the same number of loads, Student's t-test for two
-samples compares them.
+The value of a metric is the same as in all other commands (`measure.summary`). The uncertainty of a
+metric is estimated from consecutive stretches of the load, or of the idle time, of usually at least
+a second. Each stretch has one value, and `inference` takes their correlation into account. A
+measurement with three or more loads (`--repeats`) has one value per load instead, because loads
+differ more than the seconds of one load. If both measurements have the same number of loads,
+Student's t-test for two samples compares them.
 
-Otherwise the ratio of the values is tested. The verdicts better and worse require a difference
-significantly larger than the relevance threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. For
-these verdicts, the whole confidence interval must lie beyond the threshold. Holm's procedure covers
-all metrics together: for two measurements of an unchanged path, the probability of any false
-verdict is 1 %. `python -m validation.comparison` measures the rate of false verdicts. "No
-difference seen" does not prove equality.
+For single loads, or different numbers of loads, the ratio of the values is tested instead. The
+verdicts better and worse require a difference significantly larger than the relevance threshold:
+`LEAST_SHARE` of the value, or `LEAST_MS`. For these verdicts, the whole confidence interval must
+lie beyond the threshold. Holm's procedure covers all metrics together: for two measurements of an
+unchanged path, the probability of any false verdict is 1 %. `python -m validation.comparison`
+measures the rate of false verdicts. "No difference seen" does not prove equality.
 
 A metric of a direction has no verdict if the two tests loaded this direction differently
 (`mismatches`).
@@ -49,8 +49,8 @@ LEAST_SHARE, LEAST_MS = 0.03, 0.1
 """Relevance threshold of a difference: relative, and in ms."""
 
 LEAST_S, SHORTEST_S = 1.0, 0.5
-"""Minimum length of a stretch, in s. In a load shorter than four seconds, it is a quarter of the
-load, but at least `SHORTEST_S`.
+"""Minimum length of a stretch, in s. In a load shorter than four seconds, the minimum is a quarter
+of the load, but at least `SHORTEST_S`.
 """
 
 FEWEST = 3
@@ -319,7 +319,7 @@ def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values
 
 
 def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[float]:
-    """Times of the ends of the stretches. They are sample times of the flow with the fewest
+    """Times of the ends of the stretches. The ends are sample times of the flow with the fewest
     samples, so that few bytes are interpolated.
     """
     inside = [[t for t, _ in acked if span[0] < t <= span[1]] for acked in flows]

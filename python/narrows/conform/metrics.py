@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 Metric = Callable[["Run"], "float | None"]
 
 FIRST_FLIGHT = 0.75
-"""Time after the arrival of the first data, as a share of the RTT. Within it, the whole first
-flight arrives, and nothing of the second one.
+"""Time after the arrival of the first data, as a share of the RTT. Within this time, the whole
+first flight arrives, and nothing of the second flight.
 """
 
 DROP = 0.9

@@ -1,9 +1,9 @@
 """The checks of each suite, with their sources.
 
-`ccwg` has the criteria of RFC 9743 for proposed congestion controls. It contains the checks of both
-other suites that these criteria name, and two of its own. If a document has no number, `source`
-states how the range follows from it. Checks omit targets to which their source does not apply, such
-as:
+`ccwg` has the criteria of RFC 9743 for proposed congestion controls. The suite `ccwg` contains the
+checks of both other suites that these criteria name, and two of its own. If a document has no
+number, `source` states how the range follows from it. Checks omit targets to which their source
+does not apply, such as:
 
 - Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. The source
 of Hybla is Caini and Firrincieli, International Journal of Satellite Communications and Networking

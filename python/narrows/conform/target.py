@@ -2,8 +2,8 @@
 
 The family of a target decides which checks apply. The registry has the families of narrows' own
 congestion controls. A congestion control of another transport has the family of the congestion
-control of narrows with the same name. One whose name begins with `bbr` belongs to the family
-`model`.
+control of narrows with the same name. A congestion control whose name begins with `bbr` belongs to
+the family `model`.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _address(packed: bytearray) -> str:
 
 
 def _transport(data: bytearray, head: int, protocol: int | None, change: int) -> bytes:
-    """The packet without payload. The checksum of its transport header is changed to fit the
+    """The packet without payload. The checksum of the transport header is changed to fit the
     pseudonyms.
     """
     kept = head

@@ -27,8 +27,8 @@ STOPPED = frozenset(128 + number for number in operating_system.SIGNALS)
 """Exit codes of the program after a signal."""
 
 _STOP = signal.SIGTERM
-"""Signal that ends the program. It is not SIGINT, because a background job and its children may
-ignore SIGINT.
+"""Signal that ends the program. The signal is not SIGINT, because a background job and its children
+may ignore SIGINT.
 """
 
 _PATIENCE_S = 5

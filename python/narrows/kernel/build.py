@@ -1,8 +1,8 @@
 """Building a kernel: unpack, change, patch, configure, compile.
 
-The source tree is in the cache during the build and takes 1.3 GB with its objects. It is removed at
-the end, after an error and after Ctrl-C. A tree that a killed process left is removed by the next
-build.
+The source tree is in the cache during the build and takes 1.3 GB with its objects. The source tree
+is removed at the end, after an error and after Ctrl-C. A tree that a killed process left is removed
+by the next build.
 """
 
 from __future__ import annotations

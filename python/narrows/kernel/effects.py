@@ -4,8 +4,8 @@ The effect of a rule is measured by simulation. One change is applied to the fir
 that only the second release has is added (`with_rules`); a rule that only the first one has is
 removed (`without_rules`). The scenario runs with the first release, with each change alone, and
 with the second release, each with the same seeds. An effect is the mean of the differences of runs
-with equal seeds. Its 95 % confidence interval is that of Student's t for the mean of these
-differences.
+with equal seeds. The 95 % confidence interval of an effect is that of Student's t for the mean of
+these differences.
 
 The effects of single rules need not add up to the effect of the second release, because rules may
 interact. Rules that the scenario itself adds or removes are not changed, nor are flows for which

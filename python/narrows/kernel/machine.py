@@ -3,8 +3,8 @@
 The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. The
 clock of the machine advances from event to event, and processing takes no virtual time. The first
 process in the machine is `narrows-host guest`, which runs a scenario or a shell as `narrows-host`
-does on a host. host/src/emulator/guest.rs describes the folder that this process and the machine
-share.
+does on a host. The folder that this process and the machine share is described in
+host/src/emulator/guest.rs.
 
 The machine reads the file system of this host and can write only to the folder of the run. Programs
 of a shell write to an overlay. The machine prints its progress on its console. All processes of the
@@ -387,8 +387,8 @@ class Watchdog(threading.Thread):
 
 
 def processor_time(session: int) -> float:
-    """Processor time of all processes of a session, in s. All are counted, because a kernel before
-    6.16 executes its programs in separate processes.
+    """Processor time of all processes of a session, in s. All processes of the session are counted,
+    because a kernel before 6.16 executes its programs in separate processes.
     """
     ticks = 0
     for process in Path("/proc").iterdir():

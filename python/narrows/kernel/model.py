@@ -70,8 +70,8 @@ def rules(release: str) -> list[dict[str, Any]] | None:
 
 
 def nearest(release: str) -> str:
-    """The series of a release, such as 6.12, if a scenario can name it. Otherwise it is the newest
-    or the oldest series that a scenario can name.
+    """The series of a release, such as 6.12, if a scenario can name it. Otherwise the result is the
+    newest or the oldest series that a scenario can name.
 
     >>> nearest("6.12.117"), nearest("9.1"), nearest("3.10.0")
     ('6.12', '7.3', '4.4')

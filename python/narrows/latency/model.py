@@ -1,6 +1,6 @@
 """The types of the JSON of `narrows latency`; docs/reference/latency.md describes each key.
 
-`result.read` checks a file and adds keys that results of earlier versions lack. That page also
+`result.read` checks a file and adds keys that results of earlier versions lack. The same page
 describes the counters of the program and the properties of the machine, which have no types here.
 """
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 Percentile = Literal["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"]
-"""The key of a percentile. Its value is None or absent if there are too few replies for it."""
+"""The key of a percentile. The value of a percentile is None or absent if there are too few replies
+for it.
+"""
 
 Statistic = Literal["min", "mean", "p50", "p90", "p99", "p99_9", "p99_99", "p99_999", "max"]
 """A statistic of a distribution."""

@@ -96,8 +96,8 @@ def keep(measured: Measurement) -> str:
 
 
 def retention_days() -> int | None:
-    """The number of days after which `keep` deletes measurements (`$NARROWS_HISTORY_DAYS`). None if
-    it never deletes any.
+    """The number of days after which `keep` deletes measurements (`$NARROWS_HISTORY_DAYS`). The
+    result is None if `keep` never deletes measurements.
 
     Raises:
         NarrowsError: If the variable is not a whole number.

@@ -373,11 +373,11 @@ class Measurement:
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The RTT distribution of a phase, from its pings. Without pings, it is the one that the
-        JSON object contains.
+        """The RTT distribution of a phase, from its pings. Without pings, the distribution in the
+        JSON object is returned.
 
-        Under load, it covers all loads without the first `SETTLE_S` seconds of each. All commands
-        use this distribution.
+        Under load, the distribution covers all loads without the first `SETTLE_S` seconds of each.
+        All commands use this distribution.
         """
         loaded = phase == "loaded"
         spans = (self.loads() if loaded else []) or self.spans(phase)

@@ -27,7 +27,7 @@ directions.
 """
 
 LOADER = "cubic"
-"""Default congestion control. Every Linux host has it, and it fills buffers, which shows most
+"""Default congestion control. Every Linux host has CUBIC, and CUBIC fills buffers, which shows most
 properties of a path.
 """
 
@@ -109,8 +109,8 @@ def measure(
 
 
 def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
-    """The arguments of the next part of the test. Its limit of data is a share of what the earlier
-    parts left of `--max-data`.
+    """The arguments of the next part of the test. The limit of data of the next part is a share of
+    what the earlier parts left of `--max-data`.
     """
     words = (
         [*arguments, "--parts", str(parts - len(done))]

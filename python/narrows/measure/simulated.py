@@ -81,7 +81,7 @@ class Plan:
     def flows(self) -> dict[str, str]:
         """The name in the measurement of each flow of the scenario.
 
-        A real measurement numbers flows from 1. In the scenario, they are numbered from 0, as in
+        A real measurement numbers flows from 1. In the scenario, flows are numbered from 0, as in
         every scenario. The name of a flow in the scenario determines its random start time.
 
         >>> Plan(streams=1).flows()

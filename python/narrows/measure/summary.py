@@ -238,8 +238,8 @@ def outages(measured: Measurement) -> list[Outage]:
 
 
 def _arrived(measured: Measurement, span: Span) -> bool:
-    """Whether flows delivered data in the middle half of a span. Its ends are known only to one
-    ping interval.
+    """Whether flows delivered data in the middle half of a span. The ends of the span are known
+    only to one ping interval.
     """
     quarter = (span[1] - span[0]) / 4
     counts = [

@@ -163,8 +163,8 @@ class CongestionControl(_Model):
         """
 
     def on_loss(self, window: Window, loss: Loss) -> None:
-        """Called at a congestion event, at most once per round trip. It sets `ssthresh`, by default
-        to half the window.
+        """Called at a congestion event, at most once per round trip. The function sets `ssthresh`,
+        by default to half the window.
 
         PRR then reduces the window to `ssthresh`, unless the class sets `owns_recovery`.
         """

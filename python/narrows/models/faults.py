@@ -9,8 +9,8 @@ from types import TracebackType
 
 
 class TookTooLongError(BaseException):
-    """Raised in a function of a model that does not return. It is no subclass of `Exception`, so
-    that `except Exception` in a model does not catch it.
+    """Raised in a function of a model that does not return. This exception is no subclass of
+    `Exception`, so that `except Exception` in a model does not catch it.
     """
 
 

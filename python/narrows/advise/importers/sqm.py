@@ -1,5 +1,5 @@
-"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Their rates are in
-kbit/s.
+"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Rates in these files
+are in kbit/s.
 """
 
 from __future__ import annotations

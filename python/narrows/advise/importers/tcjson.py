@@ -1,5 +1,5 @@
-"""Reads the output of `tc -j qdisc show`. Its rates are in bytes per second, and its times in s or
-µs, depending on the queue discipline.
+"""Reads the output of `tc -j qdisc show`. Rates in this output are in bytes per second, and times
+in s or µs, depending on the queue discipline.
 """
 
 from __future__ import annotations
