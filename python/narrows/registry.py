@@ -63,8 +63,7 @@ def forget() -> None:
 
 
 EXTERNAL: set[tuple[str, str]] = set()
-"""The list (`cc`, `queue`, …) and the name of each model that a plugin has provided in this
-process.
+"""The list (`cc` or `queue`) and the name of each model that a plugin has provided in this process.
 """
 
 FOLLOWERS: list[Callable[[], object]] = []

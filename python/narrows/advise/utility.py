@@ -4,7 +4,8 @@ Each goal has a score between 0 and 1. The utility is the geometric mean of thes
 weights.
 
 - Bulk, for a sender: √(a · b), at most 1. The factor a is the goodput of a flow alone, divided by
-the rate. The factor b is the goodput of a flow beside one CUBIC flow, divided by half the rate.
+the rate. The factor b is the goodput of a flow beside one CUBIC flow, divided by half the rate, at
+most 1.
 - Bulk, for all others: the goodput of all flows over the rate.
 - Calls: 1 / (1 + w / 100 ms). w is the 95th percentile of the ping RTT while flows send, less the
 base RTT. ITU-T G.114 rates a one-way delay of up to 150 ms as good, and propagation delay is a part

@@ -7,12 +7,13 @@ measurement with three or more loads (`--repeats`) has one value per load instea
 differ more than the seconds of one load. If both measurements have the same number of loads,
 Student's t-test for two samples compares them.
 
-For single loads, or different numbers of loads, the ratio of the values is tested instead. The
-verdicts better and worse require a difference significantly larger than the relevance threshold:
-`LEAST_SHARE` of the value, or `LEAST_MS`. For these verdicts, the whole confidence interval must
-lie beyond the threshold. Holm's procedure covers all metrics together: for two measurements of an
-unchanged path, the probability of any false verdict is 1 %. `python -m validation.comparison`
-measures the rate of false verdicts. "No difference seen" does not prove equality.
+With fewer than three loads, or different numbers of loads, the ratio of the values is tested
+instead. The verdicts better and worse require a difference significantly larger than the relevance
+threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. For these verdicts, the whole confidence
+interval must lie beyond the threshold. Holm's procedure covers all metrics together: for two
+measurements of an unchanged path, the probability of any false verdict is 1 %. `python -m
+validation.comparison` measures the rate of false verdicts. "No difference seen" does not prove
+equality.
 
 A metric of a direction has no verdict if the two tests loaded this direction differently
 (`mismatches`).
