@@ -4,9 +4,9 @@
     python bench/bulk.py --rounds 2 --seconds 2
 
 Each round runs all clients in turn, because the speed of a machine varies from minute to minute.
-The rate is that of the client's report. CPU time, user and system, is that of the client alone, and
-of client and server together. Over loopback the kernel does work of one process in the context of
-the other.
+The rate is taken from the report of the client. The program prints the CPU time (user and system)
+of the client alone, and of client and server together. Over loopback the kernel does work of one
+process in the context of the other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def timed(command: list[str]) -> tuple[Json, float]:
 
 
 def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
-    """Gigabytes and seconds of CPU of `narrows measure`."""
+    """Gigabytes transferred by `narrows measure`, and CPU time of this client in seconds."""
     load = [
         "--speaks",
         "iperf3",
@@ -87,7 +87,7 @@ def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]
 
 
 def iperf3s(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
-    """The same of `iperf3 -c`."""
+    """Gigabytes transferred by `iperf3 -c`, and CPU time of this client in seconds."""
     back = ["-R"] if way == "down" else []
     command = [
         "iperf3",
@@ -111,7 +111,7 @@ WHO = {"narrows": ours, "iperf3": iperf3s}
 
 
 def main() -> None:
-    """Prints the table."""
+    """Runs all rounds and prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -143,7 +143,7 @@ def main() -> None:
                         whole / gigabytes,
                     )
                     rows.setdefault((way, who), []).append(found)
-                    time.sleep(0.3)  # the server gets ready for the next
+                    time.sleep(0.3)  # the server needs this time to accept the next client
     finally:
         server.terminate()
         server.wait()

@@ -1,6 +1,7 @@
 """Shared code of the benchmarks: checked numbers, builds of programs, handling of Ctrl-C.
 
-The import of `validation.asked` handles Ctrl-C: it prints one line.
+The import of `validation.asked` installs a handler for Ctrl-C that prints one line instead of a
+traceback.
 """
 
 import os
@@ -17,7 +18,9 @@ __all__ = ["ROOT", "built", "positive"]
 
 
 def built(package: str, kind: str, name: str) -> str:
-    """Builds a program of this package, `kind` is "bin" or "example"; returns its path."""
+    """Builds the program `name` of the Cargo package `package`, where `kind` is "bin" or "example".
+    Returns its path.
+    """
     command = ["cargo", "build", "--quiet", "--release", "--package", package, f"--{kind}", name]
     try:
         if subprocess.run(command, check=False, cwd=ROOT).returncode:

@@ -4,10 +4,10 @@ Run by `make bench`.
 
     python bench/congestion_controls.py [--seconds N] [NAME ...]
 
-The path has one flow, 100 Mbit/s, 40 ms and one bandwidth-delay product of buffer. A congestion
-control that needs marks or router feedback has the queue discipline that provides them. The target
-is 1.5 times the cost of CUBIC, for rule trees 3 times. Callgrind counts the instructions; without
-valgrind the unit is CPU time.
+The path has one flow, 100 Mbit/s, 40 ms and one bandwidth-delay product of buffer. For a congestion
+control that needs marks or feedback from routers, the path has the queue discipline that provides
+them. The target is at most 1.5 times the cost of CUBIC, and for rule trees at most 3 times.
+Callgrind counts the instructions; without valgrind the unit is CPU time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ STEP = '{ kind = "codel", ecn = true, ce_threshold = "2ms" }'
 QUEUES = {"xcp": '"xcp"', "dctcp": STEP, "prague": STEP}
 MOST = {"remy": 3.0}
 SECONDS = {"newreno": 120}
-"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds, in which
-little is sent.
+"""Virtual seconds of the run for congestion controls that need longer than the default. Without
+SACK one loss is repaired per round trip, so the first recovery takes ten seconds, in which little
+is sent.
 """
 
 
 def cost(run: str, cc: str, seconds: int) -> float:
-    """Per segment that arrived, instructions or nanoseconds."""
+    """Instructions (or, without valgrind, nanoseconds of CPU time) per segment that arrived."""
     queue = QUEUES.get(cc, '"fifo"\nbuffer = "1bdp"')
     text = (
         f'duration = "{seconds}s"\n[path]\nrate = "100Mbit"\nrtt = "40ms"\nqueue = '
@@ -55,7 +56,7 @@ def cost(run: str, cc: str, seconds: int) -> float:
 
 
 def main() -> None:
-    """Prints a row for each."""
+    """Prints a row for each congestion control."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
-"""Runs the same scenarios with every engine and prints metrics and processor times as Markdown.
+"""Runs the same scenarios with every engine and prints metrics and CPU times as Markdown.
 
     python bench/engines.py [--kernels 6.12,7.3] [--live]
 
-The table is part of docs/how-to/run-in-virtual-time.md. The processor time of a run includes the
-start of Python, about half a second.
+The table is part of docs/how-to/run-in-virtual-time.md. The CPU time of a run includes the start of
+Python, about half a second.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ COLUMNS = ("goodput Mbit/s", "RTT mean ms", "ping p99 ms", "drops", "retransmits
 
 
 def processor_time() -> float:
-    """Processor time of all ended children, in s."""
+    """CPU time of all child processes that have ended, in s."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def row(scenario: str, engine: list[str]) -> list[str]:
-    """The metrics of one run."""
+    """The cells of a table row: the metrics and the CPU time of one run."""
     before = processor_time()
     done = subprocess.run(
         [*NARROWS, "run", str(ROOT / scenario), *engine, "--json"],

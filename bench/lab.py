@@ -1,7 +1,8 @@
 """Measures the lab in Chromium: `python bench/lab.py`. The machine must be quiet.
 
-It prints the time from a change to the first pictures and to the complete run (60 s at 50 Mbit/s).
-It also prints the 95th percentile of the time for script and paint per frame while packets move.
+It prints the time from a change of a parameter to the first pictures, and to the complete run (60 s
+at 50 Mbit/s). It also prints the 95th percentile of the time for script and paint per frame during
+the animation of packets.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ cc = "cubic"
 """
 CHANGES = 9
 PARTS = {"FunctionCall", "FireAnimationFrame", "UpdateLayoutTree", "Layout", "Paint", "Commit"}
-"""Names of the trace events that are script, layout and paint; nested ones count once."""
+"""Names of Chromium's trace events for script, layout and paint; nested events count once."""
 
 
 def frame_times(events: list[dict[str, Any]]) -> list[float]:
-    """Milliseconds of script, layout and paint between two frames of the page."""
+    """For each frame of the page, the milliseconds of script, layout and paint since the previous
+    frame.
+    """
     renderer = {
         (e["pid"], e["tid"])
         for e in events
@@ -53,7 +56,7 @@ def frame_times(events: list[dict[str, Any]]) -> list[float]:
 
 
 def main() -> None:
-    """Measures, and prints the figures."""
+    """Measures the lab and prints the results."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an optional package
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")

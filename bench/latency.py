@@ -1,7 +1,10 @@
-"""Measures the cost of a latency test: the engine alone, and millions of exchanges over loopback.
+"""Measures the CPU time and memory of a latency test: the engine alone, and millions of exchanges
+over loopback.
 
-    python bench/latency.py                     the null test, then 10 million exchanges; some
-    minutes python bench/latency.py --count 1000000     fewer
+    python bench/latency.py
+        the null test, then 10 million exchanges; some minutes
+    python bench/latency.py --count 1000000
+        the null test, then 1 million exchanges
 
 The null test runs the engine with a transport that responds at once, without a system call, to
 measure the engine alone. Over loopback both endpoints poll instead of sleeping (`--policy spin`),
@@ -22,7 +25,7 @@ from narrows.host.live import HOST
 
 
 def resident_kb(pid: int) -> int:
-    """Resident memory of a process in kB; 0 after its end."""
+    """Resident memory of a process in KiB; 0 after its end."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
@@ -32,7 +35,7 @@ def resident_kb(pid: int) -> int:
 
 
 def exchanges(count: int) -> str:
-    """Runs exchanges over loopback; returns a line with the result."""
+    """Runs `count` exchanges over loopback; returns a line with the result."""
     serving = subprocess.Popen(
         [
             HOST,
@@ -83,7 +86,7 @@ def exchanges(count: int) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Runs the null test and the exchanges, and prints the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

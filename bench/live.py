@@ -1,4 +1,5 @@
-"""Measures the highest rate of the live engine on this machine, and the RTT that it adds.
+"""Measures the highest rate that the live engine can emulate on this machine, and the RTT that the
+engine adds.
 
 Run by `make bench-live`.
 
@@ -53,7 +54,7 @@ def scenario(
 
 
 def run(text: str, user: bool) -> Json:
-    """One live run."""
+    """Runs a scenario live and returns its results; with `user`, as an ordinary user."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "load.toml"
         file.write_text(text, encoding="utf-8")
@@ -77,7 +78,7 @@ def run(text: str, user: bool) -> Json:
 def row(
     load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, user: bool
 ) -> list[Json]:
-    """The rates of one load, up to the first two that it does not hold."""
+    """The results of one load at rising rates, until two rates have exceeded a limit."""
     name, flows, cc, queue, rtt, rates = load
     rows: list[Json] = []
     for rate in rates:
@@ -107,7 +108,7 @@ def row(
 
 
 def line(r: Json) -> str:
-    """One row for people."""
+    """One result as a line of text."""
     return (
         f"{r['load']:28} {r['rate_mbit']:6} Mbit/s  goodput {r['goodput_mbit']:7.1f}  "
         f"off {r['rate_error_pct']:+6.2f} %  p99 late {r['late_p99_us']:6.0f} us  "
@@ -130,7 +131,7 @@ def added() -> Json:
 
 
 def main() -> None:
-    """Runs everything."""
+    """Runs all measurements and prints the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

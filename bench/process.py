@@ -1,4 +1,5 @@
-"""Measures the whole process: segments delivered to the receiving application per CPU second.
+"""Measures the whole process of `narrows`: segments delivered to the receiving application per CPU
+second.
 
 It first measures the CPU time of short commands, which is mostly the start of the process.
 docs/performance.md has the targets.
@@ -25,8 +26,8 @@ MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads). A failure prints the
-    message of narrows.
+    """The number of segments delivered, and the CPU time in seconds (user and system, all threads).
+    If the run fails, this program prints the message of narrows.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
         child = subprocess.Popen(
@@ -79,7 +80,9 @@ def starts() -> None:
 
 
 def instructions(command: list[str], profile: str = "/dev/null") -> int:
-    """Instructions of a whole process; the profile by function goes to a file."""
+    """The number of instructions of a whole process; the profile by function is written to
+    `profile`.
+    """
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
     errors = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
@@ -97,14 +100,14 @@ ROOMS = (
     ("metrics", r"narrows_core::metrics"),
     ("event engine, packets", r"narrows_sim"),
 )
-"""Components by patterns of function names; inlined code counts for the function that contains
-it.
+"""The components, with patterns of their function names. Inlined code counts for the function that
+contains it.
 """
 
 
 def where(scenario: str, segments: int) -> None:
-    """Prints instructions per segment by component, of the engine alone: the wheel has no
-    symbols.
+    """Prints instructions per segment by component. It runs the engine alone, because the Python
+    package has no symbols.
     """
     engine = built("narrows-sim", "example", "run")
     with tempfile.NamedTemporaryFile() as profile:
@@ -131,7 +134,7 @@ def where(scenario: str, segments: int) -> None:
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Measures and prints the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -144,7 +147,7 @@ def main() -> None:
             parser.error("--where needs valgrind, which is not installed")
         where(args.scenario, run(args.scenario)[0])
         return
-    # First, because it fails at once if there is no such scenario.
+    # These runs are first, because they fail immediately if there is no such scenario.
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])
     segments, cpu_s = runs[len(runs) // 2]
     starts()

@@ -4,13 +4,15 @@ Run by `make bench`.
 
     python bench/scale.py [--json] [--repeat N] [--cc NAME] [--quick]
 
-Each run is a separate process (`bench/src/bin/scale.rs`); its CPU time is that of the whole
+Each run is a separate process (`bench/src/bin/scale.rs`), and the CPU time is that of the whole
 process. The result is the minimum of several runs, because other load only adds CPU time. Runs of
-all set-ups alternate. A ratio is the median over rounds. Its two runs are from the same round,
-seconds apart, because the speed of a machine may double from one minute to the next.
+all set-ups alternate. A round runs every set-up once. A ratio is the median over rounds of the
+ratios of two runs of the same round. These runs are seconds apart, because the speed of a machine
+may double from one minute to the next.
 
-Segments are counted in two ways. *Delivered* excludes lost and retransmitted segments, although
-they cost time. *Sent* includes every segment that the engine forwarded or dropped.
+Segments are counted in two ways. *Delivered* counts each segment that reaches the application once,
+and so excludes lost and repeated segments, although they cost time. *Sent* includes every segment
+that the engine forwarded or dropped.
 """
 
 import argparse
@@ -28,24 +30,26 @@ SETUPS = (
     (100, "1Gbit", "20ms", "30s"),
     (10_000, "10Gbit", "50ms", "10s"),
 )
-"""Flows, rate, RTT, virtual time: some million segments each."""
+"""The set-ups: number of flows, rate, RTT and virtual time, with some million segments each."""
 QUICK = {"200s": "20s", "30s": "3s", "10s": "1s"}
 CCS = ("cubic", "bbr")
 LIMITS = {10: 1.5, 100: 1.5, 10_000: 3.0}
-"""Target for the cost of a segment by number of flows, relative to a single flow."""
+"""Maximum cost of a segment by number of flows, relative to a single flow."""
 BESIDE_CUBIC = 1.5
-"""Target for the cost of a segment, relative to CUBIC."""
+"""Maximum cost of a segment, relative to CUBIC."""
 COUNTS = {"ns_per_segment": "segments", "ns_per_sent": "sent"}
-"""The count that each figure divides by."""
+"""The count of segments that the CPU time is divided by, for each result."""
 
 
 def told(quotient: float | None, limit: float) -> str:
-    """A quotient, marked where it is beyond its limit."""
+    """A ratio as text, with `!` if it exceeds its limit."""
     return f"{quotient:.2f}" + ("!" if quotient > limit else "") if quotient else ""
 
 
 def run(command: list[str]) -> dict[str, float]:
-    """Results of one run, its CPU time in seconds (user and system) and its peak memory."""
+    """The results that one run prints, with its CPU time in seconds (user and system) and its peak
+    memory.
+    """
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         done = json.load(child.stdout)
         _, status, usage = os.wait4(child.pid, 0)
@@ -54,7 +58,7 @@ def run(command: list[str]) -> dict[str, float]:
 
 
 def machine() -> dict[str, str]:
-    """Processor and kernel of this machine."""
+    """Names of the processor and the kernel of this machine."""
 
     def line(path: str, key: str) -> str:
         lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
@@ -74,8 +78,8 @@ def machine() -> dict[str, str]:
 
 
 def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | str | int]]:
-    """The least of `repeat` runs of every set-up, and medians of what each costs beside others in
-    the same round.
+    """Runs every set-up `repeat` times. Returns the least CPU time of each, and median ratios of
+    its cost to those of other set-ups in the same round.
     """
     scale = built("narrows-bench", "bin", "scale")
     known = subprocess.run(

@@ -2,9 +2,12 @@
 
 Run by `make bench`.
 
-    python bench/sweep.py [--ray]           two busy cores, with processes and with Ray; memory
-    without runs python bench/sweep.py --run 1000000     run this number of tiny cases and print the
-    memory of each process
+    python bench/sweep.py
+        the share of all cores that simulations use, and the memory of sweeps without runs
+    python bench/sweep.py --ray
+        the same sweep by local processes and by Ray in turns, and nothing else
+    python bench/sweep.py --run 1000000
+        run this number of tiny cases and print the memory of each process, and nothing else
 """
 
 import argparse
@@ -31,7 +34,7 @@ SCENARIO = nw.Scenario(
     duration="10s",
 )
 BATCH = 100
-"""Cases that are completed together."""
+"""Number of cases that `Nobody` reports together."""
 OVER = {
     "path.rtt": {"from": "5ms", "to": "200ms", "scale": "log"},
     "path.rate": {"from": "1Mbit", "to": "20Mbit"},
@@ -39,10 +42,12 @@ OVER = {
 
 
 class Nobody:
-    """Completes cases at once, with a constant row, to measure the sweep itself."""
+    """An executor that reports every case as complete with a constant row, without a simulation, to
+    measure the sweep itself.
+    """
 
     def outcomes(self, cases: Iterable[tuple[str, Any, Any]], count: int) -> Iterator[list[Any]]:
-        """Yields outcomes in batches."""
+        """Yields the outcomes of all cases in batches of `BATCH`."""
         row = {"flow_number": 0, "flow": "f", "cc": "c"}
         batch = []
         for key, _, _ in cases:
@@ -54,12 +59,14 @@ class Nobody:
 
 
 def plan(cases: int, into: str) -> nw.Sweep:
-    """A sample of a plane."""
+    """A sweep of `cases` random points in the plane of `OVER`."""
     return nw.sweep(SCENARIO, OVER, design="random", cases=cases, into=into)
 
 
 def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
-    """How much of the cores goes into simulations, once everybody has begun."""
+    """The share of the CPU time of a sweep, and of the time of all cores, that simulations use.
+    Both include the start of the worker processes.
+    """
     with tempfile.TemporaryDirectory() as there:
         sweep = plan(cases, there)
         trees = [sweep.scenario(case) for case in range(0, cases, 10)]
@@ -81,8 +88,9 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
 
 
 def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
-    """The same cases by processes and by Ray, who have all begun before; and whether they came to
-    the same.
+    """Runs the same cases by local processes and by Ray in turns. Returns the wall-clock times,
+    their ratio, and whether the results are the same. A first, smaller turn starts Ray's workers
+    and is not counted.
     """
     from narrows.sweeps.executors import Ray  # noqa: PLC0415  an extra that few have installed
 
@@ -104,7 +112,9 @@ def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
 
 
 def memory(cases: int) -> dict[str, float]:
-    """Of a process that plans and keeps so many cases, without running any."""
+    """Peak memory, and time per case, of a process that plans and stores this number of cases
+    without running any.
+    """
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})\n"
         "import sweep, tempfile, time, resource, json\n"
@@ -128,11 +138,11 @@ TINY = nw.Scenario(
     flows=[nw.Flow("cubic")],
     duration="2s",
 )
-"""A third of a millisecond on one core."""
+"""A scenario that takes a third of a millisecond on one core."""
 
 
 def resident_mib(pid: str) -> float:
-    """Of a process, now."""
+    """The resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
     return round(int(fields["VmRSS"].split()[0]) / 1024, 1)

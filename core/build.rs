@@ -12,7 +12,7 @@ const SOURCES: &[&str] = &[
     "src/queue/mod.rs",
     "src/packet.rs",
     "src/param.rs",
-    "src/kernel.rs",
+    "src/kernel",
     "src/transport",
     "src/units",
 ];
@@ -36,7 +36,8 @@ fn main() {
     // FNV-1a: 64 bits suffice to detect a change.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for file in found {
-        for byte in std::fs::read(file).unwrap_or_default() {
+        let text = std::fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        for byte in text {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }

@@ -1,4 +1,4 @@
-"""The statistical tier: compares the installed narrows with Linux, papers and theory.
+"""The statistical part of the tests: compares the installed narrows with Linux, papers and theory.
 
     make validate                                     all parts; writes validation/REPORT.md
     python -m validation --only A,D --seeds 5         some families of the stored cases
@@ -8,15 +8,15 @@
 | file | contents |
 |---|---|
 | `stored` | the recorded cases of Linux, and their metrics in a run of narrows |
-| `linux` | part: runs these cases and counts agreements; Linux and trivial models for comparison |
-| `agreement` | `make agree`; part `engines`: compares the simulator with its stored rows |
-| `papers` | part: repeats a published map with BBR and CUBIC |
+| `linux` | part: runs these cases and counts agreements, also of Linux and of trivial models |
+| `agreement` | `make agree`; part `engines`: compares the simulator with stored runs of an engine |
+| `papers` | part: repeats the published maps of BBR, BBRv2 and CUBIC |
 | `cliff` | part: searches the random loss at which BBR collapses |
-| `path_models`, `path_models_live`, `path_models_shared` | `make path-models`: known paths |
-| `cross` | cross traffic on emulated paths |
+| `path_models`, `path_models_live`, `path_models_shared` | path models against known true paths |
+| `cross` | the program that sends and receives cross traffic on emulated paths |
 | `advise` | `make advice`: recommendations compared with later results |
 | `advise_linux`, `advise_live` | results of congestion controls on Linux, for `advise` |
-| `published_linux`, `published_jitter` | published paths on Linux 6.12, and with varying RTTs |
+| `published_linux`, `published_jitter` | published paths on Linux 6.12, and with variable RTTs |
 | `cliff_parts` | the causes of an early collapse of BBR |
 | `digest` | digests of every shipped scenario and 200 generated ones, to detect changes |
 | `asked` | functions that their commands share |
@@ -35,7 +35,7 @@ from types import TracebackType
 def _in_a_line(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Prints no traceback for Ctrl-C."""
+    """The `sys.excepthook` of the commands: for Ctrl-C it prints `stopped` and no traceback."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("stopped\n")
     else:

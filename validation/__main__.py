@@ -1,4 +1,4 @@
-"""Compares narrows with stored cases of Linux, the engine `linux`, papers and BBR's cliff."""
+"""Compares narrows with stored cases of Linux, the engine `linux`, papers and the cliff of BBR."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REPORT = HERE / "REPORT.md"
 PARTS = ("linux", "engines", "recorded", "papers", "cliff")
 RECORDED = HERE / "reference"
-"""Cases of `narrows record-reference`."""
+"""Default folder of cases that `narrows record-reference` recorded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,7 +169,7 @@ def _run(
 
 @contextmanager
 def _progress(what: str, total: float) -> Iterator[Callable[[float], object]]:
-    """A progress bar on stderr if it is a terminal."""
+    """Shows a progress bar if stderr is a terminal. Yields the function that advances the bar."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -236,7 +236,7 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
 
 
 def _left_out(v: report.Validation) -> Iterator[str]:
-    """Parts and cases that were not run, with the reason."""
+    """Yields a sentence for the parts and cases that were not run, with the reason."""
     if v.left_out:
         names = sorted({name for case in v.left_out for name in missing(case)})
         yield f"{', '.join(names)} ({len(v.left_out)} cases)"

@@ -10,21 +10,23 @@
 
 *Linux*: `advise-linux-6.12.csv` has random paths with the results of Linux's own TCP. The rate is 2
   to 25 Mbit/s, the RTT 8 to 180 ms, the buffer 0.15 to 8 BDP. Half of the paths have 0.01 to 6 %
-  random loss. Four congestion controls were recorded alone with a ping every 20 ms, and beside a
-  CUBIC flow (`validation/advise_linux.py`). `narrows advise` receives rate, RTT, buffer, loss and
-  the duration of the flows. The first paths calibrate the intervals, the others are tested.
+  random loss. Four congestion controls were recorded, each alone with a ping every 20 ms, and each
+  in competition with a CUBIC flow (`validation/advise_linux.py`). `narrows advise` receives rate,
+  RTT, buffer, loss and the duration of the flows. The first paths are used to calibrate the
+  intervals, and the others to test them.
 
-A run counts if it exists for every congestion control. The true utility of a candidate is the mean
-of its logarithm over the runs, as in `narrows advise` over seeds. The advantage of the best
-candidate has a 90 % interval (Student's t over the runs). If this interval includes 0, the
-difference is not significant. Regrets are those of the means. They are overestimated, because the
-best of several candidates is partly the luckiest.
+A run of a path counts only if it exists for every congestion control. The true utility of a
+candidate is the mean of the utility's logarithm over the runs, as in `narrows advise` over seeds.
+The advantage of the best candidate has a 90 % interval (Student's t over the runs). If this
+interval includes 0, the difference is not significant. Regrets are computed from these means. They
+are overestimated, because the candidate with the highest mean is partly the one with the luckiest
+runs.
 
 *Live*: `advise-live.csv` has the same for live runs (`validation/advise_live.py`).
 
-*Measured*: simulated paths of which `narrows advise` receives only a measurement, and another one
-  with a single flow, and infers a path model. The true results come from the same simulator on the
-  true path with other seeds. They show the effect of the unknown path, and not errors of the
+*Measured*: `narrows advise` receives only two measurements of each simulated path, one of them with
+  a single flow, and infers a path model. The true results come from the same simulator on the true
+  path with other seeds. They show the effect of the inferred path model, and not errors of the
   simulator.
 
 The utility is `narrows.advise.utility` for all methods. A regret is the relative shortfall of the
@@ -77,15 +79,17 @@ from validation.stored import HERE
 PAGE = HERE.parent / "docs/reference/advise-record.md"
 WIDTHS = HERE.parent / "python/narrows/data/advise.json"
 STORE = Path(os.environ.get("CARGO_TARGET_DIR") or HERE.parent / "target") / "advise"
-"""Folder of stored simulations, for interrupted runs and changed criteria. Their key includes the
-package. Remove the folder after a change of the paths in this file."""
+"""Folder of stored simulations, which are reused after an interruption or a change of the criteria.
+Their key includes a hash of the package. Remove the folder after a change of the paths in this
+file.
+"""
 
 
 MEASURED = range(400, 438)
 """Seeds of the tested measured paths."""
 
 FULL, LONE = Plan(streams=8, load_s=8.0), Plan(streams=1, load_s=20.0)
-"""Measurement plans."""
+"""Plans of the two measurements of a path: eight flows, and a single flow."""
 
 CARES = (
     ("bulk", "fairness"),
@@ -99,26 +103,26 @@ best.
 QUEUE_CARES = (("bulk", "calls"),)
 
 MUCH_LOSS, FAR_MS = 0.015, 50
-"""Thresholds of the rules of thumb: loss rate, RTT in ms."""
+"""Thresholds of the rules of thumb: loss rate as a share, RTT in ms."""
 
 
 LOSSY = 0.5
 """Share of the measured sender paths with random loss."""
 
 HELD = 0.92
-"""Share for which intervals are calibrated. With 0.9, intervals from twenty paths contained 84.9 %
-on other paths.
+"""Share of the measured values that calibrated intervals must contain. With 0.9, intervals
+calibrated on twenty paths contained 84.9 % of the values of other paths.
 """
 
 
 SHARES = (0.003, 0.006, 0.012, 0.025, 0.05, 0.08)
-"""Candidate widths, as shares of a metric."""
+"""Candidates for the part of an interval's width that is a share of the metric."""
 
 LASTED_S = {"Linux": advise_linux.SECONDS, "live": advise_live.SECONDS}
 """Duration of the recorded flows, in seconds."""
 
 AGAIN = 75
-"""Exit code if simulations are missing (EX_TEMPFAIL)."""
+"""Exit code if the time ended before all simulations were complete (EX_TEMPFAIL)."""
 
 TRUE_SEEDS, TRUE_S = 4, 60
 """Seeds and duration (s) of the simulations of the true path."""
@@ -126,8 +130,8 @@ TRUE_SEEDS, TRUE_S = 4, 60
 
 @dataclass(frozen=True)
 class Recorded:
-    """A path with the results of each congestion control, by run and name. The kind is `Linux` or
-    `live`.
+    """A path with its recorded results, by run and name of the congestion control. The kind is
+    `Linux` or `live`.
     """
 
     kind: str
@@ -166,7 +170,7 @@ class Recorded:
         )
 
     def says(self) -> str:
-        """A short description."""
+        """A short description of the path."""
         bdp = self.buffer_bytes / (self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1000)
         return (
             f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, loss "
@@ -176,7 +180,7 @@ class Recorded:
 
 @cache
 def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
-    """Every path of the file with a complete run."""
+    """Every path of the file of `kind` that has at least one complete run."""
     data = {"Linux": advise_linux.DATA, "live": advise_live.DATA}[kind]
     if not data.exists():
         return ()
@@ -196,7 +200,8 @@ def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
             found[n] = Recorded(kind, n, *numbers, {})
         seen = {name: float(row[name]) for name in PLAYED}
         if row["cc"] == RIVAL:
-            # Two of a kind share by chance: each one's part is half of what both get.
+            # Two flows of the same congestion control share the rate by chance, so each is assigned
+            # half of the sum.
             seen |= dict.fromkeys(
                 ("beside_mbit", "rival_mbit"), (seen["beside_mbit"] + seen["rival_mbit"]) / 2
             )
@@ -209,7 +214,7 @@ def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
 
 @cache
 def code() -> str:
-    """The hash of the package, so that results of another version are not used."""
+    """The hash of the package's files, so that stored results of another version are not used."""
     whole = hashlib.sha256()
     here = Path(nw.__file__).parent
     for file in sorted([*here.rglob("*.py"), *here.glob("_core*.so")]):
@@ -218,7 +223,9 @@ def code() -> str:
 
 
 def stored(name: str, play_it: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it plays
-    """The stored simulation of this name and code; simulates it if missing."""
+    """Returns the stored result for this name and version of the code, or runs `play_it` and stores
+    its result.
+    """
     file = STORE / f"{code()}-{name}.pickle"
     if file.exists():
         return pickle.loads(file.read_bytes())
@@ -231,7 +238,7 @@ def stored(name: str, play_it: Callable[[], Any]) -> Any:  # noqa: ANN401 - what
 
 
 def logs(of: Recorded, cares: Sequence[str]) -> dict[str, list[float]]:
-    """The logarithm of the utility in each run, by congestion control."""
+    """The logarithm of the utility in each run for the goals `cares`, by congestion control."""
     return {
         cc: [
             math.log(
@@ -249,7 +256,7 @@ def logs(of: Recorded, cares: Sequence[str]) -> dict[str, list[float]]:
 
 
 def true_utilities(of: Recorded, cares: Sequence[str]) -> dict[str, float]:
-    """The mean over the runs, by congestion control."""
+    """The mean of the logarithm of the utility over the runs, by congestion control."""
     return {cc: math.exp(fmean(values)) for cc, values in logs(of, cares).items()}
 
 
@@ -269,16 +276,16 @@ def live(number: int) -> JsonObject:
 
 
 def searched(of: Recorded) -> list[Found]:
-    """The simulations of `narrows advise` for a Linux path, for all goals; independent of the Linux
-    results.
+    """The simulations of `narrows advise` for a recorded path, one for each of `CARES`. They do not
+    depend on the recorded results.
     """
     has = Kernel(ccs=tuple(dict.fromkeys(["cubic", *of.ccs])), says="recorded")
     out = []
     known: dict[Trial, dict[str, float | None]] = {}
     for cares in CARES:
         asked = Asked(place=stated(of.path()), cares=cares, now="cubic", seed=1 + 100 * of.number)
-        # Flows that still approach each other get another share in 60 s than in those that were
-        # recorded.
+        # The last round lasts as long as the recorded flows, because shares of flows that still
+        # converge depend on the duration.
         rounds = (*ROUNDS[:-1], (LASTED_S[of.kind], ROUNDS[-1][1]))
         out.append(search(asked, candidates(asked, has), jobs=1, rounds=rounds, known=known))
         known |= out[-1].trials
@@ -286,7 +293,7 @@ def searched(of: Recorded) -> list[Found]:
 
 
 def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObject:
-    """The recommendations for one Linux path, for all goals, with the Linux results."""
+    """The recommendations for one recorded path and all goals, beside the recorded results."""
     of = next(path for path in recorded(kind) if path.number == number)
     name = f"{kind} {number}"
     rows = []
@@ -311,7 +318,8 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObjec
         for key in found.finalists:
             stated_ = effects(found, key) if key != found.present else []
             main = claim(stated_, cares) if key == choice else None
-            # All of them once, and what each advice is given for.
+            # All effects are compared for the first goals, and only the headline effect for the
+            # other goals.
             once = cares == CARES[0]
             for effect in stated_ if once else [main] if main is not None else []:
                 about = {"claimed": effect is main, "counted": once, "name_of": name}
@@ -320,7 +328,7 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObjec
 
 
 def _beside(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
-    """A predicted effect and the measured one, for each run."""
+    """A predicted effect of a candidate together with the measured effect of each run."""
     if effect["name"] not in PLAYED:
         return []
     name = effect["name"]
@@ -332,7 +340,7 @@ def _beside(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
 
 
 def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
-    """The measured change by a candidate in each run, by metric."""
+    """The measured change from CUBIC to a candidate in each run, by metric."""
     return {
         name: [of.seen[run, key][name] - of.seen[run, RIVAL][name] for run in of.runs]
         for name in PLAYED
@@ -340,8 +348,8 @@ def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
 
 
 def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[JsonObject]:
-    """The parts of an interval on each variant of the path, and the measured value, for the
-    calibration.
+    """For the calibration: the simulated changes on each variant of the path, and the measured
+    change.
     """
     mine, its = found.draws(found.present), found.draws(key)
     out = []
@@ -364,7 +372,8 @@ def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[JsonOb
 
 
 def _factor(row: JsonObject, share: float) -> float:
-    """How much wider than chance an interval must be that holds what was measured.
+    """The factor by which the interval of the simulations must be widened to contain the measured
+    value.
 
     >>> part = (2.0, 1.0, 4.0, 10.0)
     >>> [_factor({"true": true, "parts": [part]}, 0.0) for true in (0.0, 2.0, 3.0)]
@@ -405,7 +414,7 @@ def _row(name: str, says: str, found: Found, choice: str, truth: dict[str, float
 
 
 def _rules(of: Recorded, truth: dict[str, float]) -> JsonObject:
-    """The regret of the rules of thumb relative to the best of all candidates."""
+    """The regret of each rule of thumb, relative to the best of all candidates."""
     bdp = of.buffer_bytes / (of.rate_mbit * 1e6 / 8 * of.rtt_ms / 1000)
     picks = {
         "always CUBIC": "cubic",
@@ -421,7 +430,7 @@ def _rules(of: Recorded, truth: dict[str, float]) -> JsonObject:
 
 
 def drawn(seed: int) -> tuple[nw.Path, str]:
-    """A measured path and the role.
+    """The path of a seed, and the role of the user on it.
 
     >>> drawn(300)[1]
     'sender'
@@ -449,8 +458,8 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
 
 
 def played(seed: int) -> list[tuple[Found, Found]] | str:
-    """The simulations of `narrows advise` for a measured path and those of the true path, or an
-    error.
+    """For a measured path, the simulations of `narrows advise` and those of the true path, or the
+    text of an error.
     """
     path, role = drawn(seed)
     try:
@@ -499,7 +508,7 @@ def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
 
 
 def _ahead(path: nw.Path) -> nw.Path:
-    """The upload direction of a path as its forward direction."""
+    """The same path with the upload direction as its forward direction."""
     back = path.reverse
     assert back is not None
     return nw.Path(rate=back.rate, buffer=back.buffer, loss=back.loss, rtt=path.rtt,
@@ -530,11 +539,11 @@ def _told(found: Found, true: Found, choice: str, name: str) -> list[JsonObject]
 
 
 def _played(world: Asked, found: Found) -> Found:
-    """Every candidate on the true path."""
+    """The simulations of every candidate on the true path."""
     true = Found(world, found.candidates)
     settings = ("alone", "beside") if world.role == "sender" else ("mix",)
     for key, candidate in found.candidates.items():
-        # A shaper is set to a share of what was measured, right or wrong.
+        # A shaper's rate is a share of the measured rate, even if the measured rate is wrong.
         for setting in settings:
             for seed in range(world.seed, world.seed + TRUE_SEEDS):
                 trial = Trial(key, setting, 0, seed, TRUE_S)
@@ -552,7 +561,9 @@ def _with_rate(
 
 
 def calibrate(told: Sequence[JsonObject], measured_: Sequence[JsonObject]) -> JsonObject:
-    """The widths of intervals for stated paths; those of measured paths are at least as wide."""
+    """The widths of the intervals for stated paths, and those for measured paths, which are at
+    least as wide.
+    """
     stated_, own = _widths(told), _widths(measured_)
     both = {
         name: [max(a, b) for a, b in zip(stated_[name], own.get(name, [0, 0]), strict=True)]
@@ -568,8 +579,9 @@ def calibrate(told: Sequence[JsonObject], measured_: Sequence[JsonObject]) -> Js
 
 
 def _widths(told: Sequence[JsonObject]) -> dict[str, list[float]]:
-    """By metric, the factor on the spread and the share of the metric with the narrowest intervals
-    for nine of ten.
+    """The width parameters of each metric: a factor on the spread of the simulations, and a share
+    of the metric. They give the narrowest intervals that contain the share `HELD` of the measured
+    values.
     """
     widths = {}
     for name in PLAYED:
@@ -595,7 +607,7 @@ def _all(
     what: str,
     within_s: float | None = None,
 ) -> list[JsonObject] | None:
-    """The results; None if the time ended before all tasks were complete."""
+    """The results of all tasks, or None if the time ended before all tasks were complete."""
     begin = time.monotonic()
     with processes(jobs) as pool:
         waiting = [pool.submit(task, number) for task, number in tasks]

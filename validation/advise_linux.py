@@ -2,22 +2,23 @@
 
     python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37
 
-writes rows of advise-linux-6.12.csv. The program gets the name of a JSON file with a case. Its keys
-are `rate_mbit`, `rtt_ms`, `buffer_bytes`, `loss`, `duration`, `warmup`, `ping`, and `flows` of
-`id`, `cc`, `start`. The program prints the results of Linux: `flows` by id with `goodput_mbit`,
-`bytes_sent`, `bytes_retrans`; `ping` with `p95`. The stored rows are from Linux 6.12 as a
-user-space process (`ARCH=um`) in virtual time. Sender, router with the bottleneck (tbf) and
-receiver have the delay on the reverse path. The random loss of netem is on the interface of the
-sender. One loss drops all segments that TCP passes to the device at once.
+writes rows of advise-linux-6.12.csv. ORACLE is a program that gets the name of a JSON file with a
+case. The keys of the file are `rate_mbit`, `rtt_ms`, `buffer_bytes`, `loss`, `duration`, `warmup`,
+`ping`, and `flows` of `id`, `cc`, `start`. The program prints the results of Linux: `flows` by id
+with `goodput_mbit`, `bytes_sent`, `bytes_retrans`; `ping` with `p95`. The stored rows are from
+Linux 6.12 as a user-space process (`ARCH=um`) in virtual time. The path consists of a sender, a
+router with the bottleneck (tbf), and a receiver; its delay is on the reverse path. The random loss
+of netem is on the interface of the sender. One loss drops all segments that TCP passes to the
+device as one super-packet.
 
-A path that is not in the file yet is drawn at random. The rate is 2 to 25 Mbit/s, the RTT 8 to 180
-ms, the buffer 0.15 to 8 BDP. The buffer has at least twelve packets, and half of the paths have
-0.01 to 6 % of random loss.
+The parameters of a path that is not in the file yet are random. The rate is 2 to 25 Mbit/s, the RTT
+8 to 180 ms, the buffer 0.15 to 8 BDP. The buffer has at least twelve packets, and half of the paths
+have 0.01 to 6 % of random loss.
 
-Each congestion control is recorded in every run, alone with a ping each 20 ms, and beside a CUBIC
-flow. Each lasts 40 s, with a warm-up of 8 s. Runs differ in the start of the flows, in ports, hash
-seeds and lost packets. Existing rows are not recorded again. Each row is written at once, so that
-the program may be interrupted at any time.
+Each congestion control is recorded in every run, once alone with a ping every 20 ms, and once in
+competition with a CUBIC flow. Each recording lasts 40 s, with a warm-up of 8 s. Runs differ in the
+start of the flows, in ports, hash seeds and lost packets. Existing rows are not recorded again.
+Each row is written at once, so that the program may be interrupted at any time.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ LOSSY = 0.5
 
 
 def drawn(number: int) -> dict[str, str]:
-    """A path by its number.
+    """The parameters of the path with this number, as in a row of the file.
 
     >>> drawn(45) == drawn(45)
     True
@@ -75,7 +76,7 @@ def drawn(number: int) -> dict[str, str]:
 
 
 def rows(data: Path = DATA) -> tuple[str, list[dict[str, str]]]:
-    """The header of the file, and its rows."""
+    """The comment at the begin of the file, and its rows."""
     lines = data.read_text(encoding="utf-8").splitlines()
     told = [line for line in lines if line.startswith("#")]
     return "\n".join(told), list(csv.DictReader(line for line in lines if not line.startswith("#")))
@@ -93,7 +94,7 @@ def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> JsonObject:
 
 
 def ask(program: str, of: JsonObject) -> JsonObject:
-    """Runs the program on a case."""
+    """Runs the program on a case, and returns the results that it prints."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(of, file)
         file.flush()
@@ -123,10 +124,12 @@ def at(row: dict[str, Any]) -> tuple[int, int, str]:
 
 
 def keep(row: dict[str, Any]) -> None:
-    """Adds a row in its place; another process may do the same."""
+    """Adds a row to the file at its place in the order. Other processes may do the same at the same
+    time.
+    """
     with (Path(tempfile.gettempdir()) / f"{DATA.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        header, there = rows()  # another process may have added some
+        header, there = rows()  # another process may have added rows
         if at(row) in map(at, there):
             return
         there.append(row)

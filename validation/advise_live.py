@@ -2,12 +2,12 @@
 
     python -m validation.advise_live 0 1 2 3    paths 0 to 3, half a minute each
 
-writes rows of validation/advise-live.csv. Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80
-ms, buffer 0.3 to 6 BDP. Half of them have 0.1 to 2 % of random loss. TCP is that of this kernel.
-The live engine emulates the path between two namespaces of this machine. CUBIC, BBR and Reno run
-alone, with a ping each 20 ms, and beside a CUBIC flow. All runs of a path are simultaneous, so that
-the machine must be idle otherwise. If the self-check of a run fails, the program reports the path
-and does not store it.
+writes rows of validation/advise-live.csv. The paths are random: 2 to 8 Mbit/s, RTT 10 to 80 ms,
+buffer 0.3 to 6 BDP. Half of them have 0.1 to 2 % of random loss. TCP is that of this kernel. The
+live engine emulates the path between two namespaces of this machine. CUBIC, BBR and Reno each run
+alone with a ping every 20 ms, and in competition with a CUBIC flow. All runs of a path are
+simultaneous, so the machine must be idle otherwise. If the self-check of a run fails, the program
+reports the path and does not store it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOSSY = 0.5
 
 
 def drawn(number: int) -> dict[str, float]:
-    """A path by its number.
+    """The parameters of the path with this number.
 
     >>> drawn(0) == drawn(0)
     True
@@ -89,7 +89,7 @@ def one(number: int) -> list[JsonObject]:
         told = run.json["instruments"]
         if not told["trusted"]:
             raise NarrowsError(f"{cc} {setting}: {'; '.join(told['why'])}")
-        sys.stderr.write(f"path {number}: {cc} {setting} is over\n")  # whole: others write too
+        sys.stderr.write(f"path {number}: {cc} {setting} is over\n")  # one write
         return figures(setting, run.json)
 
     runs = [(cc, setting) for cc in CCS for setting in ("alone", "beside")]

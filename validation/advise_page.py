@@ -1,4 +1,6 @@
-"""The page about the accuracy of the advice, and the criteria that its rows must meet."""
+"""The text of docs/reference/advise-record.md about the accuracy of the advice, and the criteria
+that its rows must meet.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,25 @@ from narrows.json_object import JsonObject
 from validation.path_models import Criterion
 
 CALIBRATED = range(22)
-"""The Linux paths for the calibration of the intervals; they are not tested."""
+"""Numbers of the Linux paths that calibrate the intervals; these paths are not tested."""
 
 CALIBRATED_MEASURED = range(300, 338)
-"""Seeds of the measured paths for the calibration."""
+"""Seeds of the measured paths that calibrate the intervals."""
 
 ENOUGH = 60
 """Minimum number of tested paths."""
 
 GOOD, BAD, LEFT = 0.05, 0.15, 0.05
-"""Small regret; maximum regret; gain below which candidates count as equal."""
+"""Limit of a small regret, limit of a large regret, and gain below which candidates count as equal;
+all are shares.
+"""
 
 PLAYED = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
 """The recorded metrics."""
 
 
 def criteria(rows: Sequence[JsonObject], told: Sequence[JsonObject]) -> list[Criterion]:
-    """All criteria."""
+    """All criteria with their results."""
     good = [row["regret"] <= GOOD for row in rows]
     worst = max(row["regret"] for row in rows)
     paths = len({row["name"] for row in rows})
@@ -114,7 +118,7 @@ NAMES = {
 
 
 def markdown(rows: Sequence[JsonObject], told: Sequence[JsonObject], errors: Sequence[str]) -> str:
-    """The page."""
+    """The text of the page."""
     linux_rows = [row for row in rows if row["name"].startswith("Linux")]
     live_rows = [row for row in rows if row["name"].startswith("live")]
     others = [row for row in rows if not _is_recorded(row)]
@@ -217,7 +221,7 @@ def _of_all(row: JsonObject) -> float:
 
 
 def _lines(rows: Sequence[JsonObject]) -> list[str]:
-    """A line for each rule of thumb."""
+    """The lines about each rule of thumb."""
     thumbs = _thumbs(rows)
     return [
         _line(name, [row["rules"][name] for row in rows if name in row.get("rules", {})])

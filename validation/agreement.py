@@ -7,8 +7,9 @@ rows with one engine; `--engines sim` only simulates and writes the page. `--res
 interrupted run.
 
 `agreement-linux.json` and `agreement-live.json` have the measured rows: the median of each metric,
-and its range over the runs. The verdict of a pair depends on nothing else. `python -m validation
---part engines` compares the simulator with the rows of `linux`; it needs no kernel.
+and its range over the runs. The verdict on a pair of engines depends only on these values and on
+the simulations. `python -m validation --part engines` compares the simulator with the rows of
+`linux`; it needs no kernel.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ PAGE = HERE.parent / "docs/reference/agreement.md"
 REFERENCES = ("linux", "live")
 """Engines whose runs are stored."""
 PART = 0.9
-"""Minimum share of the decided metrics of a pair that must agree."""
+"""Minimum share of agreeing metrics among the decided metrics of a pair of engines."""
 OPEN = 0.1
-"""Maximum share of undecided metrics of a pair."""
+"""Maximum share of undecided metrics of a pair of engines."""
 
 Pair = tuple[str, str]
 
 
 def table() -> JsonObject:
-    """The rows, each with its defaults."""
+    """The rows of `agreement.toml` by name, with their default values filled in."""
     found = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {name: found["defaults"] | row for name, row in found["row"].items()}
 
@@ -61,7 +62,7 @@ PATH = frozenset(
 
 
 def quick() -> list[str]:
-    """The rows that `make test` runs."""
+    """The names of the rows that `make test` runs."""
     rows: list[str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["quick"]["rows"]
     return rows
 
@@ -94,7 +95,7 @@ def scenario(name: str, row: JsonObject, here: agreement.Machine) -> agreement.S
 def run(
     name: str, row: JsonObject, here: agreement.Machine, *, runs: int, seeds: int
 ) -> JsonObject:
-    """Runs a row with the simulator and live, and simulates its negative control."""
+    """Runs a row with the simulator and the live engine, and simulates its negative control."""
     what = scenario(name, row, here)
     sim = agreement.simulate(what, seeds=seeds)
     live, flagged = agreement.measure(what, runs=runs)
@@ -111,13 +112,13 @@ def run(
 
 @dataclass
 class Store:
-    """The measured rows of an engine.
+    """The stored measurements of one engine.
 
     Attributes:
         engine: The engine.
         machine: The kernel of the runs.
-        rows: For each row, its `scenario` in short, the number of `runs`, the messages of `flagged`
-            ones, and the `figures`: median and range of each metric.
+        rows: For each row, its `scenario` in short and the number of `runs`. `flagged` has the
+            messages of flagged runs, and `figures` the median and range of each metric.
     """
 
     engine: str
@@ -125,7 +126,9 @@ class Store:
     rows: dict[str, JsonObject]
 
     def figures(self, name: str, row: JsonObject) -> dict[str, list[float]] | None:
-        """The figures of a row; None if it was not measured, or if it is another scenario now."""
+        """The median and range of each metric of a row. None if the row was not measured, or if its
+        scenario has changed since.
+        """
         found = self.rows.get(name)
         if found is None or found["scenario"] != words(row):
             return None
@@ -146,7 +149,7 @@ class Store:
 
 
 def stored(engine: str) -> Store | None:
-    """The measured rows of an engine, if there are any."""
+    """The stored measurements of an engine, or None if there are none."""
     file = HERE / f"agreement-{engine}.json"
     if not file.exists():
         return None
@@ -173,7 +176,7 @@ def summary(runs: Sequence[RunJson]) -> dict[str, list[float]]:
 
 
 def measure(store: Store, name: str, row: JsonObject, *, runs: int) -> None:
-    """Runs a row with the engine of a store."""
+    """Runs a row with the engine of a store, and adds the result to the store."""
     what = scenario(name, row, store.machine)
     flagged: list[str] = []
     if store.engine == "linux":
@@ -191,7 +194,9 @@ def measure(store: Store, name: str, row: JsonObject, *, runs: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A metric of a row in a pair of engines; values are null if the metric was not measured."""
+    """The comparison of one metric of a row between two engines. Values are None if the metric was
+    not measured.
+    """
 
     name: str
     pair: Pair
@@ -206,12 +211,12 @@ class Compared:
 def beside(
     name: str, pair: Pair, what: agreement.Subject, ours: JsonObject, reference: JsonObject
 ) -> Iterator[Compared]:
-    """The metrics of a pair of engines, from the median and range of each."""
+    """Compares the metrics of a pair of engines, from the median and range of each metric."""
     path = _core.path_numbers(what.tree)
     flows = sum(flow["count"] for flow in what.tree["flow"])
     for label, (mine, _) in ours.items():
         if reference and label not in reference:
-            continue  # Not measured.
+            continue  # The reference has no value of this metric.
         median, spread = reference.get(label, (None, 0.0))
         known = [] if median is None else [median - spread / 2, median, median + spread / 2]
         verdict, middle, wide, own, tolerance = _core.compare_engines(
@@ -230,12 +235,12 @@ def beside(
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """All rows beside each other.
+    """The comparison of all rows with all engines.
 
     Attributes:
         stores: The measured rows, by engine.
         metrics: The compared metrics.
-        controls: For each engine, the metrics that reject the negative control of a row.
+        controls: For each engine and row, the metrics in which the negative control disagrees.
     """
 
     stores: dict[str, Store]
@@ -243,21 +248,21 @@ class Found:
     controls: dict[str, dict[str, list[str]]]
 
     def of(self, pair: Pair) -> list[Compared]:
-        """The metrics of a pair."""
+        """The compared metrics of a pair of engines."""
         return [one for one in self.metrics if one.pair == pair]
 
     @property
     def pairs(self) -> list[Pair]:
-        """The pairs that were compared."""
+        """The pairs of engines that were compared."""
         return [pair for pair in agreement.PAIRS if self.of(pair)]
 
     def rows(self, engine: str) -> list[str]:
-        """The rows that were compared with an engine."""
+        """The names of the rows in which the simulator was compared with an engine."""
         return list(dict.fromkeys(one.name for one in self.of(("sim", engine))))
 
     def met(self) -> bool:
-        """Whether, in each pair with the simulator, enough metrics agree, few enough are undecided,
-        and every negative control is rejected.
+        """Whether, for each engine compared with the simulator, enough metrics agree, few enough
+        are undecided, and every negative control disagrees.
         """
         return all(
             _enough(self.of(pair)) and all(self.controls[pair[1]].values())
@@ -311,7 +316,7 @@ SECONDS = 10
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - a value of TOML
-    """A value of a row in short.
+    """A value of a row in short form.
 
     >>> _short({"kind": "codel", "ecn": True}), _short([{"at": "4s", "rate": "5Mbit"}])
     ('codel ecn', '4s 5Mbit')
@@ -322,7 +327,7 @@ def _short(value: Any) -> str:  # noqa: ANN401 - a value of TOML
 
 
 def words(row: JsonObject) -> str:
-    """A row in short.
+    """A row in short form.
 
     >>> words({"cc": ["2 cubic"], "queue": "fifo", "rate": "5Mbit", "rtt": "9ms", "buffer": "1bdp",
     ...     "seconds": 10})
@@ -343,7 +348,7 @@ def words(row: JsonObject) -> str:
 
 
 RESULTS = {"agreed": "agreed", "parted": "**disagreed**", "undecided": "*undecided*"}
-"""Verdicts as the page names them."""
+"""The words of the page for each verdict."""
 
 UNITS = {
     "goodput_mbit": "Mbit/s",
@@ -357,12 +362,12 @@ UNITS = {
 
 
 def _titled(pair: Pair) -> str:
-    """A pair of engines in a heading."""
+    """The heading for a pair of engines."""
     return f"{pair[0]} and {pair[1]}"
 
 
 def markdown(found: Found) -> str:
-    """The page."""
+    """The text of the page."""
     rows = table()
     lines = [
         "# Agreement of the engines",
@@ -477,7 +482,9 @@ def markdown(found: Found) -> str:
 
 
 def _metrics(found: Found) -> Iterator[str]:
-    """The table of all metrics, a column for each engine and each pair."""
+    """The lines of the table of all metrics, with a column for each engine and each pair of
+    engines.
+    """
     heads = ["name", "metric", "unit", "sim", *found.stores]
     heads += [f"range of {engine}" for engine in found.stores] + [*map(_titled, found.pairs)]
     yield f"| {' | '.join(heads)} |"
@@ -576,11 +583,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure_all(
     engine: str, here: agreement.Machine, wanted: Sequence[str], args: argparse.Namespace
 ) -> None:
-    """Measures rows with an engine; each one is stored when it is complete."""
+    """Measures rows with an engine, and stores each row when it is complete."""
     rows = table()
     store = stored(engine) or Store(engine, here, {})
     if store.machine != here:
-        # Rows of one file are those of one kernel.
+        # All rows of one file are from one kernel, so rows of another kernel are discarded.
         store = Store(engine, here, {} if replace(store.machine, ccs=()) != replace(here, ccs=())
                       else store.rows)  # fmt: skip
     for place, name in enumerate(wanted, 1):

@@ -1,5 +1,5 @@
-"""Functions that the commands of this tier share: types of arguments, and processes that end with
-Ctrl-C.
+"""Functions that the commands of `validation` share: types of arguments, and pools of processes
+that end with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def positive(text: str) -> int:
-    """A number of at least one: a type of argparse.
+    """Converts the text of an integer of at least one; a type for argparse.
 
     >>> positive("3")
     3
@@ -28,7 +28,8 @@ def positive(text: str) -> int:
 
 
 def span(text: str) -> range:
-    """A range of numbers, both ends included, or one number: a type of argparse.
+    """Converts the text of a range of integers, both ends included, or of one integer; a type for
+    argparse.
 
     >>> span("9000-9002"), span("7")
     (range(9000, 9003), range(7, 8))
@@ -41,10 +42,12 @@ def span(text: str) -> range:
 
 
 class _Pool(ProcessPoolExecutor):
-    """Starts its workers with SIGINT blocked, so that none receives it before `_ends_by_sigint`."""
+    """A pool that starts its workers with SIGINT blocked, so that no worker receives it before
+    `_ends_by_sigint` runs.
+    """
 
     def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
-        """The same as that of the executor, but with SIGINT blocked while workers start."""
+        """Submits as the base class does, but with SIGINT blocked while workers start."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(fn, *args, **kwargs)
@@ -61,7 +64,7 @@ def _ends_by_sigint() -> None:
 def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
     """A pool of worker processes. Ctrl-C ends the workers and this program at once, with one line.
 
-    The executor cannot be shut down in that case. If a worker is killed while it holds a lock of
+    After Ctrl-C the executor cannot be shut down. If a worker is killed while it holds a lock of
     the executor's queues, `shutdown` and the exit of the interpreter wait for ever. Therefore the
     program ends itself by the signal.
     """

@@ -1,23 +1,23 @@
-"""BBR's cliff: random loss up to a threshold does not slow a BBR flow, and slightly more makes it
-collapse.
+"""The cliff of BBR: random loss up to a threshold hardly reduces the goodput of a BBR flow, and
+slightly more loss makes it collapse.
 
-While it probes, BBR sends at `g` times its bandwidth estimate. With a loss of `p`, the share
-`g (1 − p)` of the estimate arrives. From `p = 1 − 1/g` on, probing therefore cannot restore
-bandwidth samples that leave the filter. This threshold is 20 % for a gain of 1.25, 9.1 % for 1.1,
-and 33 % for 1.5. Cao et al. (IMC 2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer
-and independent loss.
+While it probes, BBR sends at `g` times its bandwidth estimate, where `g` is the probing gain. With
+a loss probability of `p`, data arrives at `g (1 − p)` times the estimate. From `p = 1 − 1/g` on,
+probing therefore cannot replace the bandwidth samples that expire from the filter. This threshold
+is 20 % for a gain of 1.25, 9.1 % for 1.1, and 33 % for 1.5. Cao et al. (IMC 2019, figure 7)
+measured the threshold at 100 Mbit/s, 25 ms, 10 MB of buffer and independent loss.
 
 This holds for BBR without policer detection, and is tested with `policer_detection = false`. With
-detection, the default, losses of 50 packets for 256 delivered or more count as losses of a policer.
-This is 16.3 % of the packets sent, so that the cliff is at a lower loss. There, Linux is the
-reference: `evidence/cliff-linux-6.12.csv` has its runs, and `evidence/cliff.md` describes how they
-were recorded.
+detection, which is the default, a loss of at least 50 packets for 256 delivered packets counts as
+the effect of a policer. This is 16.3 % of the packets sent, so the cliff is at a lower loss. With
+detection, Linux is the reference: `evidence/cliff-linux-6.12.csv` has its runs, and
+`evidence/cliff.md` describes how they were recorded.
 
 The cliff is the loss at which the mean goodput of a run is half of the rate. It is found by
 bisection. Seven seeds decide a step if all of them agree, otherwise the median of 21 seeds does.
-The result of 21 seeds varies by 0.06 to 0.17 percentage points, depending on the gain, which is
-less than the resolution of the bisection. With three seeds, it varies by up to 0.5 (`cliff_parts`
-measures it).
+The cliff found with 21 seeds has a standard deviation of 0.06 to 0.17 percentage points, depending
+on the gain. This is less than the resolution of the bisection. With three seeds it is up to 0.5
+percentage points (`cliff_parts` measures it).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from narrows.runs.run import Progress
 from validation.stored import HERE
 
 LINUX = HERE / "evidence/cliff-linux-6.12.csv"
-"""Runs of Linux: loss in %, start of the flow in s, goodput of 60 s in Mbit/s."""
+"""The file of runs of Linux: loss in %, start of the flow in s, mean goodput of 60 s in Mbit/s."""
 
 RATE_MBIT = 100.0
 DURATION_S = 60
@@ -59,20 +59,24 @@ POINTS = (
     0.3,
     0.35,
 )
-"""Losses that the table shows besides those of the bisection."""
+"""Losses (as shares) that the table shows in addition to those of the bisection."""
 
 WITHIN = 0.02
-"""Tolerance of the cliff without policer detection, as a share of the packets."""
+"""Tolerance of the cliff's loss without policer detection, as a share of the packets."""
 
 WITHIN_LINUX = 0.015
-"""Tolerance of the cliff relative to that of Linux, as a share of the packets."""
+"""Tolerance of the cliff's loss with policer detection, compared with that of Linux, as a share of
+the packets.
+"""
 
 FEW, SEEDS = 7, 21
-"""Number of seeds that decide a step, and number of seeds if the first ones disagree."""
+"""Number of seeds that decide a step of the bisection if they agree, and number of seeds if they
+disagree.
+"""
 
 RESOLUTION = 0.0025
 LEAST, MOST = 0.01, 0.4
-"""Initial limits of the bisection."""
+"""Initial limits of the bisection, as losses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +86,11 @@ class Cliff:
     Attributes:
         gain: The probing gain.
         detection: Whether policer detection is on.
-        expected: The loss at which the goodput must be half of the rate.
-        within: The tolerance of the loss.
+        expected: The loss at which the goodput should be half of the rate.
+        within: The tolerance of this loss.
         found: The loss that was found; None if the goodput is above or below half of the rate at
             all losses.
-        curve: Goodputs of the seeds, in Mbit/s, by loss.
+        curve: For each loss, the goodputs of the seeds in Mbit/s.
     """
 
     gain: float
@@ -98,7 +102,7 @@ class Cliff:
 
     @property
     def met(self) -> bool:
-        """Whether the cliff is within the tolerance."""
+        """Whether the loss that was found is within the tolerance of the expected loss."""
         return self.found is not None and abs(self.found - self.expected) <= self.within
 
     def json(self) -> JsonObject:
@@ -115,7 +119,7 @@ class Cliff:
 
 
 def linux() -> dict[float, list[float]]:
-    """The runs of Linux: goodputs, in Mbit/s, by loss."""
+    """The runs of Linux: for each loss, the goodputs in Mbit/s."""
     lines = LINUX.read_text(encoding="utf-8").splitlines()
     curve: dict[float, list[float]] = {}
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
@@ -124,7 +128,8 @@ def linux() -> dict[float, list[float]]:
 
 
 def half(curve: dict[float, list[float]]) -> float:
-    """The loss at which the goodput is half of the rate, interpolated between the medians.
+    """The loss at which the goodput is half of the rate, interpolated between the medians of two
+    losses.
 
     >>> half({0.1: [90.0], 0.2: [10.0, 10.0], 0.3: [1.0]})
     0.15
@@ -137,13 +142,13 @@ def half(curve: dict[float, list[float]]) -> float:
 
 
 def wanted() -> list[Cliff]:
-    """The cliffs to search."""
+    """The cliffs to search, not yet searched."""
     alone = [Cliff(gain=gain, detection=False, expected=1 - 1 / gain) for gain in (1.25, 1.1, 1.5)]
     return [*alone, Cliff(gain=1.25, detection=True, expected=half(linux()), within=WITHIN_LINUX)]
 
 
 def scenario(gain: float, loss: float, *, detection: bool) -> JsonObject:
-    """The path of the figure with one flow of that gain."""
+    """The scenario of the figure with this loss, and one BBR flow with this probing gain."""
     return {
         "title": f"BBR, probing gain {gain}, loss {loss:.2%}",
         "duration": f"{DURATION_S}s",
@@ -161,7 +166,7 @@ def scenario(gain: float, loss: float, *, detection: bool) -> JsonObject:
 
 
 def left_out() -> str | None:
-    """The reason if this version cannot run this part."""
+    """The reason why this version cannot run this part, or None if it can."""
     try:
         _core.scenario_to_toml(scenario(1.1, 0.1, detection=False))
     except NarrowsError as error:
@@ -188,9 +193,9 @@ def play(
     done: Callable[[float], object] = lambda _: None,
     one: Callable[[Job, Progress], float] = goodput_mbit,
 ) -> list[Cliff]:
-    """Searches all cliffs, with so many seeds for each point of the table.
+    """Searches all cliffs, and runs `seeds` seeds for each loss of the table.
 
-    `done` receives the cost of each run.
+    `done` is called with the cost of each complete run.
     """
     cliffs = wanted()
 
@@ -211,7 +216,7 @@ def play(
         measure(points, 1, FEW)
         unsure = [(cliff, loss) for cliff, loss in points if not _agreed(cliff.curve[loss])]
         measure(unsure, FEW + 1, SEEDS)
-        done(float((len(points) - len(unsure)) * (SEEDS - FEW)))  # runs that were not needed
+        done(float((len(points) - len(unsure)) * (SEEDS - FEW)))  # runs left out
         for i, (cliff, here) in enumerate(zip(cliffs, middles, strict=True)):
             passes = statistics.median(cliff.curve[here]) >= RATE_MBIT / 2
             between[i] = (here, between[i][1]) if passes else (between[i][0], here)
@@ -233,7 +238,7 @@ def steps() -> int:
 
 
 def cost(*, seeds: int) -> float:
-    """The sum of all costs that `done` receives."""
+    """The sum of all costs that `done` of this part receives."""
     return float(len(wanted()) * (seeds * len(POINTS) + SEEDS * steps()))
 
 
@@ -243,5 +248,5 @@ def _agreed(goodputs: list[float]) -> bool:
 
 
 def _edge(low: float, high: float) -> float | None:
-    """The middle of the final interval; None if an initial limit is left."""
+    """The middle of the final interval, or None if one of its ends is still an initial limit."""
     return None if low == LEAST or high == MOST else (low + high) / 2

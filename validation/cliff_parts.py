@@ -3,14 +3,14 @@
     python -m validation.cliff_parts    three tables of evidence/cliff.md, about 20 minutes
 
 Each possible cause is removed alone. The causes are the pacing margin of 1 %, ProbeRTT, the end of
-Startup after three rounds without growth, and the first minutes. The cliff is the loss at which the
-goodput is half of the rate. It is interpolated between two losses of a grid by the medians of the
-seeds, as for the runs of Linux. The spread of the result of some seeds is that of many random
-subsets of all seeds.
+Startup after three rounds without growth, and the choice of the measured minute. The cliff is the
+loss at which the goodput is half of the rate. It is interpolated between two losses of a grid from
+the medians of the seeds, as for the runs of Linux. The spread of a search with few seeds is
+estimated from many random subsets of all seeds.
 
-The table of the bandwidth estimate uses samples of each millisecond. It shows the change of the
-estimate from one probe to the next, as a logarithm. In theory, a cycle changes it by
-ln(0.99 gain (1 − loss)).
+The table of the bandwidth estimate uses one sample per millisecond. It shows the change of the
+estimate from one probe to the next, as a logarithm. In theory, a probing cycle changes the estimate
+by ln(0.99 gain (1 − loss)).
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ GRIDS = {
     1.25: (0.16, 0.165, 0.17, 0.175, 0.18, 0.185, 0.19, 0.195, 0.2, 0.205),
     1.5: (0.27, 0.28, 0.29, 0.295, 0.3, 0.305, 0.31, 0.315, 0.32, 0.33, 0.34),
 }
-"""Losses of the search for the cliff, by gain."""
+"""The grid of losses for the search of the cliff, by gain."""
 
 DRAWS = 500
 
 INSIDE = {1.1: (0.08, 0.09), 1.25: (0.18, 0.19, 0.2), 1.5: (0.3, 0.31, 0.325)}
-"""Losses of the table of the bandwidth estimate, by gain."""
+"""The losses in the table of the bandwidth estimate, by gain."""
 
 KINDS = ("cycle", "full", "ProbeRTT", "timeout")
 FULL_MBIT = 75
-"""Bandwidth estimate from which the path is full, in Mbit/s."""
+"""Bandwidth estimate from which the path counts as full, in Mbit/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A cause that is removed.
+    """A possible cause, and how it is removed.
 
     Attributes:
         name: The name in the table.
@@ -81,7 +81,7 @@ PARTS = (
 
 
 def scenario(gain: float, loss: float, part: Part) -> JsonObject:
-    """The scenario of the cliff, without policer detection."""
+    """The scenario of the cliff, without policer detection and without the cause `part`."""
     tree = cliff.scenario(gain, loss, detection=False)
     tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.parameters}]
     return tree | {
@@ -91,7 +91,7 @@ def scenario(gain: float, loss: float, part: Part) -> JsonObject:
 
 
 def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, list[float]]:
-    """Goodputs of the seeds, in Mbit/s, by loss."""
+    """For each loss, the goodputs of the seeds in Mbit/s."""
 
     def one(job: tuple[float, int], keep_on: Progress) -> float:
         run = _core.run_tree(
@@ -105,7 +105,7 @@ def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, 
 
 
 def told(curve_: dict[float, list[float]]) -> str:
-    """The loss of the cliff, in percent."""
+    """The loss of the cliff in percent, as text."""
     try:
         return f"{100 * cliff.half(curve_):.1f}"
     except ValueError:
@@ -114,7 +114,9 @@ def told(curve_: dict[float, list[float]]) -> str:
 
 
 def spread(curve_: dict[float, list[float]], seeds: int) -> str:
-    """The standard deviation of the cliff with so many seeds, in percentage points."""
+    """The standard deviation of the cliff's loss if it is found with `seeds` seeds, in percentage
+    points.
+    """
     draw = random.Random(1)
     halves = []
     for _ in range(DRAWS):
@@ -130,11 +132,12 @@ def spread(curve_: dict[float, list[float]], seeds: int) -> str:
 
 @dataclass
 class Account:
-    """Changes of the bandwidth estimate in some runs of a minute, from the third second on.
+    """Changes of the bandwidth estimate in several runs of one minute, from the third second on.
 
     Attributes:
         begins: The estimate at the start, in Mbit/s.
-        kinds: The logarithms of its changes from probe to probe, by the event between them.
+        kinds: The logarithms of the changes of the estimate from probe to probe, by the event
+            between two probes.
     """
 
     begins: list[float] = field(default_factory=list)

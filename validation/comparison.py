@@ -1,4 +1,4 @@
-"""False verdicts and power of `narrows compare`.
+"""Measures the rate of false verdicts and the statistical power of `narrows compare`.
 
     python -m validation.comparison             200 pairs per path, about ten minutes
     python -m validation.comparison --pairs 20  fewer pairs; the result is only printed
@@ -9,16 +9,16 @@
 The first command writes evidence/comparison.md. Pairs of measurements of the same path differ only
 in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
 simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers, AQMs, a
-policer, random loss and jitter. One or both directions are loaded, by TCP flows, by TCP flows
-beside a page (`--test page`), or by datagrams (`--test udp_flood`). Some measurements have several
-loads (`--repeats`). Files have the format of iperf2 or iperf3, with intervals from a first-order
-autoregressive process, and are read like any other. Results of `narrows latency` come from pings of
-simulated paths and from a model of a host that is interrupted. For the power, the path of the
-second measurement is changed by 10 %.
+policer, random loss and jitter. One or both directions are loaded by TCP flows, by TCP flows during
+page loads (`--test page`), or by datagrams (`--test udp_flood`). Some measurements have several
+loads (`--repeats`). Some measurements are files in the format of iperf2 or iperf3, with rates from
+a first-order autoregressive process. Results of `narrows latency` are made from pings over
+simulated paths, and from a model of a host that is interrupted. For the power, the rate of the path
+is changed by 10 % in the second measurement.
 
-There are two criteria. At most 1 % of all pairs may have a false verdict in a family of metrics.
-The number of false verdicts of one kind of measurement must have a probability of at least 1 % at
-an error rate of 1 %.
+There are two criteria. In each family of metrics, at most 1 % of all pairs may have a false
+verdict. At an error rate of 1 %, the number of false verdicts of each kind of measurement must have
+a probability of at least 1 %.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 PAIRS = 200
 EVIDENCE = FilePath(__file__).parent / "evidence/comparison.md"
 LIVE = EVIDENCE.with_name("comparison-live.json")
-"""False verdicts of pairs of real runs."""
+"""The file with the number of false verdicts on pairs of real runs."""
 
 KEPT = FilePath(__file__).parent.parent / "target/comparison.jsonl"
-"""Finished rows of an interrupted run."""
+"""The file with the finished rows of an interrupted run."""
 
 METRICS = {
     "rate": ("down_mbit", "up_mbit"),
@@ -70,7 +70,7 @@ METRICS = {
     "response time": tuple(f"response_us {key}" for key in PERCENTILES),
     "its round trip": tuple(f"rtt_us {key}" for key in PERCENTILES),
 }
-"""Families of metrics by their keys."""
+"""The families of metrics, each with the keys of its metrics."""
 
 CHANGED = {"better", "worse", "faster", "slower"}
 """Verdicts that are false on an unchanged path."""
@@ -87,9 +87,9 @@ class Case:
 
     Attributes:
         name: The name in the table.
-        measure: Returns a measurement with a seed; the rate of the path is multiplied by a factor.
-        changed: The metrics that must be found changed if the rate is; empty if the power is not
-            measured.
+        measure: Returns a measurement for a seed and a factor on the rate of the path.
+        changed: The metrics that must be reported as changed if the rate has changed; empty if the
+            power is not measured.
     """
 
     name: str
@@ -107,7 +107,7 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
 
 
 def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measurement]:
-    """`--repeats`: independent loads of the same path, one after the other."""
+    """A measurement with `--repeats`: independent loads of the same path, one after the other."""
     once = _simulated(path, plan)
 
     def measure(seed: int, factor: float) -> Measurement:
@@ -145,7 +145,9 @@ def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measu
 
 
 def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
-    """`--test page`: one flow in each direction beside a page that is loaded all the time."""
+    """A measurement with `--test page`: one flow in each direction while a page is loaded
+    repeatedly.
+    """
     plan = Plan(streams=1, at_once=True)
 
     def measure(seed: int, factor: float) -> Measurement:
@@ -171,7 +173,9 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
 
 
 def flooded(path: Path, stream: JsonObject) -> Callable[[int, float], Measurement]:
-    """`--test udp_flood`: pings, and datagrams of which only totals are known."""
+    """A measurement with `--test udp_flood`: pings, and datagrams of which only the totals are
+    known.
+    """
     idle_s, load_s = 3.0, 10.0
 
     def measure(seed: int, factor: float) -> Measurement:
@@ -211,7 +215,7 @@ _PINGED = ("t_s", "rtt_ms")
 
 
 def times(ns: list[int]) -> JsonObject:
-    """A distribution in a result of `narrows latency`."""
+    """Times as a distribution in the format of a result of `narrows latency`."""
     ordered, n = sorted(ns), len(ns)
     known = {key: float(key[1:].replace("_", ".")) / 100 for key in PERCENTILES}
     return {
@@ -222,12 +226,12 @@ def times(ns: list[int]) -> JsonObject:
 
 
 def _nanoseconds(took_s: float) -> int:
-    """With the resolution of the histogram of a result, 0.1 to 1 %."""
+    """A time in ns, rounded to the resolution of the histogram of a result (0.1 to 1 %)."""
     return round(float(f"{1e9 * took_s:.3g}"))
 
 
 def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float]) -> JsonObject:
-    """A result of `narrows latency`, with the slowest responses as it keeps them."""
+    """A result of `narrows latency` with these times, and its list of the slowest responses."""
     limit = sorted(response_s)[len(response_s) // 2] + 1e-3
     slow = sorted((took, t) for t, took in zip(sent, response_s, strict=True) if took > limit)[
         -1000:
@@ -240,7 +244,9 @@ def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float
 
 
 def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
-    """Requests each millisecond over a simulated path, beside these flows."""
+    """A measurement with one request per millisecond over a simulated path that also carries these
+    flows.
+    """
 
     def measure(seed: int, factor: float) -> JsonObject:
         del factor
@@ -254,7 +260,7 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
             start_jitter="500ms",
         )
         sent, rtts = (run(scenario, sample_interval="1s").pings[n].to_pylist() for n in _PINGED)
-        # The first two seconds are the start of the flows.
+        # The first two seconds are left out, because the flows start in them.
         sent_and_rtt = zip(sent, rtts, strict=True)
         known = [(t, rtt / 1e3) for t, rtt in sent_and_rtt if rtt and t >= 2]  # noqa: PLR2004
         took = [rtt for _, rtt in known]
@@ -266,8 +272,8 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
 def interrupted(
     per_s: float, mean_s: float, *, seconds: int = 11
 ) -> Callable[[int, float], JsonObject]:
-    """Requests each millisecond to a host that is interrupted: Poisson arrivals, exponential
-    lengths.
+    """A measurement with one request per millisecond to a host that is interrupted. Interruptions
+    begin at Poisson times and have exponential durations.
     """
 
     def measure(seed: int, factor: float) -> JsonObject:
@@ -315,7 +321,7 @@ def iperf2(
     spread: float = 0.05,
     correlation: float = 0.5,
 ) -> str:
-    """Output of iperf2, with its rounding and a short last interval."""
+    """Output in the format of iperf2, with its rounding and a short last interval."""
     rates = _intervals(seed, seconds // every, mbit, spread, correlation)
     rows: list[tuple[float, float, float]] = [
         (i * every, (i + 1) * every, rate) for i, rate in enumerate(rates)
@@ -334,7 +340,7 @@ def iperf2(
 
 
 def iperf2_udp(seed: int, mbit: float, *, seconds: int) -> str:
-    """Output of a server of iperf2 that receives datagrams, some of which are lost."""
+    """Output in the format of an iperf2 server that receives datagrams, some of which are lost."""
     draw = random.Random(f"udp {seed}")
     rows, lost, sent = [], 0, 0
     for i, rate in enumerate(_intervals(seed, seconds, mbit, 0.05, 0.5)):
@@ -353,7 +359,7 @@ def iperf2_udp(seed: int, mbit: float, *, seconds: int) -> str:
 
 
 def _three(value: float) -> str:
-    """Three digits, as in byte_snprintf of iperf2."""
+    """A value with three significant digits, as byte_snprintf of iperf2 writes it."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0  # noqa: PLR2004
     return f"{value:.{digits}f}"
 
@@ -361,7 +367,7 @@ def _three(value: float) -> str:
 def iperf3(
     seed: int, mbit: float, *, seconds: int, spread: float = 0.05, correlation: float = 0.5
 ) -> str:
-    """Output of `iperf3 -J`, shortened."""
+    """Output in the format of `iperf3 -J`, shortened."""
     draw = random.Random(seed)
     at, intervals, total = 0.0, [], 0.0
     for i, rate in enumerate(_intervals(seed, seconds, mbit, spread, correlation)):
@@ -514,7 +520,9 @@ CASES = (
 
 
 def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
-    """The verdict of each metric of a pair."""
+    """The verdict on each metric of a pair of measurements; `factor` changes the rate of the
+    second.
+    """
     before, after = case.measure(2 * pair + 1, 1.0), case.measure(2 * pair + 2, factor)
     if isinstance(before, Measurement) and isinstance(after, Measurement):
         return {d.figure.key: d.verdict for d in differences(before, after)}
@@ -545,7 +553,7 @@ def _row(at: int, pairs: int) -> Row:
 
 
 def _rows(pairs: int, *, resume: bool) -> list[Row]:
-    """All rows; with `resume`, those of an interrupted run are used."""
+    """All rows of the page. With `resume`, the finished rows of an interrupted run are reused."""
     KEPT.parent.mkdir(exist_ok=True)
     known: dict[int, Row] = {}
     if resume and KEPT.exists():
@@ -565,7 +573,7 @@ def _rows(pairs: int, *, resume: bool) -> list[Row]:
 
 
 def live(folder: FilePath) -> JsonObject:
-    """False verdicts of results of one host, of which each two consecutive ones are a pair."""
+    """Counts false verdicts on results of one host. Every two consecutive results form a pair."""
     files = sorted(folder.glob("*.json"))
     results = [read_latency(file) for file in files]
     pairs = list(zip(results[::2], results[1::2], strict=False))
@@ -607,7 +615,7 @@ def _live_row() -> Iterator[str]:
 
 
 def lines(rows: list[Row], pairs: int) -> Iterator[str]:
-    """The page."""
+    """The lines of the page."""
     yield "# False verdicts and power of `narrows compare`"
     yield ""
     yield (

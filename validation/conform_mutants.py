@@ -1,8 +1,9 @@
-"""Eleven Renos with one rule broken each, as a plugin: `narrows conform` must detect them.
+"""A plugin with eleven variants of Reno that each break one rule; `narrows conform` must detect
+every one of them.
 
     narrows conform deaf --as reno --plugin validation/conform_mutants.py
 
-The base class follows RFC 5681 and passes the same checks.
+The base class `Sound` follows RFC 5681 and passes all checks.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class Sound(CongestionControl):
     most = 1e9
 
     def on_ack(self, window: Window, ack: Ack) -> None:
-        """Slow start, then one packet per round trip."""
+        """Grows the window by slow start, and later by one packet per round trip."""
         if ack.may_grow and ack.cwnd_limited:
             each = self.growth if window.in_slow_start else self.increase / window.cwnd
             window.cwnd = min(self.most, window.cwnd + ack.delivered * each)
 
     def on_loss(self, window: Window, loss: Loss) -> None:
-        """Half of the window."""
+        """Halves the window."""
         window.ssthresh = max(2.0, window.cwnd * self.factor)
 
 
@@ -127,15 +128,17 @@ class Sleepy(Sound):
     name = "sleepy"
 
     def __init__(self) -> None:
-        """It has not slept yet."""
+        """Initializes the state: no idle time has passed yet."""
         self.starts = 0
 
     def on_sent(self, window: Window, sent: Sent) -> None:
-        """Counts transmissions without data in flight: the first one, and that after the idle."""
+        """Counts transmissions without data in flight. These are the first transmission and the one
+        after an idle time.
+        """
         self.starts += 1
 
     def on_ack(self, window: Window, ack: Ack) -> None:
-        """Keeps the window after an idle time."""
+        """Keeps the window at one packet after an idle time."""
         if self.starts > 1:
             window.cwnd = 1
         else:

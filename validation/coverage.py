@@ -1,15 +1,16 @@
 """Coverage of the confidence intervals over seeds: `make coverage`, or `python -m
 validation.coverage`, which writes docs/reference/coverage.md.
 
-Three scenarios are run with 2,000 seeds each, and the mean of every metric over these runs is
-taken as its true value. Further runs with other seeds form 200 repetitions of 10 runs each. Their
-95 % intervals are those of `narrows run --seeds 10`. They must contain the true value in 91 to 98 %
-of the cases; the program exits with 1 otherwise. By a binomial distribution, 200 repetitions of
-intervals that cover 95 % do so with a probability of 98.5 %.
+Three scenarios are run with 2,000 seeds each, and the mean of every metric over these runs is taken
+as its true value. Further runs with other seeds form 200 repetitions of 10 runs each. Their 95 %
+intervals are those of `narrows run --seeds 10`. For each metric, 91 to 98 % of the intervals must
+contain the true value; otherwise the program exits with 1. If each interval covers the true value
+with a probability of 95 %, 200 repetitions meet this criterion with a probability of 98.5 %
+(binomial distribution).
 
-The reference has the start jitter of replications, so that it covers all states in which flows can
-meet. `--jitter 40ms` compares intervals of runs whose flows start within this time with the same
-reference.
+The runs of the reference use the same start jitter as those of `--seeds`, so that they cover all
+relative start times of the flows. With `--jitter 40ms`, the flows of the repetitions start within
+40 ms, and their intervals are compared with the same reference.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PAGE = HERE.parent / "docs/reference/coverage.md"
 REFERENCE = 2000
 REPETITIONS = 200
 RUNS = 10
-"""Runs of the reference, repetitions, and runs of a repetition."""
+"""Number of runs of the reference, number of repetitions, and number of runs of a repetition."""
 
 ACCEPTED = (0.91, 0.98)
 """Accepted share of intervals that contain the mean of the reference."""
@@ -71,7 +72,7 @@ SCENARIOS: dict[str, tuple[Scenario, tuple[str, ...]]] = {
         ("page_load_mean_s", "queue_delay_p95_ms"),
     ),
 }
-"""The scenarios, and the metrics that are compared."""
+"""The scenarios by name, with the metrics that are compared."""
 
 
 def metrics(tree: dict[str, Any], seed: int, keep_on: Progress) -> dict[str, float]:
@@ -123,7 +124,7 @@ class Row:
     share: float
 
     def right(self) -> bool:
-        """Whether the share is in the accepted range."""
+        """Whether the share of the intervals is in the accepted range."""
         return ACCEPTED[0] <= self.share <= ACCEPTED[1]
 
 
@@ -144,7 +145,7 @@ def compare(
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The reference page."""
+    """The text of the reference page."""
     least, most = (f"{100 * end:.0f}" for end in ACCEPTED)
     table = [
         f"| {row.scenario} | `{row.metric}` | {row.mean:.4f} | {row.half:.4f} "
@@ -175,7 +176,9 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """Prints a table, and returns 1 if a share is outside of the accepted range."""
+    """Prints a table, and writes the page if all options have their default values. Returns 1 if a
+    share is outside the accepted range.
+    """
     ask = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,8 +1,9 @@
-"""Cross traffic between the two ends of an emulated path: UDP at a steady rate, or greedy TCP.
+"""Sends and receives cross traffic between the two ends of an emulated path: UDP at a constant
+rate, or bulk TCP.
 
     python -m validation.cross far             receives until it is stopped
     python -m validation.cross near udp MBIT   sends paced datagrams of 1400 bytes
-    python -m validation.cross near tcp FLOWS  sends over this number of connections
+    python -m validation.cross near tcp FLOWS sends bulk data over this number of connections
 
 MBIT is the rate of whole frames, in Mbit/s.
 """
@@ -43,7 +44,7 @@ def _drain(one: socket.socket) -> None:
 
 
 def udp(mbit: float) -> None:
-    """Sends datagrams at a steady rate."""
+    """Sends datagrams at a constant rate."""
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     begin = due = time.monotonic()
     while due < begin + LONGEST_S:
@@ -54,7 +55,7 @@ def udp(mbit: float) -> None:
 
 
 def tcp() -> None:
-    """Sends as much data as one connection can carry."""
+    """Sends as much data as one TCP connection can carry."""
     end = time.monotonic() + LONGEST_S
     while time.monotonic() < end:
         with (
@@ -67,7 +68,7 @@ def tcp() -> None:
 
 
 def main(words: list[str]) -> None:
-    """Runs one end."""
+    """Runs the end that the arguments name."""
     if words[:1] == ["far"]:
         far()
     elif words[1] == "udp":

@@ -1,4 +1,5 @@
-"""Detection of cross traffic in simulated measurements, and its false detection without any.
+"""Measures how often cross traffic is detected in simulated measurements, and how often it is
+reported where there is none.
 
 Commands:
 
@@ -7,14 +8,14 @@ Commands:
     python -m validation.cross_traffic --resume    continue an interrupted run
 
 A row has random paths with one kind of cross traffic in the measured direction. Intermittent UDP
-has on and off times of half a period on average. UDP in step has packets that are synchronized with
-the ping interval. Only idle pings and the drain of the queue can show cross traffic, not the
-simulations of the path model. The first row therefore tests these two only, on ten times as many
-paths.
+has on times and off times of half a period on average. UDP "in step" sends packets that are
+synchronized with the ping interval. Cross traffic is detected only from idle pings and from the
+drain of the queue, and not by simulations of the path model. The first row therefore evaluates only
+these two, on ten times as many paths.
 
-There are two criteria. At most 1 % of the paths without cross traffic may be reported with some.
-Traffic in step with the pings may not be reported as absent more often than intermittent traffic
-with a period of 100 ms.
+There are two criteria. Cross traffic may be reported on at most 1 % of the paths without any. Cross
+traffic in step with the pings may not be missed more often than intermittent traffic with a period
+of 100 ms.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from validation.path_models import rows_of
 PAGE = FilePath(__file__).parent / "evidence/cross-traffic.md"
 
 PATHS, QUIET = 20, 10
-"""Number of paths in a row, and factor of this number without cross traffic."""
+"""Number of paths in a row, and factor on this number for the first row."""
 
 PLAN = Plan(streams=4, load_s=8.0, directions=("down",))
 
 KINDS = ("none, pings only", "none", "0.1", "0.3", "1", "3", "in step", "in step, equal intervals")
-"""Kinds of cross traffic; a number is the mean period of intermittent UDP, in s."""
+"""The kind of cross traffic of each row; a number is the mean period of intermittent UDP, in s."""
 
 FALSE = 0.01
-"""Largest share of paths without cross traffic that may be reported with some."""
+"""Maximum share of the paths without cross traffic on which some may be reported."""
 
 FIRST = 20_000
-"""Seed of the first path. A row has the seeds after 1000 times its number."""
+"""Seed of the first path. The seeds of row n (from 0) begin at `FIRST` + 1000 n."""
 
 _PACKET_BYTES = 1400
 
@@ -81,15 +82,15 @@ def drawn(seed: int) -> tuple[Path, Flow | None, Plan]:
         half = f"{float(kind) / 2:g}s"
         stream = {"kind": "on_off", **packet, "on": half, "off": half}
         return path, Flow(id="others", workload=stream), plan
-    # A whole number of packets per ping interval, nearest to the share.
+    # The integer number of packets per ping interval that is nearest to the share of the rate.
     each = _PACKET_BYTES * 8e-3 / plan.ping_ms
     packet["rate"] = path_model.bits(max(1, round(rate * share / each)) * each)
     return path, Flow(id="others", workload={"kind": "udp", **packet}), plan
 
 
 def one(seed: int) -> JsonObject:
-    """A path measured and inferred: whether cross traffic is reported, and whether the interval of
-    the rate contains the true rate.
+    """Measures the path of a seed and infers its path model. Returns whether cross traffic is
+    reported, and whether the interval of the rate contains the true rate.
     """
     path, others, plan = drawn(seed)
     seen = measure(path, plan, seed=seed, beside=[] if others is None else [others])
@@ -115,7 +116,7 @@ def one(seed: int) -> JsonObject:
 
 
 def rows(paths: int, *, resume: bool) -> dict[str, list[JsonObject]]:
-    """The results of each kind."""
+    """The results of all paths, by kind of cross traffic."""
     seeds = {
         kind: range(FIRST + 1000 * at, FIRST + 1000 * at + paths * (1 if at else QUIET))
         for at, kind in enumerate(KINDS)
@@ -130,7 +131,7 @@ def _name(kind: str) -> str:
 
 
 def lines(found: dict[str, list[JsonObject]]) -> Iterator[str]:
-    """The page."""
+    """The lines of the page."""
     yield "# Detection of cross traffic in simulated measurements"
     yield ""
     yield (
@@ -157,7 +158,7 @@ def lines(found: dict[str, list[JsonObject]]) -> Iterator[str]:
 
 
 def wrong(found: dict[str, list[JsonObject]]) -> list[str]:
-    """The criteria that are not met."""
+    """A sentence for each criterion that is not met."""
 
     def share(kind: str, seen: bool) -> float:
         of = [row["seen"] is seen for row in found[kind] if "error" not in row]

@@ -1,13 +1,16 @@
-"""Digests of results: shows that a change of the code left every figure of every run as it was.
+"""Digests of results: shows whether a change of the code changed any value of any run.
 
-    python -m validation.digest             compares with validation/digests.txt; exits with 1 on a
-    difference python -m validation.digest --write     renews validation/digests.txt python -m
-    validation.digest --only queues/fq.toml
+    python -m validation.digest
+        compares with validation/digests.txt; exits with 1 on a difference
+    python -m validation.digest --write
+        renews validation/digests.txt
+    python -m validation.digest --only queues/fq.toml
+        compares only this scenario, by its name in validation/digests.txt
 
-The runs are every scenario file below `scenarios/` and 200 scenarios generated from stated seeds. A
-digest is the first 64 bits of the SHA-256 of the run's JSON without `provenance`. Neither the
-machine nor the build may change it. A change of the code that is meant to change results renews the
-file in a commit of its own, which names the reason.
+The runs are those of every scenario file below `scenarios/`, and of 200 scenarios generated from
+the seeds in `GENERATED`. A digest is the first 64 bits of the SHA-256 of the run's JSON without
+`provenance`. It must not depend on the machine or the build. If a change of the code is meant to
+change results, a separate commit renews the file and states the reason.
 """
 
 from __future__ import annotations
@@ -49,8 +52,9 @@ QUEUES = [
 ]
 WORKLOADS = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp", "bursty", "on_off"]
 # fmt: on
-"""Of the generated scenarios. A new algorithm has a scenario of its own, and does not change the
-ones drawn before.
+"""The workloads, and above them the congestion controls and queue disciplines, of the generated
+scenarios. These lists stay as they are, because an addition would change the generated scenarios. A
+new algorithm gets a scenario file instead.
 """
 
 Tree = dict[str, Any]
@@ -137,7 +141,7 @@ def _tree(draw: random.Random) -> Tree:
 
 
 def generated(seed: int) -> Scenario:
-    """The scenario of a seed: the first one drawn from it that the parser accepts."""
+    """The scenario of a seed: the first random scenario from it that the parser accepts."""
     draw = random.Random(seed)
     while True:
         try:
@@ -152,7 +156,7 @@ def digest(scenario: Scenario, progress: Progress | None = None) -> str:
     """The first 64 bits of the SHA-256 of the run's JSON without its provenance."""
     found = dict(nw.run(scenario, progress=progress).json)
     del found["provenance"]
-    # A trace is named by its absolute path, which is not the same in every checkout.
+    # The result names a trace by its absolute path, which differs between checkouts.
     text = json.dumps(found).replace(json.dumps(str(SCENARIOS))[1:-1], "scenarios")
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -166,7 +170,9 @@ def shipped() -> dict[str, Scenario]:
 
 
 def every(only: str | None) -> dict[str, Scenario]:
-    """The scenarios by name: the files, then the generated ones."""
+    """The scenarios by name, first the files and then the generated ones; with `only`, the one of
+    this name.
+    """
     scenarios = shipped() | {f"seed {seed}": generated(seed) for seed in GENERATED}
     return {name: scenario for name, scenario in scenarios.items() if only in (None, name)}
 

@@ -1,9 +1,9 @@
-"""Reference RTTs by ICMP echoes with kernel timestamps of departure and arrival.
+"""Measures reference RTTs by ICMP echoes with kernel timestamps of departure and arrival.
 
     python -m validation.echo HOST [COUNT]    RTTs in ms, as JSON; needs a raw socket
 
-The kernel of the far host replies. Between departure and arrival, no program takes part, so that
-the RTT is that of the path. The departure is the time at which the device gets the request
+The kernel of the far host replies. No program is involved between departure and arrival, so the RTT
+is that of the path. The departure is the time at which the network device gets the request
 (`SOF_TIMESTAMPING_TX_SOFTWARE`, Documentation/networking/timestamping.rst).
 """
 

@@ -1,8 +1,9 @@
-"""Disagreements that are explained: `explained.toml` names a file of evidence for each.
+"""Reads `explained.toml`, which names a file of evidence for each explained disagreement.
 
-Evidence is an experiment or a trace of Linux; the first line of the file states which. The file has
-the command that reproduces it in a block of `console`, and the measured values in a table. A file
-without one of the three explains nothing. An entry that is no longer needed is reported, too.
+Evidence is an experiment or a trace of Linux, and the first line of the file states which. The file
+must have the command that reproduces it in a `console` block, and the measured values in a table. A
+file that lacks one of these three parts is not valid evidence. The report also names entries that
+no longer explain a disagreement.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ FILE = HERE / "explained.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """One entry.
+    """One entry of `explained.toml`.
 
     Attributes:
-        case: Pattern of cases, with `*`.
-        figure: Pattern of metrics, with `*`.
+        case: Pattern of the names of cases, with `*` as a wildcard.
+        figure: Pattern of the names of metrics, with `*` as a wildcard.
         evidence: The file, relative to the directory of `explained.toml`.
         because: The reason in a few words; the file contains the details.
     """
@@ -35,7 +36,7 @@ class Explanation:
     because: str
 
     def covers(self, case: str, figure: str) -> bool:
-        """Whether it is an explanation of this disagreement."""
+        """Whether this entry explains the disagreement of this metric in this case."""
         return fnmatchcase(case, self.case) and fnmatchcase(figure, self.figure)
 
 

@@ -8,16 +8,16 @@
 There are three hosts (network namespaces) in a row: near, a router, far. All stalls are real, and
 the program has no information about them:
 
-- An application stalls because it does not run although a packet is ready (`--stall`, at each end).
-- A kernel stalls on transmission. Other packets fill a token bucket before the device, and the
-  question or answer waits behind them.
-- A kernel stalls on reception because the application cannot run. A thread of the highest class
-  occupies the processor to which the application is bound.
-- The wire stalls by the same token bucket in the router.
+- An application stalls: it does not run although a packet is ready (`--stall`, at each end).
+- A kernel stalls on transmission: other packets fill the queue of a token bucket on the device, and
+  the question or answer waits behind them.
+- A kernel stalls on reception: a thread of the highest scheduling class occupies the processor to
+  which the application is bound.
+- The wire stalls: the same token bucket is in the router.
 
-Each stall has a random phase relative to the questions, which leave each millisecond. The result is
-the attribution of the slowest answer around the stall. If no answer is slow, the stall counts as
-attributed wrongly.
+Each stall has a random phase relative to the questions, one of which is sent every millisecond. The
+result is the attribution of the slowest answer around the stall. If no answer is slow, the stall
+counts as attributed wrongly.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ BETWEEN_S = 0.025
 
 SLOW = "2ms"
 WITHIN_S = 0.012
-"""Time after the start of a stall, in s. Answers to questions that were due in it, or just before
-the stall, belong to the stall."""
+"""Time after the start of a stall, in s. An answer belongs to the stall if its question was due
+within this time, or at most `STALL_S` before the stall.
+"""
 
 RATE_BYTES_S = 10_000_000
 BURST = 20_000
 FILL = BURST + int(RATE_BYTES_S * STALL_S)
-"""Bytes that empty the bucket and then keep it busy for the stall."""
+"""Bytes that empty the token bucket and then occupy it for the duration of a stall."""
 
 WANTED = 0.95
 TRIALS = 200
@@ -72,8 +73,8 @@ class Place:
         name: The name in the table.
         right: The correct attribution.
         how: The cause in words.
-        fill: The host whose queue is filled, if this is the cause.
-        hog: The processor that is occupied, if this is the cause.
+        fill: The host whose queue is filled, if that is the cause.
+        hog: The processor that is occupied, if that is the cause.
         near: Additional options of the client.
         far: Additional options of the server.
     """
@@ -100,12 +101,12 @@ PLACES = (
 
 
 def run(*words: str) -> None:
-    """Runs a command that must not fail."""
+    """Runs a command, and raises an exception if it fails."""
     subprocess.run(words, check=True, capture_output=True, text=True)
 
 
 def lacking() -> str:
-    """The requirements that are not met, or an empty text."""
+    """The requirements of this test that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "network namespaces with token buckets need root"
     if (os.cpu_count() or 1) < 2:  # noqa: PLR2004
@@ -115,7 +116,9 @@ def lacking() -> str:
 
 @contextlib.contextmanager
 def hosts() -> Iterator[dict[str, int]]:
-    """The hosts near, mid and far, by the number of the process that keeps each of them alive."""
+    """Creates the hosts near, mid and far. Yields the id of the process that keeps the namespace of
+    each, by name.
+    """
     with contextlib.ExitStack() as held:
         pids = {}
         own = Path("/proc/self/ns/net").readlink()
@@ -152,7 +155,8 @@ def hosts() -> Iterator[dict[str, int]]:
             run(*into[name], "ip", "route", "add", "default", "via", there)
         run(*into["mid"], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         for host, device in (("near", "e0"), ("mid", "b"), ("far", "e0")):
-            # No host has this address: the packets that fill the queue end at the other side.
+            # No host has this address, so the packets that fill the queue are discarded at the next
+            # host.
             nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
             run(
                 *into[host],
@@ -179,7 +183,7 @@ def hosts() -> Iterator[dict[str, int]]:
 
 
 def socket_in(pid: int) -> socket.socket:
-    """A datagram socket of a host; the thread then returns to its own namespace."""
+    """A datagram socket in a host's namespace; the thread then returns to its own namespace."""
     own, other = Path("/proc/self/ns/net"), Path(f"/proc/{pid}/ns/net")
     with own.open(encoding="ascii") as here, other.open(encoding="ascii") as there:
         if _LIBC.setns(there.fileno(), _NEWNET) != 0:
@@ -193,7 +197,7 @@ def socket_in(pid: int) -> socket.socket:
 
 
 def filler(sender: socket.socket, host: str) -> Callable[[], None]:
-    """A function that fills the queue of a host by its socket."""
+    """A function that fills the queue of a host through a socket of this host."""
     nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
     load = bytes(FILL)
 
@@ -214,7 +218,7 @@ def hog(processor: int) -> Callable[[], None]:
             pass
 
     def taken() -> None:
-        # The scheduling class ends with the thread.
+        # The thread is new for each stall, so that its scheduling class ends with it.
         thread = threading.Thread(target=take)
         thread.start()
         thread.join()
@@ -223,7 +227,7 @@ def hog(processor: int) -> Callable[[], None]:
 
 
 def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> JsonObject:
-    """Makes so many stalls at one place; returns the number of attributions to each part."""
+    """Causes `trials` stalls at one place. Returns the number of attributions to each part."""
     count = int(trials * BETWEEN_S * 1.3 / 0.001) + 1500
     far = ["nsenter", "-t", str(pids["far"]), "-n", "taskset", "-c", "1", str(HOST), "serve"]
     near = [
@@ -261,8 +265,8 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
 
 
 def calm(pids: dict[str, int], trials: int) -> bool:
-    """Whether the machine has at most a tenth as many stalls of its own; others would disturb the
-    attribution.
+    """Whether the machine itself causes at most a tenth as many stalls. More of them would make the
+    attribution useless.
     """
     nothing = Place("nothing", "nobody", "nothing is done")
     found = trial(pids, nothing, trials)["blamed"]
@@ -271,9 +275,9 @@ def calm(pids: dict[str, int], trials: int) -> bool:
 
 
 def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
-    """Makes the stalls; returns the start of each, in s since 1970.
+    """Causes the stalls of a place. Returns the start of each, in s since 1970.
 
-    Stalls that an end makes itself are not made here.
+    Stalls that client or server cause by `--stall` are not caused here.
     """
     if not place.fill and place.hog is None:
         return []
@@ -293,7 +297,9 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
 
 
 def _slow(told: JsonObject) -> list[tuple[float, float, str]]:
-    """For each slow answer: due time of its question, response time in µs, attribution."""
+    """For each slow answer: due time of its question (in s since 1970), response time in µs,
+    attribution.
+    """
     kept = told["slow"]["kept"]
     return [
         (datetime.fromisoformat(s["at"]).timestamp(), s["response_us"], s["blamed"]) for s in kept
@@ -308,7 +314,9 @@ def _whose(told: JsonObject, began: list[float]) -> Iterator[str]:
 
 
 def _own(told: JsonObject, trials: int) -> Iterator[str]:
-    """Attributions if an end makes the stalls itself; adjacent slow answers belong to one stall."""
+    """The attribution of each stall that client or server caused by `--stall`. Adjacent slow
+    answers belong to one stall.
+    """
     groups: list[list[tuple[float, float, str]]] = []
     for one in sorted(_slow(told)):
         if not groups or one[0] - groups[-1][-1][0] > BETWEEN_S / 2:

@@ -1,16 +1,17 @@
-"""Effect of scheduling policies and of the XDP responder on the response time of one host.
+"""Measures the effect of scheduling policies and of the XDP responder on response times within one
+machine.
 
     python -m validation.latency_policies          three minutes, root
     python -m validation.latency_policies --quick  one minute; prints the result only
 
-The first command writes docs/reference/latency-measured.md. Two hosts (network namespaces) with a
-veth pair between them are on this machine, and both ends share its processors. Configurations run
-in alternating rounds, so that other load affects all of them alike. There are two criteria:
+The first command writes docs/reference/latency-measured.md. Two hosts (network namespaces) on this
+machine are connected by a veth pair, and both ends share its processors. Configurations run in
+alternating rounds, so that other load affects all of them equally. There are two criteria:
 
-- With all processors busy, SCHED_RR 99 has at most a tenth of the slow answers (over 1 ms) of the
-  default.
-- Answers from inside the kernel (XDP, generic mode) take at most 10 µs at the median and 20 µs at
-  p99. An echo program in the same run takes longer.
+- An answer is slow if it takes over 1 ms. With all processors busy, SCHED_RR 99 has at most a tenth
+  of the default policy's share of slow answers.
+- Answers by the XDP responder in the kernel (generic mode) take at most 10 µs at the median and 20
+  µs at p99. Those of an echo program in the same run take longer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COMMAND = "python -m validation.latency_policies"
 
 POLICIES = "default,nice,rr,fifo+lock,busy=50us,spin,awake,rr+lock+awake"
 FEWER = 10
-"""Factor by which SCHED_RR must reduce the number of slow answers under load."""
+"""Factor by which SCHED_RR must reduce the share of slow answers under load."""
 XDP_US = {"p50": 10.0, "p99": 20.0}
 DEADLINE_NS = 100_000
 
@@ -44,7 +45,9 @@ ORDINARY, URGENT, KERNEL, ECHO = 5201, 5301, 5207, 7007
 
 @dataclass
 class Step:
-    """A setting that is added to the earlier ones."""
+    """One configuration, with the histogram of its response times. In the ladder, each step adds a
+    setting to the previous step.
+    """
 
     what: str
     speaks: str
@@ -53,7 +56,7 @@ class Step:
     counts: dict[int, int] = field(default_factory=dict)
 
     def add(self, places: Sequence[Sequence[int]]) -> None:
-        """Adds the histogram of another slice: times in ns and their counts."""
+        """Adds the histogram of another run: response times in ns and their counts."""
         for ns, count in places:
             self.counts[ns] = self.counts.get(ns, 0) + count
 
@@ -69,14 +72,14 @@ class Step:
         return None
 
     def within(self, ns: int) -> float:
-        """The share of answers that met a deadline."""
+        """The share of the answers that arrived within `ns` nanoseconds."""
         return sum(count for at, count in self.counts.items() if at <= ns) / sum(
             self.counts.values()
         )
 
 
 def ladder() -> list[Step]:
-    """The cumulative settings: each step keeps those of the step before it."""
+    """The configurations in their order: each step keeps the settings of the step before it."""
     return [
         Step("none", "narrows", ORDINARY, "default"),
         Step("client in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
@@ -103,7 +106,9 @@ def ladder() -> list[Step]:
 
 @contextlib.contextmanager
 def far_ends(far: list[str], device: str) -> Iterator[None]:
-    """An ordinary server, with answers in the kernel and an echo beside it, and an urgent one."""
+    """Runs two servers on the far host: an ordinary one, which also has an XDP responder and an
+    echo port, and one with real-time priority.
+    """
     ordinary = [
         "--port",
         str(ORDINARY),
@@ -129,7 +134,7 @@ def far_ends(far: list[str], device: str) -> Iterator[None]:
 
 
 def asked(near: list[str], *words: str | int) -> JsonObject:
-    """One run of `narrows-host latency`."""
+    """Runs `narrows-host latency` on the near host, and returns its JSON."""
     command = [*near, str(HOST), "latency", FAR, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -146,7 +151,7 @@ def device_of(far: list[str]) -> str:
 
 
 def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Step]:
-    """Measures all steps in alternating rounds."""
+    """Measures all steps of the ladder in alternating rounds."""
     steps = ladder()
     for _ in range(rounds):
         for step in steps:
@@ -161,8 +166,8 @@ def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Ste
 
 
 def answered_in_kernel(near: list[str], rounds: int, seconds: float) -> dict[str, list[Step]]:
-    """Response times of an echo program and of the kernel, by the policy that keeps processors
-    awake.
+    """Response times of the echo program and of the XDP responder, by the policy of the client
+    (`default`, `awake`, `spin`).
     """
     found = {}
     for policy in ("default", "awake", "spin"):
@@ -198,7 +203,7 @@ def _steps(steps: Sequence[Step], first: str) -> str:
 
 
 LOADS = {"none": "none", "cpu": "CPU-bound processes"}
-"""The names of loads on the page."""
+"""The names of the loads on the page."""
 
 
 def _measured(lab: JsonObject) -> list[JsonObject]:
@@ -206,7 +211,7 @@ def _measured(lab: JsonObject) -> list[JsonObject]:
 
 
 def _lab(lab: JsonObject) -> str:
-    """A row for each policy under each load."""
+    """The rows of the table with each policy under each load."""
     names = ("p50", "p90", "p99", "p99_9", "max")
     heads = ["policy", "load", *(f"{name.replace('_', '.')} µs" for name in names)]
     heads += ["slow replies", "replies", "CPU time, s/s"]
@@ -222,7 +227,9 @@ def _lab(lab: JsonObject) -> str:
 
 
 def _compared(lab: JsonObject) -> str:
-    """A row for each policy: its change against the first policy under the same load."""
+    """The rows of the table with the change of each policy against the first policy under the same
+    load.
+    """
     heads = ["policy", "load", "p99", "slow replies", "CPU time of the load"]
     text = _row(heads) + _row(["---"] * len(heads))
     first: dict[str, JsonObject] = {}
@@ -250,7 +257,7 @@ def _ratio(before: float | None, after: float | None) -> str:
 
 
 def verdicts(lab: JsonObject, kernel: dict[str, list[Step]]) -> list[str]:
-    """The criteria that are not met."""
+    """A sentence for each criterion that is not met."""
     wrong = []
     slow = {
         (one["policy"], one["load"]): one["latency"]["slow"]["count"]
@@ -271,7 +278,7 @@ def verdicts(lab: JsonObject, kernel: dict[str, list[Step]]) -> list[str]:
 
 
 def page(lab: JsonObject, kernel: dict[str, list[Step]], climbs: dict[str, list[Step]]) -> str:
-    """The page."""
+    """The text of the page."""
     around = lab["surroundings"]
     cpu = around["processors"]
     guest = "a virtual machine" if around["guest"]["virtual"] else "a physical machine"

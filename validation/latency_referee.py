@@ -1,4 +1,4 @@
-"""Kernel tracepoints as the reference for tools that measure response times.
+"""Uses kernel tracepoints as the reference for tools that measure response times.
 
 Tracepoints (tracefs, root) record kernel timestamps of every exchange, outside the tool:
 
@@ -8,9 +8,10 @@ Tracepoints (tracefs, root) record kernel timestamps of every exchange, outside 
     comes    the kernel gets the answer from the device
     has      the receive call with the answer ends
 
-`has - asks` is the RTT that an ideal program measures; the difference of a tool from it is the
-error of the tool. The other timestamps show which part took the time. Timestamps use the monotonic
-clock with a resolution of 1 µs. They cost each traced call well below 1 µs, for every tool.
+`has - asks` is the RTT that an ideal program measures. The error of a tool is its difference from
+this RTT. The other timestamps show which part of the exchange took the time. Timestamps use the
+monotonic clock with a resolution of 1 µs. A timestamp takes well below 1 µs of each traced call,
+for every tool.
 
 Source: Documentation/trace/ftrace.rst and events.rst of Linux (instances, set_event_pid,
 event-fork, trace_clock).
@@ -30,18 +31,19 @@ from pathlib import Path
 
 ROOT = Path("/sys/kernel/tracing")
 BUFFER_KB = 65_536
-"""Size of the buffer of each processor, in KiB. A second of ping-pong has about 300,000 events of
-50 bytes."""
+"""Size of the trace buffer of each processor, in KiB. A second of ping-pong has about 300,000
+events of 50 bytes.
+"""
 
 CALLS = ("sendto", "sendmsg", "write", "recvfrom", "recvmsg", "read")
 SENDS = CALLS[:3]
 
 _LINE = re.compile(r"-(\d+)\s+\[\d+\] .*?\s(\d+)\.(\d{6}): (\w+)(\(| -> |: )(.*)")
-"""Process, s, µs, event, delimiter, and the rest of the line."""
+"""A line of the trace: process id, s, µs, event, delimiter, and the rest of the line."""
 
 
 def lacking() -> str:
-    """The requirements that are not met, or an empty text."""
+    """The requirements of tracing that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "tracepoints need root"
     if not (ROOT / "instances").is_dir():
@@ -82,7 +84,7 @@ class Referee:
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[Referee]:
-        """Enables tracepoints in separate instances, independent of other users of tracing."""
+        """Enables tracepoints in separate trace instances, which leave other users undisturbed."""
         with contextlib.ExitStack() as held:
             for where in (self._program, self._wire):
                 where.mkdir()
@@ -103,12 +105,15 @@ class Referee:
                 _put(self._wire / f"events/net/{event}/filter", f'name == "{self._device}"')
                 _put(self._wire / f"events/net/{event}/enable", "1")
             for where in (self._program, self._wire):
-                # While another program reads the instance, its removal does not disable its events.
+                # An instance that another program reads cannot be removed, so its events are
+                # disabled explicitly.
                 held.callback(_put, where / "events/enable", "0")
             yield self
 
     def watched(self, command: Sequence[str]) -> list[str]:
-        """The same command, with a prefix that enables tracing of its process and its children."""
+        """The command with a prefix that enables tracing of its process and of the children of this
+        process.
+        """
         for where in (self._program, self._wire):
             _put(where / "trace", "")
         return [
@@ -120,15 +125,16 @@ class Referee:
         ]
 
     def seen(self) -> list[Exchange]:
-        """The exchanges of the program that has just ended, in order; empty if an answer is
-        missing.
+        """The exchanges of the traced program that has just ended, in order. The list is empty if
+        an answer is missing.
         """
         calls, has = self._calls()
         leaves, comes = self._frames()
-        # A call during which no frame left wrote the same number of bytes to another file.
+        # A send call during which no frame was transmitted wrote the same number of bytes to
+        # another file.
         asks = [(began, ended) for began, ended in calls if _any_in(leaves, began, ended)]
         has = [at for at in has if asks and at > asks[0][0]]
-        # A program that ends may not wait for the last answer.
+        # A program may end without waiting for the last answer.
         if len(asks) - len(has) not in {0, 1} or not len(asks) == len(leaves) == len(comes):
             return []
         rows = zip(asks, leaves, comes, has, strict=False)
@@ -148,7 +154,8 @@ class Referee:
         return sorted(asks), sorted(has)
 
     def _frames(self) -> tuple[list[int], list[int]]:
-        # Headers of IP and UDP; on transmission that of Ethernet, too.
+        # The frame length includes the headers of IP and UDP, and on transmission that of Ethernet,
+        # too.
         leaves, comes = [], []
         for _, at, what, _, rest in _events(self._wire):
             size = int(next(word[4:] for word in rest.split() if word.startswith("len=")))

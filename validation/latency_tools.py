@@ -4,21 +4,23 @@
     python -m validation.latency_tools --rounds 3  fewer
 
 There are two hosts (network namespaces) with a veth pair between them. The tools run in alternating
-rounds: one second in ping-pong mode, otherwise four times a quarter of a second. All tools and
-servers run in the same real-time class, so that other work on the machine has no effect. Quantiles
-of all rounds together are compared. They agree if they differ by at most 5 % or 20 µs.
+rounds. In each round a tool runs for one second in ping-pong mode, or else four times for a quarter
+of a second. All tools and servers run in the same real-time class, so that other load on the
+machine has no effect. The quantiles over all rounds are compared. Two quantiles agree if they
+differ by at most 5 % or 20 µs.
 
 - sockperf and narrows run in ping-pong mode. Each has its own server, because neither supports the
-  protocol of the other one. By default, sockperf prints half of the RTT.
-- Both irtt and narrows send a question each millisecond to the same irtt server. In another run,
+  protocol of the other. By default, sockperf prints half of the RTT.
+- Both irtt and narrows send a question every millisecond to the same irtt server. In another run,
   the runtime of irtt has one processor (`GOMAXPROCS=1`). This shows the delay that wake-ups between
   the threads of the runtime add.
 
 The kernel records timestamps of each exchange ([the reference](latency_referee.py)). A tool is
-wrong if it differs from the kernel by more than 5 % and 5 µs for its own exchanges. If two correct
-tools differ, their answers took different times. The command prints which part differs. It also
-prints how often the same rounds differ as much if they are assigned to the two tools at random.
-This separates slow tools from times at which the machine was slow.
+wrong if a quantile of its own exchanges differs from the kernel's by more than 5 % and more than 5
+µs. If two correct tools differ, their exchanges really took different times. The command then
+prints which part of the exchange differs. It also prints how often the same runs differ as much if
+they are assigned to the two tools at random. This separates slow tools from times at which the
+machine was slow.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ NEAR_DEVICE, FAR_DEVICE = "narrows-near", "narrows-far"
 QUANTILES = ("p50", "p90", "p99")
 RELATIVE, ABSOLUTE_US = 0.05, 20.0
 OWN_US = 5.0
-"""Maximum error of a tool relative to the kernel, in µs."""
+"""Permitted difference of a tool from the kernel, in µs."""
 SHUFFLES = 400
 NEAR_US = 5.0
 """Maximum difference of two timestamps of the same event, in µs."""
@@ -61,7 +63,7 @@ IRTT_PORT, OURS_PORT, SOCKPERF_PORT = 2112, 7007, 11111
 ECHO = ("--speaks", "echo", "--port", str(OURS_PORT))
 IRTT = ("--speaks", "irtt", "--port", str(IRTT_PORT))
 URGENT = ("chrt", "--rr", "10")
-"""The command prefix for the scheduling class of all tools."""
+"""The command prefix that sets the scheduling class of all tools."""
 PAIRS = (
     ("sockperf, ping-pong", "ours, ping-pong"),
     ("irtt", "ours of irtt's server"),
@@ -70,7 +72,7 @@ PAIRS = (
 
 
 def lacking() -> str:
-    """The requirements that are not met, or an empty text."""
+    """The requirements of this test that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "two network namespaces need root"
     return ", ".join(
@@ -80,7 +82,9 @@ def lacking() -> str:
 
 @contextlib.contextmanager
 def two() -> Iterator[tuple[list[str], list[str]]]:
-    """Command prefixes that execute a command on the host near and on the host far."""
+    """Creates the two hosts. Yields the command prefixes that run a command on the host near and on
+    the host far.
+    """
     with contextlib.ExitStack() as held:
         into = []
         outside = Path("/proc/self/ns/net").readlink()
@@ -134,7 +138,7 @@ class Turn:
     def seen(
         self, name: str, of: Callable[[Exchange], int] = lambda each: each.took
     ) -> float | None:
-        """The quantile of the times of the kernel, in µs, for the RTT or a part of it."""
+        """The quantile of the times that the kernel recorded, in µs; `of` is the RTT or a part."""
         return _below(Counter(map(of, self.saw)), name) if self.saw else None
 
 
@@ -180,7 +184,7 @@ def ours(near: list[str], *words: str) -> Tool:
             )
         )
         counts = Counter({ns / 1000: count for ns, count in told["rtt_us"]["histogram_ns"]})
-        # It does not count the exchanges of its warm-up.
+        # `narrows latency` does not report the exchanges of its warm-up, so they are removed here.
         saw = referee.seen() if referee else []
         return Turn(counts, saw[len(saw) - told["answered"] :])
 
@@ -221,7 +225,7 @@ def sockperf(near: list[str]) -> Tool:
 def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> list[Exchange]:
     """The exchanges that a log contains.
 
-    The log leaves out the first and the last exchanges and uses another clock.
+    The log lacks the first and the last exchanges and uses another clock than the kernel's trace.
     """
     gaps = [after[0] - before[0] for before, after in pairwise(times)]
     longest = max(range(len(gaps)), key=gaps.__getitem__)
@@ -303,12 +307,12 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
 
 
 def agree(a: float, b: float, absolute_us: float) -> bool:
-    """Whether two values differ by at most 5 % or so many µs."""
+    """Whether two values differ by at most 5 % or by at most `absolute_us`."""
     return abs(a - b) <= max(RELATIVE * max(a, b), absolute_us)
 
 
 def row(name: str, turn: Turn) -> str:
-    """A row of the table."""
+    """The row of the table for one tool."""
     cells = []
     for quantile in QUANTILES:
         saw = turn.seen(quantile)
@@ -317,7 +321,7 @@ def row(name: str, turn: Turn) -> str:
 
 
 def wrong(name: str, turn: Turn) -> list[str]:
-    """The quantiles at which a tool differs from the kernel."""
+    """A line for each quantile at which a tool differs from the kernel."""
     said = []
     for quantile in QUANTILES:
         told, saw = turn.quantile(quantile), turn.seen(quantile)
@@ -330,7 +334,9 @@ def wrong(name: str, turn: Turn) -> list[str]:
 
 
 def by_chance(a: Turn, b: Turn, name: str) -> float:
-    """The probability that two tools differ as much if their runs are shuffled."""
+    """The probability that two tools differ as much at this quantile if their runs are assigned at
+    random.
+    """
     share, rng = int(name[1:]) / 100, np.random.default_rng(1)
     turns = [np.array(turn) for turn in (*a.turns, *b.turns)]
 
@@ -349,7 +355,7 @@ def by_chance(a: Turn, b: Turn, name: str) -> float:
 
 
 def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
-    """The agreement of two tools, and the causes of their differences."""
+    """Lines about the agreement of two tools, and the part of the exchange in which they differ."""
     a, b, said = seen[other], seen[own], []
     apart = [
         name for name in QUANTILES if not agree(a.quantile(name), b.quantile(name), ABSOLUTE_US)
@@ -418,7 +424,7 @@ def main() -> int:
     )
     for other, own in PAIRS:
         print("\n".join(beside(other, own, seen)))
-    # Without a reference it is not known which tool is right.
+    # Without the kernel as the reference it is unknown which tool is right.
     differ = any("differ" in said for other, own in PAIRS for said in beside(other, own, seen))
     return 1 if any(said.startswith("ours") for said in told) or (referee is None and differ) else 0
 

@@ -1,4 +1,6 @@
-"""Runs the stored cases of Linux; for comparison, Linux itself and two trivial models."""
+"""Runs the stored cases of Linux with narrows, and compares Linux with itself and with two trivial
+models.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "can_run", "exact", "headline", "itself", "naive", "play"]
 
 Outcome: TypeAlias = AnyOutcome[Case]
-"""A stored case that was run."""
+"""A stored case with the results of its runs in narrows."""
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "python/narrows/_evidence.json"
-"""Results of the Rust test of the same cases."""
+"""The stored results of the Rust test of the same cases."""
 
 NEED = 0.9
 """Share of the cases that must agree in every metric."""
 
 BELOW_LINUX = 0.05
-"""Maximum by which this share may be lower than that of Linux compared with itself."""
+"""Maximum by which this share may be lower than the share of cases in which Linux agrees with
+itself.
+"""
 
 USUAL_MS = 5.0
-"""Queueing delay of a queue discipline, in ms: CoDel's target."""
+"""The queueing delay that the trivial model assumes with a queue discipline, in ms: CoDel's target.
+"""
 
 
 def headline(outcomes: Sequence[Outcome]) -> str:
@@ -51,10 +56,11 @@ def exact() -> tuple[str, dict[str, float]]:
 
 
 def naive(case: Case) -> dict[str, bool]:
-    """Whether two trivial models agree: no traffic, and a share of a full link with its buffer 70 %
-    full.
+    """Whether each of two trivial models agrees with the case in every compared metric. One model
+    has no traffic. In the other, the link is full, all flows have equal shares, and the buffer is
+    70 % full.
 
-    With a policer or a queue discipline, the backlog is not known; there the model has a queueing
+    With a policer or a queue discipline the backlog is unknown, so the second model has a queueing
     delay of 5 ms.
     """
     queue_ms = (
@@ -72,7 +78,7 @@ def naive(case: Case) -> dict[str, bool]:
 
 
 def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> JsonObject:
-    """A run in which every flow has this goodput and RTT at all times."""
+    """The metrics of a run in which every flow has this goodput and this RTT at all times."""
 
     def fct_s(flow: JsonObject) -> float | None:
         if "size" not in flow or not goodput_mbit:

@@ -1,4 +1,4 @@
-"""Removes one rule of a model after the other, and checks that a test fails.
+"""Removes or changes the rules of each model one by one, and checks that a test fails.
 
 `validation/mutations/NAME.toml` lists the rules of one model, each with a piece of its source and
 the replacement:
@@ -9,12 +9,12 @@ the replacement:
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
-`make mutations` applies them to a copy of `core`, builds its tests and runs them. A removed rule is
-detected if a test of its own model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
-`net::NAME…`, or the `prefix` that the list has at its beginning). Tests in `core/tests` count if
-the list names them: `tests = ["replay"]` at its beginning. Models do not share rules, so one build
-has one mutation of every model. The results are in docs/reference/mutations.md; the exit code is 1
-if a removed rule is not detected.
+`make mutations` applies them to a copy of `core`, builds its tests and runs them. A mutation is
+detected if a test of the same model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
+`net::NAME…`, or the `prefix` that the list has at its beginning). Tests in `core/tests` are used
+only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules, so
+one build contains one mutation of every model. The results are in docs/reference/mutations.md; the
+exit code is 1 if a removed rule is not detected.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ FAILED = re.compile(
 LONGEST_S = 100
 LONGEST_ALONE_S = 30
 SHOWN = 2
-"""So many tests are named in a row of the page."""
+"""Maximum number of tests that a row of the page names."""
 
 
 @dataclass
 class Mutation:
-    """One rule of one model, and the result of its removal.
+    """The removal of one rule of one model, and its result.
 
     Attributes:
-        noticed: The tests that failed without it.
-        problem: The reason why it could not be tried.
+        noticed: The tests that failed without the rule.
+        problem: The reason why the mutation could not be tried, or an empty text.
     """
 
     model: str
@@ -67,7 +67,7 @@ class Mutation:
 
 
 def usual(model: str) -> str:
-    """The file of a model."""
+    """The usual source file of a model."""
     for room in ROOMS:
         for file in (f"core/src/{room}/{model}.rs", f"core/src/{room}/{model}/mod.rs"):
             if (ROOT / file).exists():
@@ -91,7 +91,9 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def listed(which: str) -> dict[str, list[Mutation]]:
-    """Every mutation of the models called so: patterns, with commas between them."""
+    """The mutations of each model whose name matches one of the comma-separated patterns in
+    `which`.
+    """
     found: dict[str, list[Mutation]] = {}
     for file in sorted(LISTS.glob("*.toml")):
         model = file.stem
@@ -102,7 +104,7 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         tests = tuple(read.get("tests", ()))
         for entry in read["rule"]:
             where = entry.get("file", own)
-            # Some models have a part in either room.
+            # Some models have parts in two of the folders `ROOMS`.
             rooms = [path.split("/")[2] for path in (where, own) if path]
             prefix = read.get("prefix") or f"{next(p for p in rooms if p in ROOMS)}::{model}::"
             mutation = Mutation(
@@ -116,14 +118,15 @@ def listed(which: str) -> dict[str, list[Mutation]]:
 
 
 def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """The unit tests of core in the copy, or these of `core/tests`."""
+    """Runs the unit tests of core in the copy, or the tests of `core/tests` that `also` names."""
     command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
     if also:
         command += ["--test", "all", "--", *(f"{name}::" for name in also)]
     else:
         command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::", "tcp::"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
-    # Built first: on a busy machine that takes longer than any test may.
+    # The tests are built first, because on a busy machine the build takes longer than the limit of
+    # the tests.
     words = command[: command.index("--")] if "--" in command else command
     built = subprocess.run(
         [*words, "--no-run"], cwd=copy, env=environment, capture_output=True, text=True, check=False
@@ -143,7 +146,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
         try:
             out, errors = child.communicate(timeout=LONGEST_ALONE_S if also else LONGEST_S)
         except subprocess.TimeoutExpired:
-            # Without a rule, a test may not end; its child processes end with it.
+            # Without a rule, a test may run for ever; its whole process group is then killed.
             os.killpg(child.pid, signal.SIGKILL)
             out, errors = child.communicate()
             out += "\ntest it_does_not_end ... FAILED\ntest result: it did not end\n"
@@ -155,7 +158,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
 
 
 def applied(batch: list[Mutation], copy: Path) -> dict[str, str]:
-    """Writes the mutations; returns the previous text of each changed file."""
+    """Writes the mutations into the copy; returns the previous text of each changed file."""
     before = {m.file: (copy / m.file).read_text(encoding="utf-8") for m in batch}
     for m in batch:
         text = (copy / m.file).read_text(encoding="utf-8")
@@ -171,8 +174,8 @@ def restored(files: dict[str, str], copy: Path) -> None:
 
 
 def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
-    """One build with one mutation of each model; what does not compile is taken out and the rest
-    tried again.
+    """Builds and tests one mutation of each model together. Mutations that do not compile are
+    removed, and the others are tried again.
     """
     batch = [m for m in batch if not m.problem]
     while batch:
@@ -195,7 +198,9 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
 
 
 def alone(m: Mutation, copy: Path, target: Path) -> None:
-    """One that no unit test noticed, by the tests of `core/tests` that its list names."""
+    """Tries a mutation that no unit test detected with the tests of `core/tests` that its list
+    names.
+    """
     touched = applied([m], copy)
     done = tried(copy, target, m.tests)
     restored(touched, copy)
@@ -203,7 +208,7 @@ def alone(m: Mutation, copy: Path, target: Path) -> None:
 
 
 def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
-    """The table of each model."""
+    """The lines of the table of each model."""
     made = {}
     for model, rules in models.items():
         lines = ["", f"## {model}", "", "| rule | detected by |", "|---|---|"]
@@ -217,7 +222,7 @@ def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
 
 
 def stored() -> dict[str, list[str]]:
-    """The tables that the page has."""
+    """The tables of the present page, by model."""
     found: dict[str, list[str]] = {}
     for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         model = part.split("\n", 1)[0]

@@ -1,18 +1,18 @@
-"""Repeats the published maps of BBR, BBRv2 and CUBIC: 8 rates, 8 RTTs and 2 buffers, one flow for
-60 s.
+"""Repeats the published maps of BBR, BBRv2 and CUBIC. The cells of a map have 8 rates, 8 RTTs and 2
+buffers; each run is one flow for 60 s.
 
 There are three sets over the same paths: Linux 4.15, Linux 5.15, and BBRv2 on Linux 5.13.12.
-`narrows.reproduce.published.LIKE` contains the kernel rules of the simulated hosts for each set and
-their reason. Each set has its own criteria; those of the first two are the same.
+`narrows.reproduce.published.LIKE` contains the kernel rules of the simulated hosts for each set,
+and the reason for them. Each set has its own criteria; those of the first two are the same.
 
 `narrows.reproduce.published` contains the cells and their setup. Of the gain of BBR over CUBIC
-under the same kernel, only the sign is compared, and only if the gain is 10 % or more. Readers use
-the map to find the faster congestion control.
+under the same kernel, only the sign is compared. Published gains below 10 % are not compared.
+Readers use the map to find the faster congestion control.
 
-Half of BBR's cells were published without a single retransmit in all five trials. No number is
-within a factor of zero, so zero is a separate class. If zero was published, the result must be
-zero; otherwise the counts must be within the factor. The report also contains the number of cells
-that would agree if 0.01 % of the segments were added to both counts.
+In half of BBR's cells, no segment was retransmitted in all five published trials. A factor cannot
+be applied to zero, so zero is a separate class. If zero was published, the result must be zero.
+Otherwise the number of retransmits must be within a factor of the published number. The report also
+states the number of cells that would agree if 0.01 % of the segments were added to both numbers.
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ from narrows.reproduce.published import criteria as all_criteria
 from validation.stored import known
 
 TRIALS = 5
-"""Number of runs of each cell, as published: the start of a flow within a tick decides some cells.
+"""Number of runs of each cell, as published. In some cells the start of the flow relative to the
+timer tick decides the result.
 """
 
 LENIENT = 1e-4
-"""Share of the segments that the lenient count of retransmits adds to both counts."""
+"""Share of the segments that is added to both numbers of retransmits for the lenient comparison."""
 
 CCS = tuple(dict.fromkeys(cc for ccs in MAPS.values() for cc in ccs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maps:
-    """The results of one set.
+    """The results of one published set.
 
     Attributes:
         kernel: The Linux release of the published results.
         like: The kernel rules of the simulated hosts.
-        results: A list of cells for each congestion control.
+        results: For each congestion control, the results of its cells.
     """
 
     kernel: str
@@ -61,7 +62,7 @@ class Maps:
     results: dict[str, list[Result]]
 
     def gains(self) -> list[Gain]:
-        """The gain of BBR over CUBIC in each cell."""
+        """The published and the simulated gain of BBR over CUBIC in each cell."""
         return gains([r for results in self.results.values() for r in results])
 
 
@@ -78,7 +79,9 @@ def play(
     jobs: int | None = None,
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Maps]:
-    """Runs every cell of every map up to a rate; `like` replaces the kernel rules of all sets."""
+    """Runs every cell of every map whose rate is at most `up_to_mbit`. `like` replaces the kernel
+    rules of all sets.
+    """
     todo = [
         cell for kernel, cc in _maps() for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit
     ]
@@ -98,26 +101,26 @@ def play(
 
 
 def _maps() -> list[tuple[str, str]]:
-    """Every map that this version can run: its Linux release and its congestion control."""
+    """The Linux release and the congestion control of every map that this version can run."""
     runs = can_run()[0]
     return [(kernel, cc) for kernel, ccs in MAPS.items() for cc in ccs if cc in runs]
 
 
 def cost(*, up_to_mbit: float) -> float:
-    """The sum of all costs that `done` receives."""
+    """The sum of all costs that `done` of this part receives."""
     rates = (c.rate_mbit for kernel, cc in _maps() for c in cells(cc, kernel))
     return float(TRIALS * sum(rate for rate in rates if rate <= up_to_mbit))
 
 
 def again_agrees_leniently(result: Result) -> bool:
-    """Whether the counts of retransmits agree after a small number was added to both."""
+    """Whether the retransmits agree after the share `LENIENT` of the segments was added to both."""
     added = LENIENT * result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
     ours, theirs = result.retransmits + added, result.cell.retransmits + added
     return 1 / result.cell.again_factor <= ours / theirs <= result.cell.again_factor
 
 
 def criteria(maps: Maps) -> list[Criterion]:
-    """The criteria of a set, for the maps that were run."""
+    """The criteria of a set, for those of its maps that were run."""
     found = all_criteria([r for results in maps.results.values() for r in results])
     return [
         replace(c, name=f"published of {maps.kernel}: {c.name.removesuffix(',')}") for c in found
@@ -129,7 +132,7 @@ class Off:
     """A metric of a cell that disagrees.
 
     Attributes:
-        case: The name of the cell, `P-<Linux>-<cc>-<buffer in kb>-<rate>-<RTT>`.
+        case: The name of the cell, `P-<Linux>-<cc>-<buffer in KiB>-<Mbit/s>-<RTT in ms>`.
         figure: `goodput_mbit`, `retransmits` or `gain_pct`.
         published: The published value.
         ours: The value of narrows.
@@ -142,12 +145,12 @@ class Off:
 
     @property
     def off(self) -> float:
-        """The difference, relative to the published value."""
+        """The difference of the two values, relative to the published one."""
         return abs(self.ours - self.published) / (0.1 + abs(self.published))
 
 
 def disagreements(maps: Maps) -> list[Off]:
-    """All metrics of all cells that exceed their tolerance."""
+    """The metrics of all cells whose difference exceeds the tolerance."""
     found = []
     for cc, results in maps.results.items():
         for r in results:

@@ -3,16 +3,18 @@
 Commands:
 
     python -m validation.path_models --calibrate
-        determine the intervals with other seeds and write python/narrows/data/path_model.json
+        determine the widths of the intervals on other paths and write
+        python/narrows/data/path_model.json
     python -m validation.path_models
         test 50 other paths and write docs/reference/path-models.md; exit code 1 if a criterion is
         not met
     python -m validation.path_models --only 7
         test one path and print it
 
-The inference receives only the data of the client. Some paths have properties that no candidate of
-the inference has: a token bucket as link, jitter, SFQ. Each path is measured with CUBIC. Then the
-path model predicts the result of another load: two BBR flows.
+The inference receives only the data that the client of a measurement has. Some paths have
+properties that no candidate of the inference has: a token bucket as link, jitter, SFQ. Each path is
+measured with CUBIC flows. Then the path model predicts the result of another load, which is two BBR
+flows.
 """
 
 from __future__ import annotations
@@ -43,19 +45,19 @@ TESTED = range(1000, 1050)
 """Seeds of the tested paths."""
 
 CALIBRATED = range(5000, 5080)
-"""Seeds of the paths for the calibration of the intervals. Every second path is loaded by few
+"""Seeds of the paths that calibrate the intervals. Every second of them is loaded by only `FEW`
 flows.
 """
 
 FEW = 4
-"""Number of flows on these paths."""
+"""Number of flows on every second path of the calibration."""
 
 PLAN = Plan(streams=12)
 MORE = 48
-"""Number of flows if 12 did not fill the path."""
+"""Number of flows of a second measurement, if 12 flows did not fill the path."""
 
 UNSEEN = "bbr"
-"""The congestion control that is predicted."""
+"""The congestion control of the load that is predicted."""
 
 SHARES = {
     "fifo": 0.40,
@@ -68,19 +70,21 @@ SHARES = {
     "sfq": 0.03,
 }
 TBF, LOSSY, JITTERY = 0.2, 0.3, 0.2
-"""Shares of buffers with a token bucket, of directions with random loss, and of directions with
-jitter.
+"""Probabilities that the link of a direction is a token bucket, that a direction has random loss,
+and that it has jitter.
 """
 
 RATE, BASE, DEPTH, UNSEEN_OFF = 0.05, 0.05, 0.15, 0.15
-"""Tolerated errors of the path model."""
+"""Tolerated relative errors of the path model: rate, base RTT, buffer, and prediction for another
+load.
+"""
 
 CANNOT = "cannot tell"
 ENOUGH = 20
-"""Minimum number of true values for an interval."""
+"""Minimum number of true values from which an interval is calibrated."""
 
 SURE = 0.9
-"""Confidence with which an interval contains its share of true values."""
+"""Confidence that an interval contains its share of true values."""
 
 FAMILY = {"sfq": "fair"} | path_model.FAMILIES
 
@@ -147,7 +151,7 @@ def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Jso
 
 
 def drawn(seed: int) -> tuple[nw.Path, Truth]:
-    """The path of a seed.
+    """The path of a seed, and its true parameters.
 
     >>> drawn(7)[1] == drawn(7)[1]
     True
@@ -163,7 +167,9 @@ def drawn(seed: int) -> tuple[nw.Path, Truth]:
 
 
 def inferred(seed: int, plan: Plan = PLAN) -> tuple[JsonObject, path_model.PathModel | None]:
-    """A path measured and inferred."""
+    """Measures the path of a seed and infers its path model. The model is None if the inference
+    failed.
+    """
     path, truth = drawn(seed)
     try:
         found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
@@ -181,7 +187,7 @@ def inferred(seed: int, plan: Plan = PLAN) -> tuple[JsonObject, path_model.PathM
 
 
 def calibrated(seed: int) -> JsonObject:
-    """The same, with the resolution of each quantity."""
+    """The path model of a path of the calibration, with the resolution of each quantity."""
     row, found = inferred(seed, replace(PLAN, streams=FEW) if seed % 2 else PLAN)
     if found is None:
         return row
@@ -193,7 +199,7 @@ def calibrated(seed: int) -> JsonObject:
 
 
 def one(seed: int) -> JsonObject:
-    """A path measured and inferred, with the prediction for another load."""
+    """The path model of a tested path, with its prediction for another load."""
     row, found = inferred(seed)
     if found is None:
         return row
@@ -203,9 +209,7 @@ def one(seed: int) -> JsonObject:
 
 
 def _asked(path: nw.Path, seed: int) -> JsonObject:
-    """Goodput of two flows of another congestion control and p95 ping RTT beside them, means of
-    three runs.
-    """
+    """Goodput of two flows of `UNSEEN` and p95 ping RTT under this load, as means of three runs."""
     goodput, p95 = [], []
     for more in range(3):
         scenario = nw.Scenario(
@@ -229,7 +233,7 @@ QUANTITIES: dict[str, Callable[[JsonObject], tuple[JsonObject | None, float | No
 
 
 def directions(rows: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Every direction of every path, with its true parameters and its path model."""
+    """Yields every direction of every path, with its true parameters and its path model."""
     for row in rows:
         for direction in DIRECTIONS:
             if direction in row.get("model", {}):
@@ -243,19 +247,20 @@ def directions(rows: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 
 Off = tuple[float, float, float]
-"""True value minus estimate, unit, and resolution."""
+"""True value minus estimate, the unit of this error, and the resolution of the quantity."""
 
 GRAINS = (0.0, *(2 ** (n / 2) for n in range(-8, 31)))
-"""Candidate numbers of resolution steps that are added to the unit."""
+"""Candidates for the number of resolution steps that are added to the unit of an error."""
 
 
 def off(rows: Sequence[JsonObject], kind: str = "") -> JsonObject:
-    """By quantity and family, the error that nine of ten estimates do not exceed, in units and
-    resolution steps.
+    """For each quantity and family of queue, the range that contains the errors of nine of ten
+    estimates. The range is in multiples of the unit plus a number of resolution steps.
 
     Args:
         rows: Paths with their path models.
-        kind: Name of these paths instead of their family; base RTTs are then omitted.
+        kind: Name of these paths that replaces their family in the keys; base RTTs are then left
+            out.
     """
     found: dict[str, list[Off]] = {}
     for row in rows:
@@ -282,12 +287,13 @@ def off(rows: Sequence[JsonObject], kind: str = "") -> JsonObject:
 
 
 def _narrowest(values: Sequence[Off]) -> JsonObject:
-    """The number of resolution steps with the narrowest intervals that contain nine of ten values.
+    """The number of resolution steps that gives the narrowest intervals for nine of ten values, and
+    the ends of these intervals.
 
-    The width is the mean of its logarithm. The ends then contain nine of ten values with confidence
-    (`outside`). Half of the values outside are below and half above; an odd one is placed where the
-    interval becomes narrower. These ends depend on few extreme values and are therefore not used to
-    select the number of steps.
+    To select the number of steps, widths are compared by the mean of their logarithm. The returned
+    ends contain nine of ten values with confidence `SURE` (`outside`). Half of the values outside
+    are below and half above; an odd one is placed where the interval becomes narrower. These ends
+    depend on few extreme values, so they are not used to select the number of steps.
     """
     best: tuple[float, JsonObject] | None = None
     n = len(values)
@@ -306,13 +312,14 @@ def _narrowest(values: Sequence[Off]) -> JsonObject:
 
 
 def outside(n: int) -> int:
-    """The number of n values that may lie outside, both ends together (Wilks 1941).
+    """How many of n values may lie outside the interval, counting both ends (Wilks 1941).
 
-    The range of the other values then contains at least `path_model.SHARE` of all such values with
-    confidence `SURE`. This is the probability that at most n - m of n values are below the quantile
-    `SHARE`. Intervals for nine of ten in the mean contain fewer in every second trial. Below 38
-    values the confidence is lower. The range of 30 values contains nine of ten with 82 %, that of
-    23 values with 68 %.
+    The range of the other values then contains at least the share `path_model.SHARE` of all such
+    values with confidence `SURE`. If m values lie outside, this confidence is the probability that
+    at most n - m of n values are below the quantile `SHARE`. Intervals that contain nine of ten
+    values on average contain fewer in about every second trial. With fewer than 38 values the
+    confidence is lower than `SURE`. The range of 30 values contains nine of ten with a confidence
+    of 82 %, and that of 23 values with 68 %.
 
     >>> outside(52), outside(101)
     (3, 6)
@@ -324,12 +331,13 @@ def outside(n: int) -> int:
 
 
 def _at_most(k: int, n: int, p: float) -> float:
-    """The probability of at most k of n."""
+    """The probability of at most k successes in n trials with probability p each."""
     return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
 
 
 def _between(values: list[float], below: float, above: float) -> list[float]:
-    """The values of these ranks from the lower and the upper end, interpolated between two values.
+    """The values at rank `below` from the lower end and at rank `above` from the upper end,
+    interpolated between two values.
 
     On average, a share p of all other values is below the value of rank p (n + 1) of n (Weibull
     1939).
@@ -346,7 +354,7 @@ def _between(values: list[float], below: float, above: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Criterion:
-    """A criterion and its result."""
+    """A criterion of the test, and its result."""
 
     name: str
     asked: str
@@ -359,7 +367,7 @@ def _share(of: Sequence[bool]) -> float:
 
 
 def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
-    """All criteria for these paths: parameters and predictions."""
+    """All criteria for these paths, for parameters and for predictions."""
     whole = [row for row in rows if "model" in row]
     out = criteria_of(whole)
     for figure in ("goodput_mbit", "p95_ms"):
@@ -377,13 +385,13 @@ def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
 def criterion(
     name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0
 ) -> Criterion:
-    """A criterion for the share of hits."""
+    """A criterion that is met if the share of hits is between `least` and `most`."""
     share = _share(hits)
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
 
 
 def criteria_of(whole: Sequence[JsonObject]) -> list[Criterion]:
-    """The criteria for the parameters."""
+    """The criteria for the parameters of path models."""
     every = list(directions(whole))
     told = [
         w for w in every if w["model"]["filled"] and w["model"]["rate_mbit"]["value"] is not None
@@ -455,7 +463,7 @@ def _near(row: JsonObject, figure: str) -> bool:
 
 
 def markdown(rows: Sequence[JsonObject]) -> str:
-    """The page."""
+    """The text of the page."""
     whole = [row for row in rows if "model" in row]
     seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
     lines = [
@@ -533,7 +541,7 @@ INFERENCE = (
     "core/src",
     "sim/src",
 )
-"""Files that determine a path model, and the simulated measurements."""
+"""Files and folders that determine path models and simulated measurements."""
 
 
 def build() -> str:

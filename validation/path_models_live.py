@@ -1,4 +1,5 @@
-"""Compares path models of random emulated paths with the true parameters of these paths.
+"""Compares path models of random emulated paths (real packets) with the true parameters of these
+paths.
 
 Commands:
 
@@ -11,22 +12,22 @@ Commands:
     python -m validation.path_models_live --measure 3
         run three missing measurements; no inference
     python -m validation.path_models_live --infer
-        infer from stored measurements in target/path-models/live; send nothing
+        infer from stored measurements in target/path-models/live, without packets
 
-Each path is emulated between two network namespaces. The far host runs `narrows serve`, the client
-`narrows measure far`, which receives only the name. TCP is that of this kernel. Runs that the
-self-check of the emulator rejects are reported and not counted. The intervals are those of
-simulated paths; this test checks whether they are valid for real packets.
+Each path is emulated between two network namespaces. The far host runs `narrows serve`. The client
+runs `narrows measure far`, which has no other information about the path. TCP is that of this
+kernel. Runs that the self-check of the emulator rejects are reported and not counted. The intervals
+were calibrated on simulated paths, and this test checks whether they are valid for real packets.
 
 Each path is measured with CUBIC, from which the path model is inferred. Then it is loaded with two
-flows of this kernel's BBR. The simulator plays the same load on the path model and on the true
-path. An error that both simulations have is not an error of the path model. The reference is the
-live run.
+flows of this kernel's BBR; this live run is the reference. The simulator runs the same load on the
+path model and on the true path. An error that both simulations have is not an error of the path
+model.
 
-The emulator adds delay to the configured base RTT. The true base RTT is measured by ICMP echoes
-over the same idle links, without losses, jitter and policers. The far kernel replies to them, and
-this kernel timestamps them (`validation.echo`). The true base RTT is the minimum, minus the
-transmission time of the frames.
+The emulator adds delay to the configured base RTT. Therefore the true base RTT is measured by ICMP
+echoes over the same idle links, without losses, jitter and policers. The far kernel replies to
+them, and this kernel timestamps them (`validation.echo`). The true base RTT is the minimum RTT of
+these echoes, minus the transmission time of their frames.
 """
 
 from __future__ import annotations
@@ -71,12 +72,14 @@ PAGE = HERE.parent / "docs/reference/path-models-live.md"
 
 TESTED = range(9100, 9140)
 FASTEST = 60.0
-"""Mbit/s: the rate that a busy machine with two processors emulates without lateness."""
+"""Maximum rate of the emulated paths, in Mbit/s. A busy machine with two processors emulates this
+rate without lateness.
+"""
 
 LOAD, IDLE = "8s", "2s"
 
 UNSEEN_PLAN = Plan(cc=UNSEEN, streams=2, idle_s=2.0, load_s=12.0)
-"""The load of the prediction. In 12 s, BBR drains its queue once, as it does every 10 s."""
+"""The load that is predicted. In 12 s, BBR drains its queue once, because it does so every 10 s."""
 
 TIMES = 3
 """Number of simulations per prediction; their mean is used."""
@@ -89,7 +92,7 @@ QUIET = ("--quiet", "--no-history", "--no-model")
 
 
 def path_of(seed: int) -> tuple[nw.Path, Truth]:
-    """The first path of the seed whose rate is low enough."""
+    """The seed's first random path with a rate of at most `FASTEST`, and its true parameters."""
     draw = random.Random(seed)
     while True:
         path, truth = drawn(draw.randrange(10_000, 10**9))
@@ -99,7 +102,7 @@ def path_of(seed: int) -> tuple[nw.Path, Truth]:
 
 
 def measured(seed: int) -> JsonObject:
-    """Measures an emulated path and stores all results."""
+    """Emulates and measures the path of a seed, and stores all results."""
     path, truth = path_of(seed)
     row: JsonObject = {
         "seed": seed,
@@ -116,7 +119,7 @@ def measured(seed: int) -> JsonObject:
 
 
 def asked_for(seed: int) -> JsonObject:
-    """Loads the same path with the congestion control of the prediction."""
+    """Emulates the path of a seed under the load of the prediction, and stores the results."""
     path, _ = path_of(seed)
     load, idle = (f"{t:g}s" for t in (UNSEEN_PLAN.load_s, UNSEEN_PLAN.idle_s))
     more = ("--streams", str(UNSEEN_PLAN.streams), "--out", str(_kept(seed, f"{UNSEEN}.json")))
@@ -132,8 +135,8 @@ def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[s
 
 
 def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, JsonObject]:
-    """Output of a command at the client of an emulated path, and the self-check of the emulator or
-    its error.
+    """Runs a command on the client of an emulated path. Returns its output, and the self-check of
+    the emulator or its error.
     """
     with tempfile.TemporaryDirectory() as there:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
@@ -173,7 +176,7 @@ def _kept(seed: int, what: str) -> Path:
 
 
 def known(seed: int, what: str = "row") -> JsonObject | None:
-    """The stored results of a path."""
+    """The stored results of a path, or None."""
     file = _kept(seed, what)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
@@ -183,7 +186,9 @@ def _trusted(row: JsonObject | None) -> bool:
 
 
 def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], JsonObject]]:
-    """The missing runs, then those that were not trusted; with `anew` all runs."""
+    """Functions that do the missing runs, followed by the runs that were not trusted. With `anew`,
+    all runs are returned.
+    """
     runs = [
         (seed, what, run)
         for seed in seeds
@@ -195,7 +200,7 @@ def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], JsonObject
 
 
 def inferred(row: JsonObject) -> JsonObject:
-    """The path model of a stored measurement, with the true parameters."""
+    """Infers the path model of a stored measurement, and adds the true parameters."""
     if "error" in row:
         return row
     path, _ = path_of(row["seed"])
@@ -218,8 +223,8 @@ def inferred(row: JsonObject) -> JsonObject:
 
 
 def compared(seed: int, path: nw.Path, model: nw.Path) -> JsonObject:
-    """Results of the prediction load by direction: live run, path model, and simulation of the true
-    path.
+    """Results under the load of the prediction by direction: of the live run, of the path model,
+    and of the simulated true path.
     """
     live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
     from_model = _played(model, seed)
@@ -246,7 +251,7 @@ FIGURES = ("goodput_mbit", "p95_ms")
 
 
 def _figures(of: Measurement) -> JsonObject:
-    """Goodput and p95 ping RTT by direction."""
+    """Goodput and p95 ping RTT under load, by direction."""
     return {
         direction: {
             "goodput_mbit": of.rate_mbit(direction) or 0.0,
@@ -257,7 +262,7 @@ def _figures(of: Measurement) -> JsonObject:
 
 
 def predicted(rows: Sequence[JsonObject], by: str = "model") -> list[Criterion]:
-    """The criteria for predictions: for each direction, and for whole paths."""
+    """The criteria for predictions, for single directions and for whole paths."""
     asked = [row["unseen"] for row in rows if "unseen" in row]
     if not asked:
         return []
@@ -283,7 +288,7 @@ def _near(a: float, b: float) -> bool:
 
 
 def markdown(rows: Sequence[JsonObject]) -> str:
-    """The page."""
+    """The text of the page."""
     good = [row for row in rows if "model" in row and row["instruments"]["trusted"]]
     late = sum("model" in row and not row["instruments"]["trusted"] for row in rows)
     failed = [row for row in rows if "error" in row]
@@ -339,12 +344,12 @@ def markdown(rows: Sequence[JsonObject]) -> str:
 
 
 def every_criterion(rows: Sequence[JsonObject]) -> list[Criterion]:
-    """The criteria for parameters and predictions."""
+    """All criteria, for parameters and for predictions."""
     return criteria_of(rows) + predicted(rows)
 
 
 def _unseen(rows: Sequence[JsonObject]) -> list[str]:
-    """The section on predictions, largest errors first."""
+    """The lines of the section on predictions, with the largest errors first."""
     plan = UNSEEN_PLAN
     told = [
         (row, direction, row["unseen"][direction])
@@ -397,7 +402,7 @@ def _truth(of: JsonObject) -> str:
 
 
 def _off(told: JsonObject, true: float | None) -> str:
-    """Error of a quantity and its interval, as two cells."""
+    """Two cells of a table: the error of a quantity, and its interval."""
     if true is None or told["value"] is None:
         return "| "
     off = f"{100 * (told['value'] / true - 1):+.1f} %"
@@ -451,7 +456,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(runs: Sequence[Callable[[], JsonObject]], most: int | None) -> None:
-    """Executes the runs in order and reports the result of each."""
+    """Executes the runs in order, at most `most` of them, and reports the result of each."""
     for run in runs[:most]:
         row = run()
         told = row.get("instruments", {})

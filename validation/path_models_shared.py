@@ -7,25 +7,25 @@ Commands:
     python -m validation.path_models_shared --only 7001
         test one path and print it
     python -m validation.path_models_shared --measure 6
-        measure six of the missing emulated paths
+        measure at most six of the missing emulated paths
     python -m validation.path_models_shared --infer
-        use the stored results in target/path-models; send nothing
+        use the stored results in target/path-models, without packets
     python -m validation.path_models_shared --seeds 8800-8847 --live 8860-8871
         test other paths, simulated and emulated; print the criteria for each kind of path
 
 The seed selects one of four kinds of path:
 
 - fair queueing in both directions, loaded by few flows, one direction after the other;
-- both directions loaded at once, with any queue discipline;
+- both directions loaded at the same time, with any queue discipline;
 - constant-rate UDP cross traffic in one direction;
 - long TCP flows as cross traffic.
 
 Every stated interval is compared with the true value. An interval with an open end contains all
-values beyond it. The number of determined parameters is counted as well, because "unknown" is never
-wrong.
+values in that direction. The number of determined parameters is counted as well, because the
+statement "unknown" is never wrong.
 
-48 more simulated paths have intermittent cross traffic. Its detection is reported by the length of
-the pauses.
+48 more simulated paths have intermittent cross traffic. The report states the detection rate by the
+length of the pauses.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SIMULATED, LIVE = range(29797, 29861), range(56077, 56093)
 """Seeds of the tested paths, not used for calibration. The operating system drew the first seed of
 each range before the first test.
 
-Earlier sets of paths led to changes of the inference or the calibration:
+The results on earlier sets of paths led to changes of the inference or the calibration:
 
 | seeds | result | cause |
 |---|---|---|
@@ -90,29 +90,31 @@ no cross traffic in simulations; each discipline tried in both directions only |
 | 84048 to 84111, 80004 to 80019 live | random loss reported on one path without it |
 losses beside cross traffic that was not excluded |
 
-The seeds above were not tested before that last change.
+`SIMULATED` and `LIVE` were not tested before the last of these changes.
 """
 
 ON_OFF = range(7600, 7648)
-"""Seeds of simulated paths with intermittent cross traffic, fixed before the first test."""
+"""Seeds of the simulated paths with intermittent cross traffic, chosen before the first test."""
 
 CALIBRATED = range(6000, 6080)
-"""Seeds of simulated paths for the calibration: fair queueing and bidirectional loads in turn."""
+"""Seeds of the simulated paths that calibrate the intervals, alternately with fair queueing and
+with bidirectional load.
+"""
 
 KINDS = ("fair", "both", "udp", "tcp")
-"""Kinds of paths, selected by the seed in turn."""
+"""The kinds of paths; consecutive seeds select them in turn."""
 
 ON_OFF_S = (0.05, 8.0)
-"""Range of the mean on and off times of cross traffic, in seconds."""
+"""Range of the mean on times and mean off times of intermittent cross traffic, in seconds."""
 
 PAUSES_S = (0.25, 1.0, 3.0)
-"""Classes of the mean off time, in seconds."""
+"""Limits between the classes of mean off times, in seconds."""
 
 FASTEST_LIVE = 25.0
 LOAD, IDLE = "8s", "2s"
 OTHERS = ("udp", "tcp")
 PACKET_BYTES = 1400
-"""Size of the datagrams of cross traffic."""
+"""Payload of a datagram of cross traffic, in bytes."""
 
 
 def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tuple[Hop, JsonObject]:
@@ -132,7 +134,7 @@ def _hop(draw: random.Random, kind: str, rate_mbit: float, rtt_ms: float) -> tup
 
 
 def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, JsonObject]:
-    """The path of a seed, its truth, and how it is loaded.
+    """The path of a seed, its true parameters, and its load and cross traffic.
 
     >>> drawn(7001)[1] == drawn(7001)[1], drawn(7001)[2]["kind"]
     (True, 'both')
@@ -151,7 +153,8 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, JsonObject]
     }
     load["test"] = draw.choice(("bidir", "rrul_be"))
     if kind in OTHERS:
-        # Along the path's own direction.
+        # The cross traffic is in the forward direction of the path: its rate in Mbit/s, or its
+        # number of TCP flows.
         load["others"] = (
             round(down * draw.uniform(0.15, 0.6), 2) if kind == "udp" else draw.choice((1, 2))
         )
@@ -159,7 +162,8 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, JsonObject]
 
 
 def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, JsonObject]:
-    """The path of a seed beside a UDP stream that comes and goes, along the path's own direction.
+    """The path of a seed with an intermittent UDP stream in its forward direction, the true
+    parameters, and the load.
 
     >>> comes_and_goes(7601)[2]["kind"]
     'on_off'
@@ -180,7 +184,7 @@ def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, JsonObject]:
 
 
 def plan(load: JsonObject) -> Plan:
-    """The load of a simulated measurement."""
+    """The plan of a simulated measurement with this load."""
     if load["kind"] == "both":
         streams = 1 if load["test"] == "bidir" else 4
         return Plan(cc=load["cc"], streams=streams, load_s=8.0, at_once=True)
@@ -188,7 +192,7 @@ def plan(load: JsonObject) -> Plan:
 
 
 def others(load: JsonObject, until_s: float) -> list[nw.Flow]:
-    """The cross traffic of a simulated path."""
+    """The flows of the cross traffic of a simulated path, which end at `until_s`."""
     if load["kind"] == "udp":
         stream = {
             "kind": "udp",
@@ -216,7 +220,9 @@ Drawn = tuple[nw.Path, Truth, JsonObject]
 def simulated(
     seed: int, draw: Callable[[int], Drawn] = drawn
 ) -> tuple[Measurement, Truth, JsonObject]:
-    """A measurement of a path in the simulator."""
+    """Measures the path of a seed in the simulator. Returns the measurement, the true parameters
+    and the load.
+    """
     path, truth, load = draw(seed)
     how = plan(load)
     return measure(path, how, seed=seed, beside=others(load, how.end_s())), truth, load
@@ -225,7 +231,7 @@ def simulated(
 def row_of(
     seed: int, found: path_model.PathModel, truth: JsonObject, load: JsonObject, *, live: bool
 ) -> JsonObject:
-    """The path model of a path, with the true parameters."""
+    """The row of a path: its path model, its true parameters and its load."""
     scales: JsonObject = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
     for direction, model in found.directions.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
@@ -241,14 +247,16 @@ def row_of(
 
 
 def calibrated(seed: int) -> JsonObject:
-    """A path with fair queueing or bidirectional load, with the resolution of each quantity."""
+    """The row of a path of the calibration (fair queueing or bidirectional load), with the
+    resolution of each quantity.
+    """
     which = len(KINDS) * (seed // 2) + seed % 2
     measured, truth, load = simulated(which)
     return row_of(seed, path_model.infer(measured, seed=which), asdict(truth), load, live=False)
 
 
 def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> JsonObject:
-    """A simulated path, measured and inferred."""
+    """Measures a simulated path and infers its path model."""
     measured, truth, load = simulated(seed, draw)
     try:
         found = path_model.infer(measured, seed=seed)
@@ -258,18 +266,18 @@ def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> JsonObject:
 
 
 def one_on_off(seed: int) -> JsonObject:
-    """A simulated path with intermittent cross traffic, measured and inferred."""
+    """Measures a simulated path with intermittent cross traffic and infers its path model."""
     return one(seed, comes_and_goes)
 
 
 def measured_live(seed: int) -> JsonObject:
-    """Measures an emulated path. The cross traffic is sent by the client, against the direction of
-    the path.
+    """Measures an emulated path. The client sends the cross traffic, so it is in the upload
+    direction.
     """
     path, truth, load = drawn(seed, FASTEST_LIVE)
     told = asdict(truth)
     if load["kind"] == "udp":
-        # The same share of the link that they go along.
+        # The stream has the same share of the upload link as it would have of the download link.
         load["others"] = round(load["others"] * truth.up.rate_mbit / truth.down.rate_mbit, 2)
     test = (
         ["--test", load["test"]]
@@ -325,7 +333,7 @@ def measured_live(seed: int) -> JsonObject:
 
 
 def inferred_live(seed: int) -> JsonObject:
-    """The path model of a stored measurement."""
+    """Infers the path model of a stored measurement of an emulated path."""
     kept = KEPT_SHARED / f"{seed}.row"
     row: JsonObject = (
         json.loads(kept.read_text(encoding="utf-8"))
@@ -356,19 +364,19 @@ def holds(known: JsonObject, true: float) -> bool:
 
 
 def stated(known: JsonObject) -> bool:
-    """Whether the quantity has an interval."""
+    """Whether at least one end of the quantity's interval is known."""
     return known["low"] is not None or known["high"] is not None
 
 
 def beside(row: JsonObject, direction: str) -> bool:
-    """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated
-    ones.
+    """Whether this direction has cross traffic. Cross traffic is in direction `down` on simulated
+    paths and `up` on emulated ones.
     """
     return bool(row["load"].get("others")) and direction == ("up" if row["live"] else "down")
 
 
 def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
-    """The criteria for the parameters."""
+    """The criteria for the parameters of path models."""
     whole = [row for row in rows if "model" in row]
     every = [w | {"row": row} for row in whole for w in directions([row])]
     out = []
@@ -387,8 +395,8 @@ def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
             holds(known, value) for known, value in of if None not in (known["low"], known["high"])
         ]
         add(f"the same, for intervals with two finite ends: {name}", closed, least=0.85)
-    # What an emulator in user space adds to a round trip, only a referee knows:
-    # `validation.path_models_live` asks one.
+    # The base RTT is compared on simulated paths only, because the emulator adds an unknown delay.
+    # `validation.path_models_live` measures that delay with kernel timestamps.
     rtts = [
         holds(row["model"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]
     ]
@@ -443,7 +451,7 @@ def within(load: JsonObject, rate_mbit: float) -> bool:
 
 
 def on_off_criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
-    """The criteria with intermittent cross traffic."""
+    """The criteria for paths with intermittent cross traffic."""
     every = [
         w | {"load": row["load"]}
         for row in rows
@@ -475,7 +483,7 @@ def on_off_criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
 
 
 def on_off_table(rows: Sequence[JsonObject]) -> list[str]:
-    """The reported cross traffic by mean off time."""
+    """The lines of the table of reported cross traffic by mean off time."""
     every = [
         w | {"load": row["load"]}
         for row in rows
@@ -503,7 +511,7 @@ def on_off_table(rows: Sequence[JsonObject]) -> list[str]:
 
 
 def told(rows: Sequence[JsonObject], kind: str) -> str:
-    """Number of determined parameters for one kind of path: a row of the page."""
+    """A row of the page: the number of determined parameters for one kind of path."""
     every = [
         w
         for row in rows
@@ -521,7 +529,7 @@ def told(rows: Sequence[JsonObject], kind: str) -> str:
 
 
 def _shares(rows: Sequence[JsonObject]) -> str:
-    """Share of the link rate that constant-rate cross traffic uses."""
+    """The range of the share of the link rate that constant-rate cross traffic uses, as text."""
     udp = [
         w
         for row in rows
@@ -535,7 +543,9 @@ def _shares(rows: Sequence[JsonObject]) -> str:
 
 
 def in_step(rows: Sequence[JsonObject]) -> list[str]:
-    """Paths whose cross traffic was reported as absent, with its packets per ping interval."""
+    """Sentences on the paths whose constant-rate cross traffic was reported as absent, with its
+    packets per ping interval.
+    """
     out = []
     for w in (w for row in rows if row["load"]["kind"] == "udp" for w in directions([row])):
         row = next(row for row in rows if row["seed"] == w["seed"])
@@ -554,7 +564,7 @@ def in_step(rows: Sequence[JsonObject]) -> list[str]:
 
 
 def markdown(rows: Sequence[JsonObject], on_off: Sequence[JsonObject]) -> str:
-    """The page."""
+    """The text of the page."""
     good = [row for row in rows if "model" in row]
     asked = [*criteria(good), *on_off_criteria(on_off)]
     limits = plan({"kind": "on_off", "streams": 2})

@@ -1,17 +1,18 @@
-"""Published paths with RTTs that vary by microseconds, as on real machines: results of BBR and
-CUBIC.
+"""Runs BBR, BBRv2 and CUBIC over published paths with RTTs that vary by microseconds, as on real
+machines.
 
     python -m validation.published_jitter    the tables of evidence/published-jitter.md
 
 In virtual time the RTT of a path without a queue is constant to the microsecond. Here the delay
 behind the queue varies, with a normal distribution of a given spread and without reordering. The
-variation of the machines of the testbed is not published, so the maps have none. Three other
-properties are not published either:
+variation of the testbed's machines is not published, so the maps of `validation.papers` have none.
+Three other properties are not published either:
 
-- The delay that the machines add to the configured RTT. The second table has longer RTTs.
-- The number of segments that cross the path as one unit. It is all segments of a super-packet if
-  nothing splits it. Otherwise it is the number that the router merges again on reception. The third
-  table has fewer segments.
+- The delay that the machines add to the configured RTT. The runs of the second table have longer
+  RTTs.
+- The number of segments that cross the path as one unit. It is the number of segments of a
+  super-packet if nothing splits the super-packet. Otherwise it is the number that the router merges
+  again on reception. The units in the third table have fewer segments.
 - The number of ACKs that report losses. BBRv2 leaves Startup when enough ACKs of a round trip
   report losses, and segments lost as one unit are reported by one ACK. In the fourth table, fewer
   ACKs suffice.
@@ -64,8 +65,9 @@ ODD = {
     ("5.15", "bbr", 10000): ((750, 100),),
     ("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5), (750, 5), (1000, 5)),
 }
-"""Cells that disagree without variation, by Linux release, congestion control and buffer in KB:
-rate in Mbit/s, RTT in ms."""
+"""Cells that disagree if the RTT does not vary. Keys are Linux release, congestion control and
+buffer in KiB; values are rate in Mbit/s and RTT in ms.
+"""
 
 LONGER_MS = (0, 0.5, 1, 1.5, 2, 3)
 STEPS = {
@@ -73,14 +75,17 @@ STEPS = {
     ("4.15", "cubic", 10000): ((10, 50),),
     ("5.13.12", "bbr2", 100): ((250, 10),),
 }
-"""Cells on which a spread has no effect, and one on which any spread has an effect."""
+"""Cells in which a variation of the RTT has no effect, and one in which any variation has an
+effect.
+"""
 
 PIECES = (None, "32p", "24p", "17p", "12p", "8p", "4p")
 PIECED = {("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5))}
 """Cells whose losses depend on the number of segments that are lost as one unit."""
 
 ENOUGH = (8, 6, 5, 4, 3, 2)
-"""Number of ACKs of a round trip that report losses, after which BBRv2 leaves Startup; 8 in Linux.
+"""Number of ACKs with reports of losses in one round trip after which BBRv2 leaves Startup; it is 8
+in Linux.
 """
 
 Places = Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]
@@ -88,7 +93,7 @@ Places = Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a cell, and its differences from the map."""
+    """One run: a cell, and the properties in which the run differs from the map."""
 
     cell: Cell
     seed: int = 1
@@ -146,18 +151,18 @@ def again(runs: Sequence[tuple[float, int]]) -> str:
 
 
 def table(first: str, others: Sequence[str]) -> None:
-    """Prints the heading of a table: the cell, then these columns."""
+    """Prints the heading of a table with the columns `first` and `others`."""
     row(f"cell | {first}", others)
     print("|---" * (2 + first.count("|") + len(others)) + "|")
 
 
 def row(first: str, others: Sequence[str]) -> None:
-    """Prints a row."""
+    """Prints a row of a table."""
     print(f"| {first} | {' | '.join(others)} |")
 
 
 def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
-    """Prints a row for each metric."""
+    """Prints two rows for a cell: its goodputs and its retransmits."""
     row(
         f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}",
         [goodputs(runs) for runs in columns],

@@ -3,16 +3,17 @@
     python -m validation.published_linux --program ORACLE cubic-100-1000-50 bbr-100-50-10
     python -m validation.published_linux
 
-The first command writes rows of the CSV file, the second prints the tables of the page of evidence.
-The program gets the name of a JSON file with a case, `--keep` and the name of a folder. It writes
-`flows.csv` there: TCP_INFO at each `interval`. The keys of the file are `rate_mbit`, `rtt_ms`,
-`buffer_bytes`, `duration`, `interval`, `qdisc` below `htb` of the rate, `extra` commands of `ip`
-and `tc`, and `flows` of `id`, `cc`, `start`.
+The first command writes rows of the CSV file, and the second prints the tables for the file of
+evidence. ORACLE is a program that gets the name of a JSON file with a case, `--keep` and the name
+of a folder. It writes `flows.csv` to this folder, with TCP_INFO at each `interval`. The keys of the
+JSON file are `rate_mbit`, `rtt_ms`, `buffer_bytes`, `duration`, `interval`, `qdisc` below `htb` of
+the rate, `extra` commands of `ip` and `tc`, and `flows` of `id`, `cc`, `start`.
 
 The stored rows are from Linux 6.12 as a user-space process (`ARCH=um`, 1000 Hz) in virtual time.
-There are a sender, a router with the bottleneck, and a receiver with the delay on the reverse path.
-Super-packets cross the path unsplit. If `UNMARKED` is set, the sender uses no low-water mark of
-unsent data, like iperf3. Runs differ in the start of the flow, in ports and hash seeds.
+The path consists of a sender, a router with the bottleneck, and a receiver with the delay on the
+reverse path. Super-packets cross the path without being split. If `UNMARKED` is set, the sender
+sets no low-water mark of unsent data (`TCP_NOTSENT_LOWAT`), as iperf3 does not. Runs differ in the
+start of the flow, in ports and hash seeds.
 
 The metrics are those of `narrows.reproduce.published`: goodput as iperf3's receiver reports it, and
 the number of segments retransmitted until the end of the test.
@@ -43,14 +44,16 @@ STARTS = (0, 0.137, 0.311, 0.523, 0.741)
 """Start of the flow of each run, in s."""
 
 BUFFERS = "4096 200000000 200000000"
-"""Buffers of the hosts, in bytes; they are never a limit, as in the testbed."""
+"""Socket buffers of the hosts, in bytes (minimum, default, maximum). They are never a limit, as in
+the testbed.
+"""
 
 DEVICES = (("s", "sv"), ("r", "sr"), ("r", "dr"), ("d", "dv"))
-"""Interfaces by their namespace: sender, router, receiver."""
+"""The interfaces, each with its namespace: `s` sender, `r` router, `d` receiver."""
 
 PAGES = 250_000
-"""TCP memory of the host, in pages; never a limit either. The default of a kernel with 1.5 GB of
-memory is too small for long paths.
+"""TCP memory of the host, in pages; never a limit either. The default value of a kernel with 1.5 GB
+of memory is too small for long paths.
 """
 
 
@@ -91,7 +94,7 @@ def record(program: Sequence[str], cell: Cell, start_s: float) -> tuple[float, i
     """One run of Linux: its goodput, in Mbit/s, and its number of retransmits."""
     with tempfile.TemporaryDirectory(
         dir=Path.home()
-    ) as folder:  # not below /tmp, of which the program has its own
+    ) as folder:  # not in /tmp, because the program has its own /tmp
         file = Path(folder) / "case.json"
         file.write_text(json.dumps(case(cell, start_s)), encoding="utf-8")
         subprocess.run([*program, file, "--keep", folder], check=True, stdout=subprocess.DEVNULL)
@@ -119,7 +122,7 @@ def recorded() -> dict[str, list[tuple[float, int]]]:
 
 
 def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
-    """Adds a row."""
+    """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -133,8 +136,8 @@ def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
 
 
 def all_cells() -> dict[str, list[Cell]]:
-    """The published cells of each path, of Linux 4.15 and 5.15, for the congestion controls of
-    Linux 6.12.
+    """The published cells of Linux 4.15 and 5.15 by name of the path, for congestion controls that
+    Linux 6.12 has.
     """
     found: dict[str, list[Cell]] = {}
     for cc in ("cubic", "bbr"):
@@ -145,7 +148,7 @@ def all_cells() -> dict[str, list[Cell]]:
 
 
 def agrees(cell: Cell, ours: tuple[float, int], theirs: tuple[float, int]) -> dict[str, bool]:
-    """Whether both agree within the tolerance for published values, by metric."""
+    """For each metric, whether two results agree within the tolerance for published values."""
     instead = replace(cell, goodput_mbit=theirs[0], retransmits=theirs[1])
     few, many = sorted((ours[1], theirs[1]))
     return {"goodput_mbit": instead.agrees(ours[0]), "retransmits": many <= cell.again_factor * few}
@@ -188,7 +191,7 @@ def tables() -> str:
             cc, kib, rate, rtt = n.split("-")
             told = (f"{o[figure]:.4g}" if figure == 0 else str(o[figure]) for o in ours)
             lines.append(
-                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KB | {published[0]} | {published[1]} | "
+                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KiB | {published[0]} | {published[1]} | "
                 f"{runs} | "
                 f"{' | '.join(told)} | {'agree' if same else '**differ**'} |"
             )
@@ -200,7 +203,7 @@ def main() -> int:
     """Records runs or prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms"
+        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KiB, Mbit/s, ms"
     )
     parser.add_argument(
         "--program", nargs="+", help="program that runs a case on Linux [default: print the tables]"

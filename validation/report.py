@@ -1,4 +1,4 @@
-"""Writes `REPORT.md`."""
+"""Collects the results of all parts and makes the text of `REPORT.md`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from validation.explained import Explanation
 from validation.stored import Case, missing
 
 ENGINES = "agree"
-"""Beginning of the names of cases of the engine `linux`."""
+"""The text with which the names of cases of the engine `linux` begin."""
 
 RELATIVE = 0.9
-"""Minimum share of agreeing cases of a recorded family, relative to that of Linux with itself."""
+"""Minimum share of agreeing cases of a recorded family, relative to the share in which Linux agrees
+with itself.
+"""
 
 UNMEASURED = {
     "engines": "no row is measured; write make agree",
     "recorded": "the directory has no cases; write narrows record-reference --out DIR",
 }
-"""Reasons why a part was left out."""
+"""Reasons why a part was left out, by part."""
 
 WORST = 12
-"""Maximum number of the worst metrics on the terminal."""
+"""Maximum number of disagreements that are printed on the terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class Validation:
     """The results of all parts; a part that was not run is None.
 
     Attributes:
-        command: The command.
+        command: The command line, which the report states.
         seeds: Number of seeds of each case.
         outcomes: Results of the stored cases.
         left_out: Stored cases with a congestion control or a queue discipline that this version
@@ -69,7 +71,7 @@ class Validation:
     explanations: tuple[Explanation, ...] = ()
 
     def disagreements(self) -> list[papers.Off]:
-        """The disagreements of all parts, the worst first."""
+        """The disagreements of all parts, the largest difference first."""
         found = [
             papers.Off(case=v.case.name, figure=v.figure.label, published=v.linux, ours=v.ours)
             for outcome in (*(self.outcomes or ()), *(self.recorded or ()))
@@ -99,7 +101,9 @@ class Validation:
         return next((e for e in self.explanations if e.covers(off.case, off.figure)), None)
 
     def idle(self) -> list[Explanation]:
-        """Entries that no longer explain a disagreement, of families that were run."""
+        """Entries of `explained.toml` that no longer explain a disagreement, among the families
+        that were run.
+        """
         ran = {o.case.family for o in self.outcomes or ()} | (
             {"P"} if self.maps is not None else set()
         )
@@ -111,7 +115,7 @@ class Validation:
         ]
 
     def criteria(self) -> list[Criterion | Simple]:
-        """The criteria and whether they are met."""
+        """The criteria of all parts that were run."""
         found: list[Criterion | Simple] = []
         for where, outcomes in self.places():
             agree, everything = _tally(outcomes)
@@ -178,7 +182,9 @@ class Validation:
         )
 
     def places(self) -> list[tuple[str, list[linux.Outcome]]]:
-        """The stored cases on the grid and off it; each only if there are any."""
+        """The stored cases on the grid (`stored.GRID`) and off it; a group without cases is left
+        out.
+        """
         every = self.outcomes or []
         split = {
             "on": [o for o in every if o.case.on_grid],
@@ -216,7 +222,7 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True)
 class Simple:
-    """A criterion that is not a count.
+    """A criterion that is not a number of cases.
 
     Attributes:
         text: The criterion in words.
@@ -235,7 +241,7 @@ def in_words(criterion: Criterion | Simple) -> str:
 
 
 def family_words(one: of_cases.Family) -> str:
-    """A family of recorded cases in a line.
+    """The result of a family of recorded cases, in one line.
 
     >>> family_words(of_cases.Family(name="fifo", cases=24, agree=23, itself=24, known=24))
     'fifo: 23 of 24 recorded cases agree; Linux agrees with itself in 24 of 24'
@@ -247,7 +253,9 @@ def family_words(one: of_cases.Family) -> str:
 
 
 def linux_itself(outcomes: Iterable[linux.Outcome]) -> tuple[int, int]:
-    """The number of cases in which Linux agrees with itself, and of those for which it is known."""
+    """The number of cases in which Linux agrees with itself, and the number of cases for which this
+    is known.
+    """
     known = [x for o in outcomes if (x := linux.itself(o.case)) is not None]
     return sum(known), len(known)
 
@@ -270,7 +278,9 @@ def markdown(v: Validation) -> str:
 
 
 def _table(align: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; `align` has `l` or `r` for each column, and the last letter for all further ones."""
+    """A Markdown table. `align` has `l` or `r` for each column; its last letter applies to all
+    further columns.
+    """
     letters = align.ljust(len(head), align[-1])
     rule = ["---:" if letter == "r" else "---" for letter in letters]
     lines = [head, rule, *([str(x) for x in row] for row in rows)]
@@ -342,7 +352,9 @@ def _families(v: Validation) -> str:
 
 
 def _late(v: Validation) -> str:
-    """The definition of agreement, and the number of metrics that are not compared."""
+    """The sentences with the definition of agreement and the number of metrics that are not
+    compared.
+    """
     late = sum(figure.late for outcome in v.outcomes or () for figure in outcome.case.figures)
     return (
         "A case agrees if each of its compared metrics does. The median of the seeds is compared "
@@ -368,7 +380,7 @@ def _figures(outcomes: Sequence[linux.Outcome]) -> str:
 
 
 def _engines(v: Validation) -> str:
-    """The rows of `agreement.toml`, by metric."""
+    """The section about the rows of `agreement.toml`, by metric."""
     if v.engines is None:
         return ""
     store = v.engines.stores["linux"]
@@ -419,7 +431,8 @@ def _maps(maps: papers.Maps) -> str:
     for cc, results in maps.results.items():
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             here = [r for r in results if r.cell.buffer_kib == buffer_kib]
-            parts.append(f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KB\n\n{_map(here)}")
+            title = f"### {cc} of Linux {maps.kernel}, buffer {buffer_kib} KiB"
+            parts.append(f"{title}\n\n{_map(here)}")
     for cc, results in maps.results.items():
         if cc == "cubic":
             continue

@@ -1,10 +1,10 @@
 """Tests why some published metrics are not reproduced, by changing one property at a time.
 
 `narrows reproduce` compares published metrics with results of narrows. Metrics outside the
-tolerance are listed in `python/narrows/data/misses.toml`, with the section here that explains them.
-`python -m validation.reproduced` runs the variants (a minute or two) and writes
-`validation/evidence/reproduced.md`. Results of Linux 6.12 in virtual time are stored in
-`evidence/reproduced-linux-6.12.csv`, with one row per run.
+tolerance are listed in `python/narrows/data/misses.toml`, with the section of the page that
+explains them. `python -m validation.reproduced` runs the variants (a minute or two) and writes
+`validation/evidence/reproduced.md`. Results of Linux 6.12 in virtual time, with which the variants
+are compared, are stored in `evidence/reproduced-linux-6.12.csv`, with one row per run.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ LINUX = HERE / "evidence/reproduced-linux-6.12.csv"
 
 CLEAR_PCT, DEEP_KB, FAST_MBIT = 10, 10000, 1000
 LOW_WINDOW = 38
-"""Largest window of HighSpeed with the behaviour of Reno, in packets (RFC 3649)."""
+"""Largest window for which HighSpeed behaves as Reno, in packets (RFC 3649)."""
 
 Table = tuple[list[str], list[list[str]]]
 
 
 def linux() -> dict[str, list[float]]:
-    """The metrics of Linux by case."""
+    """The stored values of Linux, by case."""
     lines = LINUX.read_text(encoding="utf-8").splitlines()
     found: dict[str, list[float]] = {}
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
@@ -47,19 +47,19 @@ def linux() -> dict[str, list[float]]:
 
 
 def told(values: list[float], digits: int = 1) -> str:
-    """The values of all runs, sorted."""
+    """The values of all runs in ascending order, as text."""
     return ", ".join(f"{value:.{digits}f}" for value in sorted(values))
 
 
 def by_case(
     lab: Lab, cases: Mapping[Any, Scenario] | Mapping[Any, JsonObject], of: Of, seeds: int
 ) -> dict[Any, list[float]]:
-    """A metric of every run of every case."""
+    """Runs all cases, and returns the metric `of` of every run, by case."""
     return {key: [of(one) for one in runs] for key, runs in lab.play(cases, seeds=seeds).items()}
 
 
 def share(lab: Lab) -> Table:
-    """BBR beside CUBIC at 10 Mbit/s and 40 ms, by buffer."""
+    """The share of BBR in competition with CUBIC at 10 Mbit/s and 40 ms, by buffer."""
     model = {2: "78", 4: "63", 8: "55", 16: "49", 32: "44", 64: "37"}
     cases = {
         (depth, like): Scenario(
@@ -107,7 +107,7 @@ def share(lab: Lab) -> Table:
 
 
 def queues(lab: Lab) -> Table:
-    """The queue of BBRv2, by buffer."""
+    """The mean queue of BBRv2 flows, by buffer."""
     cases = {
         (buffer, cc, number): Scenario(
             Path(rate="100Mbit", rtt="40ms", buffer=f"{buffer:g}bdp"),
@@ -137,7 +137,7 @@ def queues(lab: Lab) -> Table:
 
 
 def eight(lab: Lab) -> Table:
-    """Eight BBR flows at 128 kbit/s, together or one after the other."""
+    """Eight BBR flows at 128 kbit/s that start together or one after the other."""
     cases = {
         (apart, packets): Scenario(
             Path(rate="128kbit", rtt="40ms", buffer=f"{packets}p"),
@@ -169,7 +169,7 @@ def eight(lab: Lab) -> Table:
 
 
 def near(lab: Lab) -> Table:
-    """CUBIC at 1 % of loss over short distances."""
+    """The goodput of CUBIC with 1 % of random loss over short RTTs."""
     cases = {
         rtt: Scenario(
             Path(
@@ -194,7 +194,7 @@ def near(lab: Lab) -> Table:
 
 
 def westwood(lab: Lab) -> Table:
-    """Westwood under random loss, by release and by maximum buffer of the receiver."""
+    """The goodput of Westwood under random loss, by Linux release and by maximum receive buffer."""
     own = Host(like="linux-4.15", rmem="87380B…6291456B", wmem="16KiB…4MiB")
     hosts = {"6.12": Host(), "4.15": Host(like="linux-4.15"), "own": own}
     cases = {
@@ -231,7 +231,7 @@ def westwood(lab: Lab) -> Table:
 
 
 def short(lab: Lab) -> Table:
-    """A transfer of 100 kB alone, by pacing."""
+    """The completion time of a single transfer of 100 kB, with and without pacing."""
     cases = {
         (cc, pacing): Scenario(
             Path(rate="50Mbit", rtt="40ms", buffer="1bdp"),
@@ -253,7 +253,7 @@ def short(lab: Lab) -> Table:
 
 
 def standing(lab: Lab) -> Table:
-    """The queue of several BBR flows at 1 Gbit/s and 20 ms, 8 BDP."""
+    """The queue of several BBR flows at 1 Gbit/s and 20 ms with a buffer of 8 BDP."""
     cases = {
         (number, like, gain): Scenario(
             Path(rate="1Gbit", rtt="20ms", buffer="8bdp"),
@@ -287,7 +287,9 @@ def standing(lab: Lab) -> Table:
 
 
 def slide(lab: Lab) -> Table:
-    """A transfer of 1 MB at 20 % of loss and 200 ms, by the direction of the loss."""
+    """The completion time of a transfer of 1 MB with 20 % of loss and an RTT of 200 ms, by the
+    direction of the loss.
+    """
     hosts = {"Linux 6.12": Host(), "like 4.15": Host(like="linux-4.15")}
     cases = {
         (cc, name, acks): Scenario(
@@ -326,7 +328,7 @@ def slide(lab: Lab) -> Table:
 
 
 def _times(cc: str, hosts: str, lost: str, values: list[float]) -> list[str]:
-    """Median and range of completion times."""
+    """A row of the table: median and range of completion times."""
     ordered = sorted(values)
     tenth = len(ordered) // 10
     spread = f"{ordered[tenth]:.0f} to {ordered[-1 - tenth]:.0f}"
@@ -334,7 +336,9 @@ def _times(cc: str, hosts: str, lost: str, values: list[float]) -> list[str]:
 
 
 def startup(lab: Lab) -> Table:
-    """BBR at 100 Mbit/s and 100 ms with 5 % loss, by the duration of the test."""
+    """The goodput of BBR at 100 Mbit/s and 100 ms with random loss, by loss and duration of the
+    test.
+    """
     cases = {
         (loss, duration): Scenario(
             Path(rate="100Mbit", rtt="100ms", buffer="1000p", loss=f"{loss}%" if loss else None),
@@ -356,7 +360,9 @@ def startup(lab: Lab) -> Table:
 
 
 def ties(lab: Lab) -> Table:
-    """BBR of 4.15 in 100 KB over long paths, by the variation of the RTT."""
+    """The goodput of BBR of Linux 4.15 with a buffer of 100 KiB over long paths, by the variation
+    of the RTT.
+    """
     from narrows.reproduce.published import cells  # noqa: PLC0415
 
     jitters = {"none": None, "10 µs": "10us", "50 µs": "50us"}
@@ -385,7 +391,7 @@ def ties(lab: Lab) -> Table:
 
 
 def maps(_: Lab) -> Table:
-    """Two publications of the same paths; no run of narrows."""
+    """Compares two publications about the same paths, without runs of narrows."""
     from narrows.reproduce.published import cells  # noqa: PLC0415
 
     theirs = published_gains()
@@ -414,13 +420,13 @@ def maps(_: Lab) -> Table:
             f"{len(clear)} cells",
             f"{right} of them",
         ],
-        ["CUBIC, 100 KB, 500 Mbit/s, 200 ms: Mbit/s", "179.6", f"{anew[*long, 'cubic'][0]:.1f}"],
+        ["CUBIC, 100 KiB, 500 Mbit/s, 200 ms: Mbit/s", "179.6", f"{anew[*long, 'cubic'][0]:.1f}"],
         ["BBR, likewise", "386.0", f"{anew[*long, 'bbr'][0]:.1f}"],
-        ["CUBIC, 100 KB, 500 Mbit/s, 25 ms: retransmits", "1649", str(anew[*middle, "cubic"][1])],
-        ["mean loss, 100 KB, BBR and CUBIC: %", "10.1, 0.9", "5.0, 0.12"],
+        ["CUBIC, 100 KiB, 500 Mbit/s, 25 ms: retransmits", "1649", str(anew[*middle, "cubic"][1])],
+        ["mean loss, 100 KiB, BBR and CUBIC: %", "10.1, 0.9", "5.0, 0.12"],
         ["mean loss, 10 MB, BBR and CUBIC: %", "0.8, 1.3", "0.27, 1.65"],
         [
-            "at 1 Gbit/s, 100 KB and 10 MB: BBR is faster",
+            "at 1 Gbit/s, 100 and 10 000 KiB: BBR is faster",
             count([theirs[key] for key in fast]),
             count([gain(*key) for key in fast]),
         ],
@@ -433,7 +439,7 @@ def maps(_: Lab) -> Table:
 
 
 def one_and_one(lab: Lab) -> Table:
-    """BBR beside CUBIC in deep buffers, by rate."""
+    """The share of BBR in competition with CUBIC in deep buffers, by rate."""
     cases = {
         (rate, rtt, depth): Scenario(
             Path(rate=f"{rate}Mbit", rtt=f"{rtt}ms", buffer=f"{depth}bdp"),
@@ -468,8 +474,8 @@ def one_and_one(lab: Lab) -> Table:
 
 
 def windows(lab: Lab) -> Table:
-    """The algorithms alone, without a network, with losses at even and at random distances; and all
-    runs of narrows.
+    """The mean windows of the algorithms without a network, with losses at constant and at random
+    distances, and all runs of narrows.
     """
     published = {
         ("highspeed", 4): 263,
@@ -521,7 +527,8 @@ def average_window(
     losses: int = 4000,
     rtt_s: float = 0.1,
 ) -> float:
-    """The mean window of an algorithm that loses one packet after each gap, in packets.
+    """The mean window, in packets, of an algorithm that loses one packet after each gap between
+    losses. The gaps are all equal (`even`) or random.
 
     >>> 110 < average_window("reno", 1e-4, even=True) < 125
     True
@@ -578,9 +585,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "way than the retransmits of TCP.",
     ),
     "ties": (
-        "BBR like 4.15 in 100 KB of buffer over long paths",
+        "BBR like 4.15 in 100 KiB of buffer over long paths",
         ties,
-        "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KB of "
+        "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KiB of "
         "buffer over 100 to 200 ms, and within 1 % in 10 MB. Before Linux 5.10, an RTT equal to "
         "the minimum renews the minimum. In virtual time, every cycle has an RTT that equals the "
         "minimum to the microsecond. Therefore ProbeRTT, which costs half a second of every ten "
@@ -691,7 +698,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         " published chart shows the steady state.",
     ),
 }
-"""The sections by name: title, function with the runs, and explanation."""
+"""The sections by name: title, function that makes the table, and explanation."""
 
 
 def markdown(made: Mapping[str, Table]) -> str:

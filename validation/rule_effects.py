@@ -1,17 +1,17 @@
-"""Effects of the rules of Linux releases on typical paths, for `narrows tune audit`.
+"""Measures the effects of the rules of Linux releases on typical paths, for `narrows tune audit`.
 
     python -m validation.rule_effects           measures the rules that known_effects.json lacks
     python -m validation.rule_effects --again   measures all rules
     python -m validation.rule_effects --print   prints the effects without writing them
 
-Each rule is added to the release before the one that introduced it, as published. An effect is the
-mean relative change of goodput, or of the mean RTT, on a typical path. It is a mean over `SEEDS`
-seeds with its 95 % confidence interval. The runs with and without the rule use the same seeds. The
-file keeps effects of at least `LEAST` whose interval excludes zero. `needs` are the rules of the
-earlier release for the same part of TCP: the effect was measured on top of them.
+Each rule is added alone to the release before the one that introduced it. An effect is the relative
+change of goodput, or of the mean RTT, on a typical path. It is the mean over `SEEDS` seeds with its
+95 % confidence interval. The runs with and without the rule use the same seeds. The file keeps
+effects of at least `LEAST` whose interval excludes zero. `needs` lists the rules of the earlier
+release for the same part of TCP, which were in force during the measurement.
 
-The first `FIRST_SEEDS` seeds decide whether a rule has an effect on a path. If no metric of them
-changes by more than `SMALL`, the other seeds are not simulated.
+If the first `FIRST_SEEDS` seeds change no metric by more than `SMALL`, the rule has no effect on
+this path. Its other seeds are then not simulated.
 
 All rules take about half an hour on two cores. The file is written after each rule, so that an
 interrupted measurement continues. A rule is measured again if its release or its `needs` changed.
@@ -38,9 +38,9 @@ from narrows.storage import output
 SEEDS = 10
 FIRST_SEEDS = 3
 SMALL = 0.002
-"""A change that is no effect, as a share; a tenth of `LEAST`."""
+"""Maximum relative change that counts as no effect; a tenth of `LEAST`."""
 LEAST = 0.02
-"""Smallest effect in the file, as a share."""
+"""Smallest relative change that the file keeps as an effect."""
 
 FILE = FilePath(__file__).parents[1] / "python/narrows/kernel/known_effects.json"
 
@@ -54,22 +54,22 @@ PATHS = {
         rate="50Mbit", rtt="40ms", buffer="1bdp", loss="1%"
     ),
 }
-"""Typical paths by their description."""
+"""The typical paths, by their description."""
 
 COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
-"""The metrics of an effect, by their names in the file."""
+"""The metrics whose changes are measured, by the name of the change in the file."""
 
 COLUMNS = {"goodput_share": "goodput_mbit", "rtt_share": "rtt_mean_ms"}
-"""The metrics of an effect, by their names in the file."""
+"""The metrics whose changes are measured, by the name of the change in the file."""
 
 CCS = ("cubic", "bbr")
 SERIES = (("4", 4, 20), ("5", 0, 19), ("6", 0, 19), ("7", 0, 3))
 NAMES = [f"{major}.{minor}" for major, least, most in SERIES for minor in range(least, most + 1)]
-"""The releases of the simulator, the oldest first."""
+"""The Linux releases that the simulator supports, the oldest first."""
 
 
 def before(since: str) -> str | None:
-    """The release before another one, as published; None for the first one of the simulator.
+    """The release before another one; None for the first release that the simulator supports.
 
     >>> before("5.1"), before("5.0"), before("4.4")
     ('5.0.0', '4.20.0', None)
@@ -80,7 +80,7 @@ def before(since: str) -> str | None:
 
 
 def main(words: list[str]) -> int:
-    """The command."""
+    """Runs the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m validation.rule_effects")
     parser.add_argument("--again", action="store_true", help="measure all rules")
     parser.add_argument("--print", action="store_true", help="print, write nothing")
@@ -100,7 +100,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def measure(known: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The effects of all rules, after each measured rule and at the end.
+    """Measures all rules. Yields the contents of the file after each measured rule and at the end.
 
     Args:
         known: The effects that were measured before.
@@ -133,7 +133,7 @@ def measure(known: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _ccs(rule: Rule, has: list[Rule]) -> tuple[str, ...]:
-    """The congestion controls that the earlier release has and the rule concerns."""
+    """The congestion controls that the rule concerns and that the earlier release has."""
     only = {"HyStart": ("cubic",), "bbr": ("bbr",)}.get(rule.of, CCS)
     able = {one.name for one in has if one.active} >= {"bbr", "pacing_in_tcp"}
     return tuple(cc for cc in only if able or cc != "bbr")
@@ -189,7 +189,7 @@ def _cost(item: tuple[str, bool, int]) -> float:
 def _share(
     results: dict[tuple[str, bool, int], dict[str, Any]], about: str, seed: int, column: str
 ) -> float:
-    """The relative change of a metric by the rule."""
+    """The relative change of a metric that the rule causes, for one path and seed."""
     without, with_ = (float(results[about, added, seed][column] or 0) for added in (False, True))
     return with_ / without - 1 if without > 0 else 0.0
 

@@ -1,10 +1,11 @@
-"""Measures the server under load, and its effect on a legitimate client; all traffic on loopback.
+"""Measures `narrows serve` under load, and the effect of this load on another client; all traffic
+is on loopback.
 
     .venv/bin/python -m validation.serve_load [--before PROGRAM --before-commit ID] [--rounds N]
                                               [--out FILE]
 
-`--before` is the `narrows-host` of another version. The two take turns in each round. It prints a
-table in Markdown, and writes it with commits and machine to `--out`:
+`--before` is the `narrows-host` of another version. The two versions take turns in each round. The
+program prints a table in Markdown, and writes it to `--out` with the commits and the machine:
 
 - throughput (one TCP stream each way), processor time of the server per gigabyte, and latency
   (timed questions) of one client alone. The values are the median of the rounds, and the median
@@ -63,7 +64,7 @@ def asked(*words: str | Path) -> dict[str, Any]:
 
 
 def processor_s(process: int) -> float:
-    """Processor time of the threads of a process, in s."""
+    """CPU time of all threads of a process, in s."""
     texts = (
         (task / "schedstat").read_text("utf-8") for task in Path(f"/proc/{process}/task").iterdir()
     )
@@ -71,7 +72,7 @@ def processor_s(process: int) -> float:
 
 
 def throughput(host: Path, port: int, process: int, test: str) -> tuple[float, float]:
-    """The goodput of one stream, in Gbit/s, and the server's processor time per gigabyte, in s."""
+    """The goodput of one stream, in Gbit/s, and the server's CPU time per gigabyte, in s."""
     before = processor_s(process)
     words = (
         "measure",
@@ -98,7 +99,9 @@ def latency(host: Path, port: int) -> float:
 
 
 def admitted(port: int, source: str = "127.0.0.1") -> float | None:
-    """Time until an iperf3 client has its first answer, in s; None if it gets none within 5 s."""
+    """Time until an iperf3 client receives its first answer, in s; None if it receives none within
+    5 s.
+    """
     begun = time.monotonic()
     with (
         contextlib.suppress(OSError),
@@ -113,7 +116,7 @@ def admitted(port: int, source: str = "127.0.0.1") -> float | None:
 
 
 def told(waits: list[float | None]) -> str:
-    """The waiting times of clients in a phrase."""
+    """A phrase that states the waiting times of clients."""
     got = [wait for wait in waits if wait is not None]
     lost = (
         f", {len(waits) - len(got)} of {len(waits)} refused"
@@ -124,7 +127,7 @@ def told(waits: list[float | None]) -> str:
 
 
 def silent(host: Path, first: bytes) -> str:
-    """The waiting time of a client beside 500 connections that send only these bytes."""
+    """The waiting times of clients while 500 other connections have sent only the bytes `first`."""
     with far_end(host) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
             link = open_.enter_context(
@@ -154,7 +157,7 @@ for i in range(n):
 
 
 def crowd(host: Path) -> str:
-    """The waiting times of a client while one address makes 20,000 connections."""
+    """The waiting times of clients while another address opens 20,000 connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
     try:
@@ -170,7 +173,7 @@ def crowd(host: Path) -> str:
 
 
 def iperf(port: int, *words: str) -> str:
-    """The rate that an iperf3 client gets when it requests 10 Gbit/s."""
+    """The rate that an iperf3 client receives when it requests 10 Gbit/s."""
     done = subprocess.run(
         ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", "3", "-J", "-R", "-b", "10G", *words],
         capture_output=True, text=True, check=False, timeout=60,
@@ -181,13 +184,13 @@ def iperf(port: int, *words: str) -> str:
 
 
 def frame(value: object) -> bytes:
-    """A request, with its length."""
+    """A request as bytes: its length, and its JSON."""
     text = json.dumps(value).encode()
     return struct.pack(">I", len(text)) + text
 
 
 def objects(port: int, version: int) -> str:
-    """The rate that eight HTTP connections of one session get."""
+    """The total rate that eight HTTP connections of one session receive."""
     with socket.create_connection(("127.0.0.1", port)) as control:
         control.sendall(b"NARR" + bytes([version]) + b"c".ljust(32, b"\0"))
 
@@ -225,7 +228,9 @@ def objects(port: int, version: int) -> str:
 
 
 def memory(host: Path, version: int) -> str:
-    """The part of the machine's TCP memory that 500 unread objects use, in MiB."""
+    """The machine's TCP memory that 500 requested objects use whose client does not read them, in
+    MiB.
+    """
 
     def pages() -> int:
         text = Path("/proc/net/sockstat").read_text(encoding="utf-8")
@@ -271,7 +276,7 @@ Rounds = dict[str, list[float]]
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """The 95 % confidence interval of the median, between two of the values.
+    """The 95 % confidence interval of the median; its ends are two of the values.
 
     >>> interval([float(n) for n in range(1, 18)])
     (5.0, 13.0)
@@ -286,7 +291,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def alone(programs: list[Path], rounds: int) -> list[Rounds]:
-    """One client alone: the values of each round, for each program."""
+    """Measures one client alone: the values of each round, for each program."""
     seen: list[Rounds] = [{name: [] for name in METRICS} for _ in programs]
     for number in range(rounds):
         turn = list(zip(programs, seen, strict=True))
@@ -301,7 +306,7 @@ def alone(programs: list[Path], rounds: int) -> list[Rounds]:
 
 
 def row(name: str, seen: list[Rounds]) -> tuple[str, ...]:
-    """A metric of one client alone, of each program, and the ratio."""
+    """A row of the table: a metric of one client alone for each program, and the ratio."""
     text, unit = METRICS[name]
     cells = [f"one client alone: {text}"]
     for of in seen:

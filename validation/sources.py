@@ -1,4 +1,5 @@
-"""The claims of the documents that narrows goes back to, each with its command and its result.
+"""Makes the page with the claims of the documents on which narrows is based, each with a command
+that tests it and the result.
 
     python -m validation.sources             writes docs/reference/sources.md from stored results
     python -m validation.sources --measure   also measures on this machine anew, 20 minutes
@@ -33,7 +34,7 @@ LIVE = HERE / "evidence/sources-live.json"
 PAGE = HERE.parent / "docs/reference/sources.md"
 REPRODUCED = HERE.parent / "docs/reference/reproduced.md"
 MEASURED = ("response-time", "page-under-load")
-"""Experiments that need the engine live."""
+"""The experiments that need the engine `live`."""
 
 _VERDICTS = {"inside": "yes", "OUTSIDE": "no", "outside": "no", "not judged": "not judged"}
 
@@ -43,7 +44,7 @@ class Row:
     """A claim with its result.
 
     Attributes:
-        of: The claim.
+        of: The claim in words.
         published: The published value.
         command: The command that computes the value.
         ours: The value of narrows.
@@ -66,7 +67,7 @@ def cells(line: str) -> list[str]:
 
 @cache
 def _section(name: str) -> tuple[str, ...]:
-    """The lines of an experiment on the stored page.
+    """The lines about an experiment in docs/reference/reproduced.md.
 
     Raises:
         ValueError: If the page has no such experiment.
@@ -78,7 +79,7 @@ def _section(name: str) -> tuple[str, ...]:
 
 
 def reproduced(of: str, place: str, why: str) -> Row:
-    """The row of a check of the stored page."""
+    """The row for a check in docs/reference/reproduced.md."""
     name, _, id_ = place.partition("/")
     check = next(one for one in experiments()[name].checks if one.id == id_)
     lines = [cells(line) for line in _section(name) if line.startswith("| ")]
@@ -96,7 +97,7 @@ def reproduced(of: str, place: str, why: str) -> Row:
 
 
 def live(of: str, place: str, why: str) -> Row:
-    """The row of a stored live measurement."""
+    """The row for a stored live measurement."""
     name, _, id_ = place.partition("/")
     stored: JsonObject = json.loads(LIVE.read_text(encoding="utf-8"))
     document = next(one for one in stored["experiments"] if one["experiment"] == name)
@@ -113,7 +114,7 @@ def live(of: str, place: str, why: str) -> Row:
 
 
 def ratio(of: str, place: str, claim: JsonObject) -> Row:
-    """The quotient of two cells of a table."""
+    """The row for the ratio of two cells of a table on another page."""
     file, column, over, under = place.split(":")
     lines = (HERE.parent / file).read_text(encoding="utf-8").splitlines()
     rows = [cells(line) for line in lines if line.startswith("| ")]
@@ -143,7 +144,7 @@ def _with_unit(value: str, unit: str) -> str:
 
 
 def row(claim: JsonObject) -> Row:
-    """The result of a claim."""
+    """The row for a claim of `sources.toml`."""
     kind, _, place = claim["figure"].partition(":")
     of, why = claim["of"], claim.get("why", "")
     if kind == "reproduced":
@@ -156,7 +157,7 @@ def row(claim: JsonObject) -> Row:
 
 
 def page(claims: dict[str, Any]) -> str:
-    """The page."""
+    """The text of the page."""
     found = [(source, [row(claim) for claim in source["claim"]]) for source in claims["source"]]
     counts = Counter(one.agrees for _, rows in found for one in rows)
     lines = [
@@ -196,7 +197,7 @@ def page(claims: dict[str, Any]) -> str:
 
 
 def written() -> str:
-    """The page of the stored results."""
+    """The text of the page from the stored results."""
     return page(tomllib.loads(CLAIMS.read_text(encoding="utf-8")))
 
 

@@ -1,5 +1,5 @@
-"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers describe the format
-and the source.
+"""Reads the recorded cases of Linux in `sim/tests/data/reference/*.txt`. The headers of these files
+describe their format and source.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ GRID = frozenset(
     | {("G", 100.0, 1.0), ("G", 100.0, 5.0), ("G", 20.0, 40.0)}
     | {("E", rate, rtt) for rate in (2.0, 4.0) for rtt in (10.0, 50.0)}
 )
-"""Family, rate and RTT of the cases that were recorded first. The criteria apply to these. The
-other cases were added to test other paths."""
+"""Family, rate (Mbit/s) and RTT (ms) of the cases that were recorded first. The criteria of the
+report apply to these cases. The other cases were added later, to test other paths.
+"""
 
 __all__ = ["Case", "Figure", "JsonObject", "Verdict", "cases", "judge", "kind", "known", "missing",
     "number", "value"]  # fmt: skip
@@ -44,11 +45,11 @@ __all__ = ["Case", "Figure", "JsonObject", "Verdict", "cases", "judge", "kind", 
 
 @dataclass(frozen=True, kw_only=True)
 class Case(stored.Case):
-    """A recorded case of the project."""
+    """A recorded case of Linux that is part of the project."""
 
     @property
     def on_grid(self) -> bool:
-        """Whether it is one of those recorded first."""
+        """Whether the case is one of those recorded first."""
         return (self.family, self.rate_mbit, self.rtt_ms) in GRID and self.flows[0]["start"] == "0s"
 
 

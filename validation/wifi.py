@@ -1,4 +1,5 @@
-"""Compares Wi-Fi with published results: the same scenarios (`scenarios/wifi`) with each stack.
+"""Compares simulated Wi-Fi with published results. The scenarios (`scenarios/wifi`) are run with
+each queueing stack.
 
 Every value is the median of several seeds. A criterion is met if the value is within the tolerance
 of the published one. The sources are Høiland-Jørgensen et al., *Ending the Anomaly* (ATC 2017),
@@ -7,9 +8,9 @@ interference, rates chosen by the hardware, retries. Therefore most metrics are 
 stacks.
 
 `python -m validation.wifi` prints the table and writes it to `validation/evidence/wifi.md`. It
-fails if a criterion without a known cause is not met. `--spread 200 --live 3` measures the random
-variation of the pings of the thirty stations instead. It runs 200 seeds in the simulator and three
-runs with real packets of 100 s, for which the machine must be idle.
+exits with 1 if a criterion is not met and no cause is known. `--spread 200 --live 3` instead
+measures the random variation of the ping RTTs of the thirty stations. It runs 200 seeds in the
+simulator, and three runs of 100 s with real packets, for which the machine must be idle.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STACKS = ("before", "fq_mac", "airtime")
 
 Figures = dict[str, Any]
 Runs = dict[str, dict[str, list[Figures]]]
-"""The runs of all seeds, by scenario and stack."""
+"""The results of all seeds, by scenario and stack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Row:
         published: The published value.
         ours: The value of narrows.
         least, most: Limits of accepted values.
-        known: The cause if the criterion is not met, as far as it is known.
+        known: The known cause if the criterion is not met, or an empty text.
     """
 
     what: str
@@ -74,7 +75,7 @@ def _within(what: str, least: float, most: float, ours: float, known: str = "") 
 
 
 def play(names: tuple[str, ...], seeds: int) -> Runs:
-    """Runs each scenario with each stack."""
+    """Runs each scenario with each stack and `seeds` seeds."""
     runs: Runs = {}
     for name in names:
         toml = (SCENARIOS / f"{name}.toml").read_text(encoding="utf-8")
@@ -217,7 +218,9 @@ def _tree(name: str) -> Figures:
 
 
 def thirty(seeds: int) -> list[str]:
-    """The cost of one slow station among thirty, by the rates and the aggregates of the others."""
+    """The lines about the cost of one slow station among thirty, by the rates and the aggregate
+    limits of the others.
+    """
     lines = [
         "## Thirty stations: factors of the gain",
         "",
@@ -255,7 +258,8 @@ def thirty(seeds: int) -> list[str]:
 
 
 WIRE = "20ms"
-"""RTT behind the access point for runs of thirty stations with real packets."""
+"""RTT of the wired path behind the access point, for the runs of thirty stations with real packets.
+"""
 
 SPREAD: dict[str, Callable[[Figures], float]] = {
     "total, Mbit/s": _total,
@@ -267,8 +271,8 @@ SPREAD: dict[str, Callable[[Figures], float]] = {
 
 
 def spread(seeds: int, live: int) -> list[str]:
-    """The random variation of thirty stations without airtime fairness, and the place of runs with
-    real packets in it.
+    """The lines about the random variation over seeds of thirty stations without airtime fairness.
+    They also state where runs with real packets lie in this distribution.
     """
     tree = _tree("thirty-stations")
     stations = [{**station, "rtt": WIRE} for station in tree["wifi"]["station"]]
@@ -296,7 +300,7 @@ def spread(seeds: int, live: int) -> list[str]:
 
 
 AIR_S = 30
-"""Duration of a run, in s."""
+"""Duration of a run of the hundred stations, in s."""
 SLOW: dict[str, dict[str, object]] = {
     "1 Mbit/s": {"rate": "1Mbit"},
     "2 Mbit/s": {"rate": "2Mbit"},
@@ -316,13 +320,15 @@ TRANSFERS = {
     "file": _file("130kB", 0),
     "endless": ENDLESS,
 }
-"""Transfer of each of the hundred stations: over HTTPS with a name lookup, over HTTP without one,
-or without end.
+"""Possible transfers of each of the hundred stations: over HTTPS with a name lookup, over HTTP
+without one, or endless.
 """
 
 
 def hundred(seeds: int) -> list[str]:
-    """Results before and after, with rates and transfers that the demonstration may have used."""
+    """The lines about a hundred stations with the old and the new stack, with rates and transfers
+    that the demonstration may have used.
+    """
     lines = [
         "## A hundred stations: effect of unpublished properties",
         "",
@@ -381,8 +387,8 @@ def hundred(seeds: int) -> list[str]:
             f"{_of(after, _moved):.0f} | {_of(after, _median_rtt):.0f} ms |"
         )
     frames, bits = 1123, 1514 * 8
-    # Long preamble, frame, SIFS, and an ACK of 14 bytes with its own preamble, all at 1 Mbit/s; 70
-    # of them.
+    # The airtime of 70 exchanges of long preamble, frame, SIFS, and an ACK of 14 bytes with its own
+    # preamble, all at 1 Mbit/s.
     file_s = 70 * (192 + 1538 * 8 + 10 + 192 + 14 * 8) / 1e6
     told = (
         "The published results of before and after limit the number of slow stations from both "
@@ -400,7 +406,7 @@ def hundred(seeds: int) -> list[str]:
 
 
 def markdown(made: list[Row], seeds: int) -> str:
-    """The whole page."""
+    """The text of the whole page."""
     lines = [
         "# Wi-Fi: published results and narrows",
         "",
@@ -431,7 +437,7 @@ NAMES = (
 
 
 def main() -> int:
-    """Runs the comparison; returns 1 if a criterion without a known cause is not met."""
+    """Runs the comparison; returns 1 if a criterion is not met and no cause is known."""
     parser = argparse.ArgumentParser(prog="python -m validation.wifi", description=__doc__)
     parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object")

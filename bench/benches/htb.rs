@@ -1,10 +1,10 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! HTB by the number of its classes: the cost of an enqueue and a dequeue.
+//! Measures HTB by the number of its classes: the cost of an enqueue and a dequeue.
 //!
-//! Leaves have one parent, packets arrive for all of them in an order without pattern, and each
-//! leaf holds some. In `own` every class is within its rate, so level 0 is served. In `borrowed`
-//! all are above theirs and wait in the event queue, and the parent lends. One packet leaves for
-//! each that arrives; the fastest of the turns of a sample counts.
+//! All leaves have one parent. Packets arrive for all leaves in random order, and each leaf holds
+//! some packets. In `own` every leaf is within its own rate, so level 0 is served. In `borrowed`
+//! all leaves exceed their rates and wait in the event queue, and the parent lends its rate. One
+//! packet leaves for each packet that arrives. The result of a sample is its fastest turn.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::packet::Packet as _;
@@ -19,9 +19,9 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Packets in and out in one measured turn.
+/// Number of packets that are enqueued and dequeued in one measured turn.
 const TURN: usize = 2_000;
-/// From one packet to the next: 12 Gbit/s of full frames.
+/// Time from one packet to the next, which is 12 Gbit/s of full frames.
 const GAP: Span = Span::us(1);
 
 struct Nobody;
@@ -32,7 +32,8 @@ impl Sink<Packet> for Nobody {
     }
 }
 
-/// So many leaves, each for one flow, with this rate below a parent that may lend without end.
+/// HTB with `leaves` leaves, each for one flow and with `rate` in bit/s, below a parent that can
+/// always lend.
 fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
     let mut text = String::from(
         "duration = \"1s\"\n[path]\nrate = \"100Gbit\"\nrtt = \"1ms\"\n[path.queue]\nkind = \
@@ -67,7 +68,7 @@ fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
 }
 
 fn classes(c: &mut Criterion) {
-    // Of the second no class ever has tokens again.
+    // With 8 bit/s no leaf has tokens again after its first packets.
     for (name, rate) in [("own", 1_000_000_000_000), ("borrowed", 8)] {
         let mut group = c.benchmark_group(format!("htb, {name}"));
         group.throughput(Throughput::Elements(TURN as u64));

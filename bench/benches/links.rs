@@ -1,5 +1,6 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! How long a link takes to say when a packet has left, back to back.
+//! Measures the time that a link model takes to compute the end of a packet's transmission, for
+//! packets back to back.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::net::delivery_trace::DeliveryTrace;
@@ -29,7 +30,7 @@ fn links(c: &mut Criterion) {
     group.bench_function("serial", |b| {
         b.iter_batched(|| Serial::new(rate), serial, BatchSize::SmallInput)
     });
-    // A new rate each 10 ms, some eight frames.
+    // The rate changes every 10 ms, which is about eight frames.
     let steps: Vec<(Time, Rate)> = (1..10_000)
         .map(|n| {
             (

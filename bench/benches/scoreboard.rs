@@ -1,11 +1,12 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! The scoreboard alone. Whole runs: `bench/scale.py`, `bench/process.py`.
+//! Measures the SACK scoreboard of the sender alone. `bench/scale.py` and `bench/process.py`
+//! measure whole runs.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
 
-/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, marked lost,
-/// retransmitted, acknowledged.
+/// 20 000 segments are in flight, and every second one is lost. The others are SACKed one at a
+/// time, and the lost ones are marked and retransmitted. At the end all are acknowledged.
 fn scoreboard(c: &mut Criterion) {
     const N: u64 = 20_000;
     const MSS: u64 = 1448;

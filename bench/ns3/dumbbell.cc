@@ -1,19 +1,22 @@
-// The same set-ups as bench/scale.py in ns-3, to see what a segment costs there: N flows of TcpCubic or TcpBbr over one
-// drop-tail bottleneck of one BDP. Built and run by bench/ns3/run.py; no part of the build, the tests or CI.
+// The same set-ups as bench/scale.py in ns-3, to measure the CPU time of a segment there: N flows of TcpCubic or TcpBbr
+// over one drop-tail bottleneck with a buffer of one BDP. bench/ns3/run.py builds and runs this program. It is not part
+// of the build, the tests or CI.
 //
 //     dumbbell --cc=cubic --flows=10 --mbit=1000 --rtt=20 --hosts=0 --seconds=10
 //
-// What is set, and why:
-// - BulkSend, SACK, timestamps, segments of 1448 B, an ACK for every second segment, a first window of 10 and a least
-//   retransmission timeout of 200 ms: what our ends do, after Linux. The application hands over 1448 B at a time, so that
-//   no segment is cut from, or put together of, several packets.
-// - No queue discipline above the device: its drop-tail queue, counted in bytes, is the buffer.
-// - `hosts` 0: the flows end on the two nodes of the bottleneck. No packet is forwarded; nothing else is as cheap. It is how
-//   narrows has it. `hosts` H: H nodes a side, by links ten times as fast and without delay, through two routers. A node of
-//   ns-3 looks for a packet's socket one by one, which with 10 000 flows on one would be all that is measured.
-// - Routers find the way by the address's number, in one step: a routing table is searched one by one as well.
+// The settings and their reasons:
+// - BulkSend, SACK, timestamps, segments of 1448 B, an ACK for every second segment, an initial window of 10 and a minimum
+//   retransmission timeout of 200 ms, as the hosts of narrows have them after Linux. The application writes 1448 B at a
+//   time, so that ns-3 neither splits nor merges its packets to make a segment.
+// - There is no queue discipline above the device: the drop-tail queue of the device, counted in bytes, is the buffer.
+// - With `hosts` 0 the flows end on the two nodes of the bottleneck, and no packet is forwarded. This is the cheapest
+//   set-up, and the one of narrows. With `hosts` H there are H nodes on each side, connected through two routers by links
+//   without delay that are ten times as fast. A node of ns-3 searches the socket of a packet linearly; with 10 000 flows
+//   on one node this search would take nearly all of the time.
+// - Routers compute the next hop from the address in one step, because ns-3 searches routing tables linearly as well.
 //
-// CPU is of the whole process and, apart, of Simulator::Run, without what building the nodes took.
+// `cpu_s` is the CPU time of the whole process until the end of the simulation. `run_s` is that of Simulator::Run alone,
+// without the construction of the nodes.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -44,7 +47,7 @@ CpuSeconds()
     return u.ru_utime.tv_sec + u.ru_stime.tv_sec + 1e-6 * (u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-// A router that knows its hosts by number, and sends all else across.
+// Routing by the number in the address: packets to a host of this side go to it, all others to the other router.
 class ByNumber : public Ipv4RoutingProtocol
 {
   public:
@@ -86,7 +89,7 @@ class ByNumber : public Ipv4RoutingProtocol
     std::vector<Ptr<Ipv4Route>> m_hosts;
 };
 
-// A link whose device queues hold `queue` bytes.
+// Creates a link whose device queues hold `queue` bytes.
 NetDeviceContainer
 Link(Ptr<Node> a, Ptr<Node> b, double bits, Time delay, uint64_t queue)
 {
@@ -94,11 +97,11 @@ Link(Ptr<Node> a, Ptr<Node> b, double bits, Time delay, uint64_t queue)
     link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<uint64_t>(bits))));
     link.SetChannelAttribute("Delay", TimeValue(delay));
     link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", QueueSizeValue(QueueSize(QueueSizeUnit::BYTES, queue)));
-    link.DisableFlowControl(); // or addresses would bring a queue discipline with them
+    link.DisableFlowControl(); // otherwise the assignment of addresses would install a queue discipline
     return link.Install(a, b);
 }
 
-// Connects hosts to one router; the address of each, by number.
+// Connects all hosts to one router. Returns the address of each host, by its number.
 std::vector<Ipv4Address>
 Attach(NodeContainer& hosts, Ptr<Node> router, uint32_t side, Ptr<NetDevice> across, double bits)
 {
@@ -146,7 +149,7 @@ main(int argc, char** argv)
     }
 
     const auto bdp = static_cast<uint64_t>(mbit * 1e6 / 8 * rtt / 1e3);
-    // Twice what one flow can have in the path and the buffer, and no less than 1 MiB for one of many.
+    // Size of each socket buffer in bytes: 4 BDP for one flow, else 8 BDP divided by the flows, and at least 1 MiB.
     const uint64_t room = std::max<uint64_t>(1 << 20, 4 * bdp * std::min<uint64_t>(flows, 2) / flows);
     const TypeId law = cc == "bbr" ? TcpBbr::GetTypeId() : TcpCubic::GetTypeId();
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(law));

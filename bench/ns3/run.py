@@ -28,7 +28,9 @@ SETUPS = (
     (100, 1000, 20, 0, 2),
     (10_000, 10_000, 50, 1000, 0.5),
 )
-"""Flows, Mbit/s, RTT in milliseconds, nodes on each side, seconds of virtual time."""
+"""The set-ups: number of flows, Mbit/s, RTT in milliseconds, nodes on each side, seconds of virtual
+time.
+"""
 CCS = ("cubic", "bbr")
 MODULES = (
     "core",
@@ -44,11 +46,11 @@ INSTALL = (
     "install g++ libns3-dev"
 )
 LONGEST_S = 300
-"""A run that takes longer, by the wall clock, is given up."""
+"""Maximum wall-clock time of a run, in s; a run that takes longer is ended."""
 
 
 def build(folder: str) -> str:
-    """Builds the program against the installed ns-3; its path."""
+    """Builds the program with the installed ns-3, and returns its path."""
     program = f"{folder}/dumbbell"
     command = ["g++", "-std=c++17", "-O2", str(HERE / "dumbbell.cc"), "-o", program]
     try:
@@ -63,7 +65,7 @@ def build(folder: str) -> str:
 
 
 def version() -> str:
-    """The installed ns-3's, of Debian's package where there is one."""
+    """The version of the installed ns-3, from Debian's package if there is one."""
     try:
         command = ["dpkg-query", "--show", "--showformat", "${Version}", "libns3-dev"]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout

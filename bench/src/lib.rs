@@ -1,5 +1,5 @@
-//! Benchmarks: `benches/` and `bin/` measure, `../scale.py` and `../process.py` ask them; `make
-//! bench` runs all.
+//! Shared code of the benchmarks. `benches/` and `bin/` contain the programs that measure;
+//! `../scale.py` and `../process.py` run some of them. `make bench` runs all benchmarks.
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
@@ -11,7 +11,7 @@ use narrows_sim::Packet;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-/// Packets in and out in one turn.
+/// Number of packets that are enqueued and dequeued in one turn.
 pub const TURN: usize = 2_000;
 
 struct Nobody;
@@ -22,10 +22,11 @@ impl Sink<Packet> for Nobody {
     }
 }
 
-/// A discipline alone, with a standing backlog.
+/// A queue discipline alone, with a standing backlog of packets.
 ///
-/// Packets arrive from all flows in an order without pattern, and one leaves for each that arrives.
-/// Time passes so slowly that no packet waits for long: control laws run, and drop nothing.
+/// Packets arrive from all flows in random order, and one packet leaves for each that arrives.
+/// Virtual time advances so slowly that no packet waits for long, so control laws run and drop
+/// nothing.
 pub struct Standing {
     queue: Box<dyn QueueDiscipline<Packet>>,
     packets: Vec<Packet>,
@@ -33,8 +34,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// With so many flows and packets waiting; none where the discipline's defaults do not go
-    /// together.
+    /// A discipline with `flows` flows and `standing` queued packets; `None` if the default
+    /// parameters of the discipline are not valid together.
     pub fn new(kind: &QueueKind<Packet>, flows: u64, standing: usize) -> Option<Standing> {
         let params = Params::defaults(kind.params);
         (kind.check)(&params).ok()?;
@@ -63,7 +64,7 @@ impl Standing {
         packet.set_enqueued_at(self.now);
         self.queue.enqueue(self.now, packet, &mut Nobody);
     }
-    /// [`TURN`] packets in, and as many out.
+    /// Enqueues [`TURN`] packets, and dequeues one packet after each.
     pub fn turn(&mut self) {
         for i in 0..TURN {
             self.now += Span::ns(100);
@@ -73,7 +74,7 @@ impl Standing {
     }
 }
 
-/// Prints what a program found, or what kept it from that.
+/// Prints the result of a program to stdout, or its error to stderr, and returns the exit code.
 pub fn told(done: Result<String, String>) -> ExitCode {
     match done {
         Ok(text) => {

@@ -1,19 +1,21 @@
-//! A run as a capture file for Wireshark and tshark: pcapng, with the run's own time in
-//! nanoseconds.
+//! A run as a capture file for Wireshark and tshark: pcapng, with timestamps in nanoseconds since
+//! the start of the run.
 //!
-//! The file has three interfaces. Two are the ends of the path, with names that the driver gives
-//! ([`INTERFACES`] for a run). Packets that enter the path there are outbound, packets that leave
-//! it are inbound, as tcpdump would show them on that host. The interface `path` shows events
-//! inside the path: every packet that was dropped or marked, with a comment that names the hop and
-//! the reason. Of each packet, the file contains the headers and the full length, but no payload.
+//! The file has three interfaces. Two interfaces are the ends of the path, with names that the
+//! driver gives ([`INTERFACES`] for a run). At such an end, packets that enter the path are
+//! outbound, and packets that leave it are inbound, as tcpdump would show them there. The interface
+//! `path` shows events inside the path: every packet that was dropped or marked, with a comment
+//! that names the hop and the reason. Of each simulated packet, the file contains the headers and
+//! the full length, but no payload.
 //!
-//! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
-//! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in
-//! ACKs, counters of accurate ECN, a window scale of 14. Probes are UDP. Sequence numbers begin at
-//! 0. TCP checksums are zero, because there is no payload to sum.
+//! This module generates the headers of simulated packets. Addresses are IPv4 from 192.0.2.0/24
+//! (near) and 198.51.100.0/24 (far). TCP segments have the options that Linux sends: timestamps
+//! always, SACK blocks in ACKs, and counters of accurate ECN. SYNs also have an MSS, SACK-permitted
+//! and a window scale of 14. Probes are UDP. Sequence numbers begin at zero.
+//! TCP checksums are zero, because there is no payload to sum.
 //!
-//! Records that arrive out of order by less than [`HORIZON`] are sorted. They do arrive out of
-//! order: an engine advances a queue only when it must, so it may report a drop after later
+//! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records may arrive
+//! out of order: an engine advances a queue only when it must, so it may report a drop after later
 //! packets.
 //!
 //! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
@@ -31,11 +33,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The span by which records may arrive out of order.
+/// The maximum time by which a record may arrive after a record with a later timestamp.
 pub const HORIZON: Span = Span::ms(250);
-/// The number of bytes of a packet that are kept.
+/// The maximum number of bytes of each packet in the file (snap length).
 pub const SNAP: usize = 128;
-/// The number of bytes that are collected before a write.
+/// The number of bytes that are collected before they are passed to the sink.
 const CHUNK: usize = 64 << 10;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -53,7 +55,7 @@ const ACCECN_ORDER_1: u8 = 174;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Takes bytes in order; returns false when it takes no more.
+/// Writes the bytes of the file in order; returns false if it failed to write.
 pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
 /// The interfaces of a run at [`NEAR`] and at [`FAR`](crate::net::FAR): name and description.
@@ -107,7 +109,7 @@ impl Capture {
         option(&mut section, 1, printable(title).as_bytes());
         option(&mut section, 4, b"narrows");
         block(&mut capture.out, SECTION, &section);
-        let inside = ("path", "what was dropped and marked on the way");
+        let inside = ("path", "packets that the path dropped or marked");
         for (name, what) in endpoints.into_iter().chain([inside]) {
             let mut interface = Vec::new();
             interface.extend(RAW.to_le_bytes());
@@ -168,8 +170,7 @@ impl Capture {
         }
     }
 
-    /// Ends the run: writes the remaining records. Returns false when the sink did not take
-    /// everything.
+    /// Ends the capture: writes the remaining records. Returns false if the sink failed.
     pub fn finish(mut self) -> bool {
         self.flush(Time::MAX);
         !self.failed && (self.sink)(&self.out)
@@ -227,8 +228,8 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// The addresses and ports of a simulated connection. They are derived from a number, so that no
-/// two connections have the same.
+/// The addresses and ports of a simulated connection. Addresses and ports are derived from the
+/// number of the flow or probe, so that no two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Endpoints {
     from: ([u8; 4], u16),
@@ -282,7 +283,8 @@ pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -
         psh: s.psh,
         ece: s.syn && s.cwr,
         cwr: s.cwr,
-        ae: s.syn && s.cwr && s.ecn == Ecn::Ect1,
+        // All three flags of a SYN request AccECN (RFC 9768, section 3.1.1).
+        ae: s.syn && s.cwr && (s.ecn == Ecn::Ect1 || s.options == TcpOptions::AccEcn),
     };
     tcp(
         endpoints, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out,
@@ -333,7 +335,7 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
         psh: false,
         // With AccECN, the SYN-ACK reports the ECN field of the SYN; other ACKs carry three bits of
         // the counter (RFC 9768).
-        ece: a.ece || a.marks.ace() & 1 != 0,
+        ece: a.marks.ace() & 1 != 0 || a.ece && !(a.syn && a.marks.ace() != 0),
         cwr: a.marks.ace() & 2 != 0,
         ae: a.marks.ace() & 4 != 0,
     };
@@ -406,7 +408,7 @@ fn tcp(
 }
 
 /// The AccECN option of order 1, padded: bytes with ECT(1), CE and, if there are three counters,
-/// ECT(0). Those of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
+/// ECT(0). The counters of ECT(1) and ECT(0) begin at one (RFC 9768 section 3.2.3).
 fn accurate_ecn(out: &mut Vec<u8>, counters: u8, bytes: MarkedBytes) {
     out.extend([ACCECN_ORDER_1, 2 + 3 * counters]);
     let mut counter = |value: u32| out.extend(&value.to_be_bytes()[1..]);
@@ -455,6 +457,42 @@ mod tests {
     use alloc::sync::Arc;
     use alloc::vec;
     use core::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The flags AE, CWR and ECE of a packet without link header.
+    fn accurate_flags(packet: &[u8]) -> u8 {
+        let tcp = &packet[packet.len() - 40..];
+        (tcp[12] & 1) << 2 | tcp[13] >> 6
+    }
+
+    /// RFC 9768, section 3.1.1: a SYN requests AccECN by all three flags, and a SYN-ACK without CE
+    /// or ECT on the SYN has 010.
+    #[test]
+    fn handshakes_of_accurate_ecn_have_the_flags_of_the_rfc() {
+        let (endpoints, mut out) = (Endpoints::of(7, NEAR), Vec::new());
+        let mut syn = Segment {
+            syn: true,
+            cwr: true,
+            options: TcpOptions::AccEcn,
+            ..Segment::default()
+        };
+        segment(endpoints, 0, &syn, &mut out);
+        assert_eq!(accurate_flags(&out), 0b111);
+        syn.options = TcpOptions::default();
+        out.clear();
+        segment(endpoints, 0, &syn, &mut out);
+        assert_eq!(accurate_flags(&out), 0b011);
+        for (ace, flags) in [(0b010, 0b010), (0, 0b001)] {
+            let syn_ack = AckSegment {
+                syn: true,
+                ece: true,
+                marks: crate::tcp::wire::AckMarks::new(ace, Ecn::NotEct),
+                ..AckSegment::default()
+            };
+            out.clear();
+            acknowledgement(endpoints, 0, &syn_ack, &mut out);
+            assert_eq!(accurate_flags(&out), flags);
+        }
+    }
 
     #[test]
     fn headers_weigh_what_packets_do() {

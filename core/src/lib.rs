@@ -11,7 +11,7 @@
 //! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: arithmetic with checked dimensions |
 //! | [`param`] | parameter tables: name, kind with default and range, help, source |
 //! | [`registry`] | congestion controls and queue disciplines by name; other crates may add to it |
-//! | [`prefetch`] | the records that an endpoint reads next, for drivers of many flows |
+//! | [`prefetch`] | the memory that an endpoint reads next, for drivers of many flows to prefetch |
 //! | [`rng`] | random numbers from a named seed |
 //! | [`packet`] | the fields of a packet that queue disciplines and links read |
 //! | [`kernel`] | the Linux release that a host runs: rules with the release that introduced them |
@@ -20,10 +20,10 @@
 //! | [`queue`] | queue disciplines, one file each |
 //! | [`host`] | the sending host below TCP: queue discipline, byte queue limits, device ring |
 //! | [`net`] | hops, links, loss, delay and Wi-Fi between hosts |
-//! | [`tcp`] | Linux's sender and receiver |
+//! | [`tcp`] | TCP sender and receiver as in Linux |
 //! | [`workload`] | applications: pages, video, calls, transfers |
 //! | [`scenario`] | the scenario format: its only parser, its errors, its defaults |
-//! | [`text`] | which characters of untrusted text a terminal would obey |
+//! | [`text`] | which characters of untrusted text could control a terminal |
 //! | [`windowed`] | the minimum or maximum of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
 //! | [`metrics`] | metrics that every engine reports: goodput, percentiles, Jain's index |
@@ -32,8 +32,9 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
-/// The fingerprint of the interface of models: a hash of its declarations, and the compiler. A
-/// plugin fits if it has the same one.
+/// The fingerprint of the Rust interface between narrows and model plugins. The fingerprint
+/// consists of a hash of the source files that declare the interface, and the version of the
+/// compiler. A plugin can be loaded only if it was built with the same fingerprint.
 pub const INTERFACE: &str = env!("NARROWS_INTERFACE");
 
 pub mod capture;

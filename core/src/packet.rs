@@ -17,7 +17,8 @@ pub enum Ecn {
     Ce,
 }
 
-/// The fields of a TCP acknowledgement that a network may read. Numbers wrap, as in the header.
+/// The fields of a TCP acknowledgement that a network may read. Sequence numbers have 32 bits and
+/// wrap, as in the header.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ack {
     /// Identifies the connection.
@@ -42,7 +43,7 @@ impl Ack {
 }
 
 /// A change of a window, positive or negative, as a congestion header carries it. The unit is 1/256
-/// byte, so sums are the same on every machine. Values saturate at 8 MB.
+/// byte, so sums are the same on every machine. Values saturate at ±8 MiB.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Feedback(i32);
 
@@ -76,8 +77,8 @@ impl Feedback {
 pub struct Congestion {
     cwnd: NonZeroU32,
     rtt_us: u32,
-    /// The change of the window that the sender requests. Routers reduce it to the least that any
-    /// of them allows.
+    /// On departure, the change of the window that the sender requests. Routers reduce this change
+    /// to the least that any of them allows.
     pub feedback: Feedback,
 }
 
@@ -106,7 +107,7 @@ impl Congestion {
 /// Hashes the identity of a flow under `seed`. All drivers use this function: a simulated flow is
 /// identified by its number, a real one by its 5-tuple.
 pub fn flow_hash(identity: u64, seed: u64) -> u32 {
-    // The finalizer of SplitMix64: every bit of identity and seed moves every bit of the hash.
+    // The finalizer of SplitMix64: every bit of identity and seed affects every bit of the hash.
     let mut z = seed.wrapping_add(identity.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -121,7 +122,7 @@ pub trait Packet {
     /// The time at which the packet entered its current queue; disciplines and delay metrics read
     /// it.
     fn enqueued_at(&self) -> Time;
-    /// Called once by the owner of the queue when the packet enters.
+    /// Sets that time; the owner of the queue calls this once when the packet enters.
     fn set_enqueued_at(&mut self, now: Time);
     /// Returns a hash of the 5-tuple under `seed`.
     fn flow_hash(&self, seed: u64) -> u32;
@@ -133,11 +134,12 @@ pub trait Packet {
     fn dst_hash(&self, seed: u64) -> u32 {
         self.flow_hash(seed)
     }
-    /// Returns a hash of the source host behind address translation under `seed`.
+    /// Returns a hash, under `seed`, of the source address before network address translation
+    /// (NAT).
     fn src_behind(&self, seed: u64) -> u32 {
         self.src_hash(seed)
     }
-    /// Returns a hash of the destination host behind address translation under `seed`.
+    /// Returns a hash, under `seed`, of the destination address behind the NAT.
     fn dst_behind(&self, seed: u64) -> u32 {
         self.dst_hash(seed)
     }
@@ -150,14 +152,15 @@ pub trait Packet {
     fn ecn(&self) -> Ecn;
     /// Sets the ECN field to Congestion Experienced.
     fn set_ce(&mut self);
-    /// Returns whether the sender sent it in one super-packet with the packet before it.
+    /// Returns whether the sender sent this packet in the same super-packet as the packet before
+    /// it.
     fn joined(&self) -> bool {
         false
     }
     /// The kernel memory that the packet occupies; queue disciplines with a memory limit count it.
     /// The rule is payload plus 896 bytes, measured with frames of Linux 6.12's TCP that cross a
-    /// router, single or in super-packets. A frame without options has 66 bytes of headers. Callers
-    /// pass its `size`.
+    /// router, single or in super-packets. The headers are assumed to have 66 bytes: Ethernet, IPv4
+    /// and TCP with timestamps. `size` is the packet's [`size`](Packet::size).
     #[inline]
     fn memory(&self, size: Bytes) -> Bytes {
         Bytes::new(size.get().saturating_sub(66).saturating_add(896))
@@ -166,7 +169,7 @@ pub trait Packet {
     fn ack(&self) -> Option<Ack> {
         None
     }
-    /// Returns its congestion header, if it has one.
+    /// Returns the packet's congestion header, if the packet has one.
     fn congestion(&self) -> Option<Congestion> {
         None
     }

@@ -50,16 +50,18 @@ pub struct Choice {
     pub params: Params,
 }
 
-/// The beginning of the name of a congestion control that only a kernel has.
+/// The prefix of the name of a congestion control that only the Linux kernel implements, not
+/// narrows.
 pub const OF_KERNEL: &str = "kernel:";
 
 impl Choice {
-    /// The name in the kernel of a congestion control that only a kernel has (`kernel:NAME`).
+    /// For a congestion control that only the Linux kernel implements (`kernel:NAME`): its name in
+    /// the kernel.
     pub fn of_kernel(&self) -> Option<&str> {
         self.kind.strip_prefix(OF_KERNEL)
     }
-    /// `kind` with these parameters, and the defaults of its table for all others. It is for code
-    /// that builds a scenario without the parser; nothing is checked.
+    /// `kind` with these parameters, and the defaults of its table for all others. This function is
+    /// for code that builds a scenario without the parser; it checks nothing.
     pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
         let mut params = Params::defaults(table);
         set.iter()
@@ -71,16 +73,16 @@ impl Choice {
     }
 }
 
-/// A selection of packets by flow and by code point. A packet matches if both conditions hold. An
-/// empty list of flows selects every flow; no code points select every code point. If both are
+/// A selection of packets by flow and by DSCP. A packet matches if both conditions hold. An empty
+/// list of flows selects every flow, and an empty set of DSCPs selects every DSCP. If both are
 /// empty, no packet matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
     /// Flows and probes as a scenario names them.
     pub names: Vec<String>,
-    /// Their indices in the scenario; probes follow the last flow.
+    /// The indices of these flows and probes in the scenario; probes follow the last flow.
     pub flows: Vec<u32>,
-    /// Code points as a bit mask; the lowest bit is code point 0.
+    /// DSCP values as a bit mask: bit `n`, counted from the lowest as 0, selects DSCP `n`.
     pub dscp: u64,
 }
 
@@ -132,8 +134,8 @@ pub struct Mistake {
     pub fix: String,
 }
 
-/// A kind of text that is too long for a line. A scenario names a file or a text that is part of
-/// narrows, or contains the text itself.
+/// A kind of parameter value: a text of several lines, such as a trace. A scenario names a file or
+/// a text that is part of narrows, or contains the text itself.
 #[derive(Debug)]
 pub struct TextKind {
     /// Texts that are part of narrows, as name and text; the first is the default.
@@ -217,8 +219,8 @@ pub struct Param {
     pub source: &'static str,
 }
 
-/// An error in a parameter beyond its own range: two parameters that exclude each other, or one
-/// that is missing.
+/// An error that the range of a single parameter does not exclude: two parameters that exclude each
+/// other, or one that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The parameter.
@@ -229,12 +231,12 @@ pub struct Refusal {
     pub fix: String,
 }
 
-/// The check of a table without conditions between its parameters.
+/// The check of a table that has no conditions between its parameters: it accepts all values.
 pub fn no_check(_: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Former names of parameters and their present names. Scenarios may still use the former ones; no
+/// Former names of parameters and their present names. Scenarios may still use the former names; no
 /// list or page shows them.
 const FORMER_NAMES: &[(&str, &str)] = &[("relief_gain", "probe_down_gain")];
 
@@ -243,14 +245,15 @@ impl Param {
     pub fn default(&self) -> Value {
         self.kind.default()
     }
-    /// Whether a scenario may write it with this name: its present one, or a former one.
+    /// Returns whether a scenario may use this name for the parameter: its present name, or a
+    /// former one.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || FORMER_NAMES.contains(&(name, self.name))
     }
 }
 
 impl Kind {
-    /// The kind in one word, for messages.
+    /// The name of the kind in messages.
     pub fn what(&self) -> &'static str {
         match self {
             Kind::Bool(_) => "bool",
@@ -315,8 +318,8 @@ impl Kind {
     }
 }
 
-/// Validated values for every row of one table. The getters are for the owners of tables. For a
-/// name that the table does not have they return the type's zero (tests assert that there is none).
+/// Validated values for every row of one table. The getters are for the code that declares the
+/// table. For a name that is not in the table, the getters return zero, false or an empty value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params(BTreeMap<&'static str, Value>);
 

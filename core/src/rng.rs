@@ -1,7 +1,7 @@
-//! Random numbers from a seed and a name: both together give the same numbers on every machine.
+//! Streams of random numbers: the same seed and name give the same numbers on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, passes BigCrush, trivially
-/// reproducible.
+/// The generator SplitMix64 (Steele, Lea, Flood 2014). The state of the generator is one 64-bit
+/// word, and its numbers pass the test suite BigCrush.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rng(u64);
 
@@ -25,15 +25,15 @@ impl Rng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// A copy of the stream in its present state.
+    /// Draws 64 random bits and returns a new stream that starts from them.
     pub fn fork(&mut self) -> Rng {
         Rng(self.next_u64())
     }
-    /// Uniform in [0, 1).
+    /// A random number, uniformly distributed in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// Uniform in 0..n; 0 when n is 0.
+    /// A random integer, uniformly distributed from 0 to n − 1; 0 when n is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }

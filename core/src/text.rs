@@ -1,8 +1,9 @@
-//! Untrusted text: which characters a terminal would obey instead of show.
+//! Untrusted text: which characters could control a terminal instead of being shown.
 
-/// Whether a character may change more of a terminal than its own place. Such characters are
-/// control characters other than newline and tab, separators of lines, and format characters.
-/// Format characters (Unicode's category Cf) reorder or hide the text around them.
+/// Returns whether a character could change more of a terminal's display than its own cell. Such
+/// characters are control characters other than newline and tab, line and paragraph separators
+/// (U+2028, U+2029), and format characters. Format characters (Unicode's category Cf) can reorder
+/// or hide the text around them.
 ///
 /// ```
 /// use narrows_core::text::is_control;

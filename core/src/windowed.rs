@@ -1,9 +1,9 @@
-//! The minimum or maximum of a sliding window, by Nichols' filter. It keeps three candidates: the
-//! best value, the best value since the first candidate, and the best value since the second
-//! candidate. The size of the state is constant. The result is exact whenever a new best value
-//! arrives. Linux: `lib/win_minmax.c`.
+//! The minimum or maximum of a sliding window, by Nichols' filter. The filter keeps three
+//! candidates: the best value, the best value since the first candidate, and the best value since
+//! the second candidate. The size of the state is constant. The result is exact whenever a new best
+//! value arrives. Linux: `lib/win_minmax.c`.
 
-/// The best value of a window: the greatest if `MAX`, otherwise the least.
+/// Tracks the best value of a window: the greatest if `MAX`, otherwise the least.
 #[derive(Clone, Debug, Default)]
 pub struct Windowed<const MAX: bool> {
     best: [(u64, u64); 3], // (when, value)
@@ -23,8 +23,8 @@ impl<const MAX: bool> Windowed<MAX> {
     pub fn get(&self) -> Option<u64> {
         self.any.then_some(self.best[0].1)
     }
-    /// Adds the value `v` at `now` and forgets candidates older than `window`. Time has any unit
-    /// and never decreases.
+    /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
+    /// may have any common unit; `now` must never decrease.
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
         if !self.any

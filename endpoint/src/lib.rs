@@ -2,7 +2,8 @@
 //!
 //! A transport is a protocol implementation without I/O, for example a QUIC stack. An adapter
 //! implements [`Endpoint`] for one end of a connection. The simulator passes datagrams between two
-//! endpoints over its path. It calls them in virtual time: an endpoint reads no clock.
+//! endpoints over its path. The simulator calls the endpoints in virtual time: an endpoint reads no
+//! clock.
 //!
 //! ```text
 //!                 handle ──▶ ┌──────────┐ ──▶ poll     a datagram with its ECN bits
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! **Order of calls.** After every call of `start`, `handle`, `offer` or `on_timeout`, the
-//! simulator calls `poll` until it returns `None`, and then `timeout`. It calls `on_timeout` at
-//! that time, not earlier and not later.
+//! simulator calls `poll` until it returns `None`, and then `timeout`. It calls `on_timeout` at the
+//! time that `timeout` returned, not earlier and not later.
 //!
 //! **Determinism.** Equal settings and equal calls must give datagrams of equal sizes at equal
 //! times. Random numbers come from [`Setting::seed`]. The contents of datagrams may differ, for
@@ -63,7 +64,7 @@ impl Ecn {
     }
 }
 
-/// An end of a connection.
+/// The role of an endpoint in its connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The source of the data. It opens the connection.
@@ -72,10 +73,10 @@ pub enum Role {
     Receiver,
 }
 
-/// The setting of an endpoint.
+/// The settings of a new endpoint.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Setting<'a> {
-    /// The end.
+    /// The role of the endpoint.
     pub role: Role,
     /// The congestion control, one of [`Kind::ccs`].
     pub cc: &'a str,
@@ -120,18 +121,18 @@ pub trait Endpoint: Send {
     /// Appends the next datagram to `buffer`, which is empty, and returns its ECN bits. `None` if
     /// the endpoint sends nothing at this time.
     fn poll(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> Option<Ecn>;
-    /// Time of the next timer, pacing included.
+    /// Returns the time of the next timer, pacing included; `None` if no timer is armed.
     fn timeout(&self) -> Option<Nanos>;
     /// The time that [`timeout`](Self::timeout) returned has come.
     fn on_timeout(&mut self, now: Nanos);
-    /// The application writes until it has written `total` bytes since the start;
-    /// [`UNLIMITED`] for as many as the transport takes. Data that were already written remain:
-    /// `offer(now, 0)` stops the application.
+    /// The application writes until it has written `total` bytes since the start; [`UNLIMITED`] for
+    /// as many as the transport takes. `offer(now, 0)` stops the application; data that it has
+    /// already written is still sent.
     fn offer(&mut self, now: Nanos, total: u64);
     /// Counters and state.
     fn stats(&self) -> Stats;
-    /// The problem that prevents the endpoint from continuing, for example a closed connection. The
-    /// run ends with this text.
+    /// The problem that prevents the endpoint from continuing, for example a closed connection;
+    /// `None` if there is none. The run ends with this text.
     fn fault(&self) -> Option<String> {
         None
     }
@@ -143,7 +144,7 @@ pub type Open = dyn Fn(&Setting<'_>) -> Result<Box<dyn Endpoint>, String> + Send
 /// A transport.
 #[derive(Clone)]
 pub struct Kind {
-    /// Its name in a scenario: lower-case letters, digits and underscores.
+    /// The name of the transport in a scenario: lower-case letters, digits and underscores.
     pub name: &'static str,
     /// Package and version of the stack, such as `quinn-proto 0.11.19`.
     pub version: &'static str,

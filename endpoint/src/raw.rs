@@ -1,10 +1,12 @@
 //! The C interface of a shared library with transports.
 //!
-//! A library exports the function `narrows_transports`. It returns the number of its transports and
-//! stores the address of a table of [`Transport`]s. All types have the layout of C, and no memory
-//! passes from one side to the other. Therefore the compilers of both sides may differ, and an
-//! adapter may be written in C. Each call returns a code: 0 for success, 1 for a fault, which
-//! [`Transport::fault`] describes. [`export!`](crate::export) generates all of this.
+//! A library exports the function `narrows_transports`. This function returns the number of the
+//! library's transports and stores the address of a table of [`Transport`]s. All types have the
+//! layout of C, and neither side frees memory of the other. Therefore the compilers of both sides
+//! may differ, and an adapter may be written in C. The calls of an endpoint return a code: 0 for
+//! success, 1 for a fault, which [`Transport::fault`] describes. `poll` and `timeout` return 2 if
+//! there is no datagram or no timer. The macro [`export!`](crate::export) generates the function
+//! and the table.
 
 use crate::{Ecn, Endpoint, Kind, Nanos, Role, Setting, Stats};
 use alloc::borrow::ToOwned;
@@ -24,10 +26,10 @@ pub const SYMBOL: &CStr = c"narrows_transports";
 /// The exported function.
 pub type Export = unsafe extern "C" fn(*mut *const Transport) -> usize;
 
-/// Result of a call.
+/// Codes of calls: success and fault.
 const GOOD: c_int = 0;
 const FAULT: c_int = 1;
-/// Result of `poll` and `timeout`: there is none.
+/// Code of `poll` and `timeout`: there is no datagram, or no timer.
 const NONE: c_int = 2;
 
 /// [`Setting`].
@@ -79,7 +81,8 @@ pub struct Transport {
     pub offer: unsafe extern "C" fn(*mut c_void, Nanos, u64) -> c_int,
     /// [`Endpoint::stats`].
     pub stats: unsafe extern "C" fn(*mut c_void, *mut Stats) -> c_int,
-    /// The text of the last fault of this thread, which ends with a zero byte.
+    /// Copies the text of this thread's last fault, with a zero byte at its end, into a buffer of
+    /// this size.
     pub fault: unsafe extern "C" fn(*mut c_char, usize),
 }
 
@@ -369,7 +372,10 @@ pub mod adapter {
             };
         };
         if datagram.len() > size {
-            return FAULT;
+            let length = datagram.len();
+            panic_with(alloc::format!(
+                "a datagram of {length} bytes is longer than the buffer of {size} bytes"
+            ));
         }
         // SAFETY: the buffer has room for the datagram.
         unsafe {
@@ -424,7 +430,7 @@ pub mod adapter {
         }
     }
 
-    /// Code of a call that panicked.
+    /// The code that a call returns after a panic.
     pub const PANICKED: c_int = FAULT;
 }
 

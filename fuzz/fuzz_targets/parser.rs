@@ -26,7 +26,8 @@ fn parser() -> &'static Parser {
         let found = PARSERS.iter().find(|parser| parser.name == name);
         let found = found.unwrap_or_else(|| panic!("NARROWS_PARSER={name}: set it to one of {}",
             names.join(", ")));
-        // What is made once, such as the threads of a server, is not counted.
+        // The first call creates what exists only once, such as the threads of a server, so that
+        // this memory is not counted.
         (found.read)(&[]);
         found
     })
@@ -37,7 +38,8 @@ fuzz_target!(|bytes: &[u8]| {
     let before = counts();
     (parser.read)(bytes);
     let after = counts();
-    // The peak is that of the whole process, so it says something only when it moves.
+    // The peak is that of the whole process, so it shows the heap use of this input only if it
+    // rises.
     if after.peak > before.peak {
         let used = after.peak - before.live;
         let most = parser.most_heap(bytes.len());

@@ -1,9 +1,9 @@
-//! Command lines of the subcommands: `lexopt` splits them, and the usage of the subcommand is the
-//! list of its options.
+//! Reads the command lines of the subcommands. `lexopt` splits them, and the usage text of a
+//! subcommand declares its options.
 //!
-//! A line of a usage that begins with `  --name VALUE  ` declares an option with a value, one that
-//! begins with `  --name  ` an option without. An option that the usage does not list does not
-//! exist, and every error quotes the line of the option that it concerns.
+//! A line of a usage text that begins with ` --name VALUE ` declares an option with a value. A line
+//! that begins with ` --name ` declares an option without one. Options that the usage does not
+//! declare are errors.
 
 use lexopt::{Arg, Parser};
 use narrows_core::scenario::code_point;
@@ -18,7 +18,7 @@ pub enum Argument {
     Option(String),
     /// An operand.
     Operand(String),
-    /// The arguments behind `--`.
+    /// The arguments after `--`.
     Rest(Vec<String>),
 }
 
@@ -29,7 +29,8 @@ pub struct Arguments {
     option: String,
 }
 
-/// The option that a line of a usage declares: its name, and its value if it has one.
+/// The option that a line of a usage declares: its name, and the metavar of its value if it has
+/// one.
 fn declared(line: &str) -> Option<(&str, Option<&str>)> {
     let line = line
         .strip_prefix("  ")
@@ -90,11 +91,12 @@ impl Arguments {
     pub fn unexpected(&self, operand: &str) -> String {
         format!("{operand}: unexpected operand\n\n{}", self.usage)
     }
-    /// The error for a missing operand, an example of which is `example`.
+    /// The error for a missing operand; `example` is a right command line.
     pub fn missing(&self, operand: &str, example: &str) -> String {
         format!("{operand} missing; write {example}\n\n{}", self.usage)
     }
-    /// Whether the usage declares an option, and its value if it has one.
+    /// The metavar of an option's value; outer `None`: the usage does not declare the option, inner
+    /// `None`: it has no value.
     fn metavar(&self, option: &str) -> Option<Option<&str>> {
         let mut declared = self.usage.lines().filter_map(declared);
         declared
@@ -116,7 +118,7 @@ pub fn whole<T: Copy + PartialOrd + FromStr + Display>(
     read.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
 }
 
-/// Reads a differentiated-services code point of an option.
+/// Reads a DSCP, given by name or number.
 pub fn dscp(value: &str) -> Result<u8, String> {
     code_point(value).ok_or_else(|| {
         "unknown code point; write a name (EF, CS1, AF41) or a number up to 63".into()

@@ -1,5 +1,4 @@
-//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that this crate
-//! uses.
+//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers, from the crate `ring`.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
@@ -25,8 +24,8 @@ pub fn verify(key: &[u8], message: &[u8], tag: &[u8]) -> bool {
     hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, key), message, tag).is_ok()
 }
 
-/// Whether two values are equal. Their HMACs under one key are compared, so that the time reveals
-/// nothing about the values.
+/// Whether two values are equal. Their HMACs with a random key are compared, so that the time of
+/// the comparison reveals nothing about the values.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     random::<32>().is_ok_and(|key| verify(&key, a, &hmac(&key, b)))
 }
@@ -48,7 +47,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(out)
 }
 
-/// Unpredictable bytes of `getrandom`, which needs no descriptor.
+/// Unpredictable bytes from getrandom(2), which needs no file descriptor.
 pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);

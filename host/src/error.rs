@@ -4,32 +4,33 @@ use narrows_core::engine::{TooShort, UnknownQueue};
 use std::fmt;
 use std::io;
 
-/// Reason why there is no run.
+/// Why a command failed or a run ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostError {
-    /// A requirement that this host or this user does not meet; nothing was started.
+    /// This host, this user or the peer does not meet a requirement.
     Missing(String),
-    /// A valid scenario has a setting that the kernel does not support, or an argument is wrong;
-    /// nothing was started.
+    /// An argument is wrong, or a valid scenario or plan does not fit this host; nothing was
+    /// started or changed.
     Unlike(String),
-    /// An operation failed during the run: the operation, and the error of the kernel.
+    /// An operation failed: its name, and the error of the kernel.
     Failed(&'static str, io::Error),
-    /// A flow failed.
+    /// Something failed during a run, such as a flow or the other host.
     Broken(String),
-    /// The other host does not answer or cannot be reached: the fact, and what to do if it never
-    /// answered.
+    /// The other host does not answer or cannot be reached: what happened, and what to do if it has
+    /// never answered.
     Silent(String, String),
     /// Stopped by a signal or by the progress callback.
     Stopped,
 }
 
 impl HostError {
-    /// For `map_err`: the error of an operation.
+    /// A function for `map_err`, which adds the name of the operation to an error.
     pub fn failed(doing: &'static str) -> impl Fn(io::Error) -> HostError {
         move |error| HostError::Failed(doing, error)
     }
-    /// Whether the other host was lost, so that observations until then remain valid: the reason.
+    /// The reason, if the other host was lost, so that earlier observations remain valid; otherwise
+    /// `None`.
     pub fn loss(&self) -> Option<String> {
         match self {
             HostError::Broken(text) | HostError::Silent(text, _) => Some(text.clone()),

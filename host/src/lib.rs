@@ -1,5 +1,7 @@
-//! The live engine of narrows, on Linux. It runs the scenarios of `narrows-sim` with real packets
-//! and this machine's TCP instead of virtual time, through the same network of `narrows-core`.
+//! The parts of narrows that access a Linux host: live runs, measurements between hosts, and
+//! changes of settings. A live run executes a scenario with real packets and this kernel's TCP, and
+//! not in virtual time. The packets pass the same emulated network of `narrows-core` as in the
+//! simulator.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,8 +21,8 @@
 //! | [`untrusted_input`] | reads files from untrusted sources, with a limit of size |
 //! | [`error`] | errors that prevent or end a run |
 //!
-//! Two features can be left out, as on routers: `emulator` (live runs, plugins, parsers for
-//! fuzzing) and `tls` (`https://` URLs).
+//! Two features can be left out, for example on routers: `emulator` (live runs, plugins, parsers
+//! for fuzzing) and `tls` (`https://` URLs).
 #![deny(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![deny(clippy::print_stderr)]

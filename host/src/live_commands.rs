@@ -255,7 +255,7 @@ pub fn usage(command: &str) -> Option<&'static str> {
     }
 }
 
-/// Runs one of the commands here; none of this name: the arguments.
+/// Runs the command if it is one of this module; otherwise returns the arguments.
 pub fn command<I: Iterator<Item = String>>(name: Option<&str>, mut args: I) -> Result<ExitCode, I> {
     Ok(match name {
         Some("run") => run_command(args),
@@ -274,7 +274,7 @@ pub fn command<I: Iterator<Item = String>>(name: Option<&str>, mut args: I) -> R
     })
 }
 
-/// The first process of a virtual machine: a run or a shell, then the end of the machine.
+/// The first process of a virtual machine: executes a run or a shell, then powers the machine off.
 fn guest_command(args: &[String]) -> ExitCode {
     // The kernel appends an option of its own (`console=tty0`).
     let [folder, ..] = args else {

@@ -1,4 +1,4 @@
-//! `narrows-host`: the program of narrows that accesses the host. The Python package starts it.
+//! `narrows-host`: the program by which narrows accesses the host. The Python package starts it.
 
 #[cfg(feature = "emulator")]
 mod live_commands;
@@ -49,7 +49,7 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     let stream = options.stream;
     let mut planned = |bytes: u64, seconds: f64| {
         if stream {
-            // A closed stdout is detected at the next line of progress.
+            // If stdout is closed, the next line of progress detects it.
             let _ = writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}");
         } else {
             narrows_host::terminal::say(format!(
@@ -116,7 +116,8 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     Ok(())
 }
 
-/// A difference has exit code 1 and is not an error.
+/// The command `tune`. If `verify` finds a difference, the exit code is 1, without an error
+/// message.
 fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
     let done = tune::options::read(args)
         .map_err(HostError::Unlike)
@@ -151,7 +152,8 @@ fn usage() -> String {
     )
 }
 
-/// The usage of a subcommand if its options request it; options behind `--` belong to a program.
+/// The usage of a subcommand, if its options contain `--help` or `-h`. Arguments after `--` belong
+/// to another program.
 fn help(command: &str, args: &[String]) -> Option<String> {
     let usage = match command {
         "machine" => MACHINE.to_string(),
@@ -219,13 +221,13 @@ fn tied_command(args: &[String]) -> ExitCode {
         return answer(Err(HostError::Unlike("tied: write a program".into())));
     };
     sys::end_with_parent();
-    // A kernel that panics would write all its memory; without this, nothing else changes.
+    // Without this limit, a user-mode Linux that panics would write all its memory to a core file.
     let _ = process::without_core_dumps();
     let error = std::process::Command::new(program).args(rest).exec();
     answer(Err(HostError::Missing(format!("{program}: {error}"))))
 }
 
-/// A closed stdout is an error, not a panic.
+/// Prints a text to stdout. A closed stdout is an error, not a panic.
 fn say(text: &str) -> ExitCode {
     answer(
         std::io::stdout()

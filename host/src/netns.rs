@@ -1,11 +1,11 @@
-//! A host: a network namespace of its own with one TUN device, `e0`.
+//! An emulated host: a network namespace of its own with one TUN device, `e0`.
 //!
-//! The namespace has no name. It exists as long as the descriptor of a [`Space`] and the threads
-//! that entered it, so nothing remains after any end of the process.
+//! The namespace has no name. It exists as long as the descriptor of a [`Space`] or a thread that
+//! has entered it. So nothing remains after the end of the process, however it ends.
 //!
 //! The queue of the device is a `pfifo` (or `fq`) of [`QUEUE`] packets, which is also the limit of
-//! the device itself. The emulator empties the queue in every tick. The self-check of a run reports
-//! its drops.
+//! the device itself. The emulator empties the queue at each wake-up. The self-check of a run
+//! reports the drops of the queue.
 
 use crate::error::HostError;
 use crate::sys;
@@ -19,7 +19,7 @@ use std::thread;
 
 /// Name of the device.
 pub const DEVICE: &str = "e0";
-/// Largest number of packets in the device.
+/// Largest number of packets in the queue of the device.
 pub const QUEUE: u32 = 5000;
 /// MTU, bytes.
 const MTU: u32 = 1500;
@@ -35,7 +35,7 @@ pub struct Peer {
     pub iw: u32,
 }
 
-/// Configuration of a host.
+/// The configuration of a host.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceSpec {
     /// The addresses of the host.
@@ -46,7 +46,7 @@ pub struct SpaceSpec {
     pub sysctls: Vec<(&'static str, String)>,
     /// Queue discipline of the device.
     pub qdisc: &'static str,
-    /// Largest super-packet in segments, and in bytes.
+    /// Largest super-packet (GSO), in segments and in bytes; `None`: the default of the kernel.
     pub gso: (Option<u32>, Option<u32>),
 }
 
@@ -94,8 +94,7 @@ impl Space {
             device,
         })
     }
-    /// Moves this thread into the namespace; permanently, unless the thread has the privilege to
-    /// return.
+    /// Moves this thread into the namespace. Without privilege, the thread cannot return.
     pub fn enter(&self) -> Result<(), HostError> {
         sys::enter_network(&self.namespace).map_err(HostError::failed("a network namespace"))
     }
@@ -120,7 +119,7 @@ pub fn in_new_network<T: Send>(
     })
 }
 
-/// Packets dropped by the queue of the device in this thread's namespace.
+/// Number of packets that the queue of the device in this thread's namespace has dropped.
 pub fn overflow() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let line = text
@@ -131,7 +130,8 @@ pub fn overflow() -> u64 {
     dropped.unwrap_or(0)
 }
 
-/// Brings up the devices of this thread's namespace.
+/// Brings up the devices of this thread's namespace, and adds the queue discipline, addresses and
+/// routes.
 fn configure(spec: &SpaceSpec) -> io::Result<()> {
     let index = sys::interface(c"e0")?;
     let mut netlink = Netlink::new()?;

@@ -1,8 +1,8 @@
-//! Every parser that reads untrusted input, each as a function of bytes, in one list.
+//! A list of all parsers that read untrusted input, each as a function of bytes.
 //!
 //! `make fuzz` runs libFuzzer on each entry (`fuzz/`), and the tests below run each on valid input
-//! and on its prefixes. A parser must return or refuse without a panic, and its peak heap use must
-//! stay below [`Parser::most_heap`].
+//! and on its prefixes. A parser must return without a panic, and its peak heap use must stay
+//! within [`Parser::most_heap`].
 //!
 //! A new parser of data from the network or from a file gets an entry here.
 
@@ -24,35 +24,36 @@ use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
 use serde_json::{Value, json};
 
-/// A parser and its purpose.
+/// A parser and its test input.
 pub struct Parser {
-    /// The input that it reads.
+    /// The name of the parser, which is also that of its fuzz target.
     pub name: &'static str,
     /// The function.
     pub read: fn(&[u8]),
-    /// Valid input, from which other input is derived.
+    /// Valid inputs, from which other inputs are derived.
     pub right: fn() -> Vec<Vec<u8>>,
-    /// Largest use of heap per byte of input, bytes.
+    /// Largest heap use per byte of input, bytes.
     pub dear: u64,
 }
 
 impl Parser {
-    /// Largest use of heap while reading `len` bytes, bytes.
+    /// Largest heap use while reading `len` bytes, bytes.
     pub fn most_heap(&self, len: usize) -> u64 {
         (1 << 16) + self.dear * len as u64
     }
 }
 
-/// A JSON array of digits needs a value of 32 bytes for every two bytes, and room to grow.
+/// Heap use per byte of JSON. An array of digits has a value of 32 bytes for every two bytes of
+/// text, and grows by doubling.
 const JSON: u64 = 64;
-/// A scenario keeps the position of each word for its error messages, and may have many flows in
-/// one line.
+/// Heap use per byte of a scenario, which stores the position of each word for error messages, and
+/// may have many flows in one line.
 const TOML: u64 = 1 << 16;
-/// A delivery trace keeps a time for each line, which has two bytes or more.
+/// Heap use per byte of a delivery trace, which stores a time for each line of two bytes or more.
 const TRACE: u64 = 64;
-/// A plan or a journal keeps each change both parsed and as JSON.
+/// Heap use per byte of a plan or journal, which stores each change both parsed and as JSON.
 const CHANGES: u64 = 512;
-/// A rule tree keeps a region of four intervals for each node.
+/// Heap use per byte of a rule tree, which stores a region of four intervals for each node.
 const TREE: u64 = 512;
 
 /// A plan with a change of each of four kinds.
@@ -162,7 +163,7 @@ pub const PARSERS: &[Parser] = &[
                 json!({ "do": "clock", "at": 12 }),
                 json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
                 json!({ "is": "stopped", "row": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                15] }),
+                15, 16] }),
             ];
             words.iter().map(wire::to_frame).collect()
         },
@@ -288,8 +289,8 @@ pub const PARSERS: &[Parser] = &[
             }
         },
         right: || {
-            // A segment of 3000 bytes to port 20001, which the device splits at 1448; before it a
-            // header of offloads.
+            // A super-packet with 3000 bytes of payload to port 20001, to be split at 1448, after
+            // its `virtio_net_hdr`.
             let mut tcp = vec![0, 1, 52, 0, 0xa8, 0x05, 20, 0, 16, 0];
             tcp.resize(10 + 40, 0);
             tcp[10] = 0x45;
@@ -395,7 +396,7 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    /// The inputs that `make fuzz` begins with, a folder for each parser.
+    /// The directory of the inputs with which `make fuzz` begins, one for each parser.
     fn corpus(parser: &Parser) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../fuzz/corpus")

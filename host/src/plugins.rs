@@ -1,4 +1,4 @@
-//! Models of plugins in a live run.
+//! Registers the models of plugins for a live run.
 //!
 //! A queue discipline of a plugin works as in the simulator. A congestion control of a plugin does
 //! not: the TCP of a live run is the kernel's ([`preflight`](crate::emulator::preflight)).
@@ -11,11 +11,11 @@ use narrows_plugin::{erased, load};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Interval at which the present event of a model is checked.
+/// Interval at which it is checked whether a model has returned from its event.
 const VISIT: Duration = Duration::from_millis(100);
 
-/// Adds the models of these shared libraries to a registry, and ends the program if an event does
-/// not return.
+/// Adds the models of these shared libraries to a registry. From then on, the program ends if a
+/// model does not return from an event.
 pub fn register(registry: &mut Registry<Frame>, files: &[PathBuf]) -> Result<(), HostError> {
     for file in files {
         let from = file.display().to_string();
@@ -45,7 +45,7 @@ pub fn register(registry: &mut Registry<Frame>, files: &[PathBuf]) -> Result<(),
     Ok(())
 }
 
-/// The fault of a model, if there is one.
+/// Fails if a model has had a fault.
 pub fn failure() -> Result<(), HostError> {
     match monitor::process().fault() {
         Some(fault) => Err(HostError::Broken(fault.to_string())),
@@ -53,7 +53,8 @@ pub fn failure() -> Result<(), HostError> {
     }
 }
 
-/// Ends the program with the name of the model if an event does not return.
+/// Ends the program, with the name of the model in the message, if a model does not return from an
+/// event in time.
 fn watch() {
     let process = monitor::process();
     let (mut last, mut since) = (None, 0.0);
@@ -72,7 +73,7 @@ fn watch() {
     }
 }
 
-/// Processor time of this process, in seconds; the unit of the file is 1/100 s on Linux.
+/// CPU time of this process, s. The unit of the file is 1/100 s.
 fn processor_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);

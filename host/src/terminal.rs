@@ -1,10 +1,10 @@
-//! Text for a terminal: control characters of untrusted text are made visible.
+//! Text for a terminal: control characters of untrusted text are replaced by visible escapes.
 
 use narrows_core::text::is_control;
 use serde_json::Value;
 use std::fmt::Display;
 
-/// The text with its control characters made visible.
+/// The text with visible escapes for its control characters, except line ends.
 ///
 /// ```
 /// assert_eq!(narrows_host::terminal::printable("bbr\x1b[2J\u{9b}m\u{61c}\n"),
@@ -35,7 +35,7 @@ pub fn field(text: &str) -> String {
     shown
 }
 
-/// Untrusted JSON, in which every text is as [`field`] has it.
+/// Untrusted JSON, with every text (keys included) converted by [`field`].
 pub fn fields(value: &Value) -> Value {
     match value {
         Value::String(text) => field(text).into(),
@@ -57,7 +57,7 @@ pub fn fields(value: &Value) -> Value {
 /// assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
 /// ```
 pub fn json(text: impl Display) -> String {
-    // Outside of texts, JSON has no such character.
+    // Outside of strings, JSON has no such character.
     printable(&text.to_string())
 }
 
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Everything that the program writes to stdout by itself. A text of another host or of a file
-    /// is JSON there, which [`json`] has escaped. A new line needs a reason of this kind.
+    /// The calls that write to stdout. Text of another host or of a file is part of JSON there,
+    /// which [`json`] has escaped. A new entry needs such a reason.
     const STDOUT: &[&str] = &[
         // JSON of a run, a measurement, a latency test or a change, and its length.
         r#"writeln!(out, "run {} {}", text.len(), samples.len())"#,

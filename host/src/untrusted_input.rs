@@ -1,4 +1,5 @@
-//! Untrusted files, read with a size limit: the counterpart of the Python module of this name.
+//! Reads untrusted files with a size limit. It is the counterpart of the Python module of the same
+//! name.
 //!
 //! Only regular files are read: a pipe could block forever, and a device may be endless. The file
 //! type is checked before the file is opened, because opening a device can have effects. It is
@@ -38,8 +39,8 @@ pub fn read_text(file: &Path, most: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not text".into())
 }
 
-/// Whether a file lies in the scenario's folder or in one of `NARROWS_FILES_FROM` after links are
-/// resolved.
+/// Fails unless a file lies, after links are resolved, in the scenario's folder or in a folder of
+/// `NARROWS_FILES_FROM`.
 pub fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     let real = fs::canonicalize(file).map_err(|e| format!("cannot be read ({e})"))?;
     let more = std::env::var_os("NARROWS_FILES_FROM").unwrap_or_default();

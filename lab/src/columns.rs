@@ -1,8 +1,8 @@
-//! An answer: a JSON object, and columns of numbers behind it.
+//! The format of an answer to the page: a JSON object, and after it columns of numbers.
 
 use serde_json::{Value, json};
 
-/// Columns of numbers, in tables.
+/// Columns of numbers; each has the name of its table and its own name.
 #[derive(Default)]
 pub struct Columns {
     heads: Vec<Value>,
@@ -10,7 +10,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Adds a column of a table.
+    /// Adds the column `name` of `table`.
     pub fn push(&mut self, table: &str, name: &str, rows: impl Iterator<Item = f64>) {
         let before = self.numbers.len();
         self.numbers.extend(rows);
@@ -18,7 +18,8 @@ impl Columns {
         self.heads
             .push(json!({ "table": table, "name": name, "rows": rows }));
     }
-    /// The bytes of an answer: `object` with the list of these columns, then their numbers.
+    /// The bytes of an answer: `object`, to which the list of these columns is added, and then
+    /// their numbers.
     pub fn behind(self, mut object: Value) -> Vec<u8> {
         if let Some(map) = object.as_object_mut() {
             map.insert("columns".into(), Value::Array(self.heads));

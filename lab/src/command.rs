@@ -1,4 +1,4 @@
-//! The commands of the page.
+//! The commands that the web page of the lab sends, in JSON, and their answers.
 //!
 //! | `op` | other keys | answer |
 //! |---|---|---|
@@ -22,10 +22,10 @@ use narrows_core::scenario::{Direction, Errors, Scenario};
 use narrows_sim::Packet;
 use serde_json::{Value, json};
 
-/// The name of the scenario in errors.
+/// The file name that errors state for the scenario.
 const NAME: &str = "scenario.toml";
 
-/// Executes a command, and returns its answer.
+/// Executes a command in JSON, and returns the bytes of its answer.
 pub fn answer(session: &mut Session, command: &[u8]) -> Vec<u8> {
     let mut columns = Columns::default();
     let answer = match serde_json::from_slice::<Value>(command) {
@@ -35,7 +35,7 @@ pub fn answer(session: &mut Session, command: &[u8]) -> Vec<u8> {
     columns.behind(answer.unwrap_or_else(|error| error))
 }
 
-/// The answer for an error other than one of a scenario.
+/// The answer `{"error": …}` for an error that is not in a scenario.
 fn failure(error: impl ToString) -> Value {
     json!({ "error": error.to_string() })
 }
@@ -68,7 +68,7 @@ fn execute(session: &mut Session, command: &Value, columns: &mut Columns) -> Res
     }
 }
 
-/// Reads the scenario of a command.
+/// Reads the scenario in the keys `text` and `files` of a command.
 fn read(command: &Value, registry: &Registry<Packet>) -> Result<(Tree, Scenario), Value> {
     let text = command["text"].as_str().unwrap_or_default();
     let mut tree = Tree::from_toml(text, NAME).map_err(|errors| refused(&errors))?;
@@ -83,7 +83,7 @@ fn read(command: &Value, registry: &Registry<Packet>) -> Result<(Tree, Scenario)
     Ok((tree, scenario))
 }
 
-/// The errors of a scenario, one by one.
+/// The answer `{"errors": […]}` with each error of a scenario.
 fn refused(errors: &Errors) -> Value {
     let list = errors.list().iter().map(|error| {
         json!({
@@ -97,7 +97,7 @@ fn refused(errors: &Errors) -> Value {
     json!({ "errors": list.collect::<Vec<_>>() })
 }
 
-/// A valid scenario, for the controls and the drawing.
+/// The answer that describes a valid scenario, for the controls and the drawing of the page.
 fn described(tree: &Tree, scenario: &Scenario, registry: &Registry<Packet>) -> Value {
     let full = serde_json::to_value(scenario.to_tree()).unwrap_or_default();
     let flows = scenario.flows.iter().map(|flow| {
@@ -122,7 +122,8 @@ fn described(tree: &Tree, scenario: &Scenario, registry: &Registry<Packet>) -> V
     })
 }
 
-/// The hops in the order of their numbers. A Wi-Fi has the levels of its stack instead.
+/// The hops of the path in the order of their numbers, forward hops first. A Wi-Fi scenario has the
+/// levels of its queueing stack instead.
 fn hops(scenario: &Scenario) -> Value {
     if let Some(wifi) = &scenario.wifi {
         let levels = wifi.stack.levels();

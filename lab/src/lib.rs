@@ -6,13 +6,14 @@
 //! | `session` | a run in slices, and the rows that the page has not read yet |
 //! | `columns` | columns of numbers behind the JSON of an answer |
 //!
-//! **Interface.** The page asks for room with [`narrows_input`], writes a command in JSON there and
-//! calls [`narrows_call`]. The output is at [`narrows_output`]: four bytes with the length of a
-//! JSON text (little-endian), the text, zeros up to a multiple of eight bytes, and columns of
-//! 64-bit floating-point numbers. The JSON lists the columns in their order.
+//! **Interface.** The page requests memory for a command with [`narrows_input`], writes the command
+//! in JSON there, and calls [`narrows_call`]. The output is at [`narrows_output`]: four bytes with
+//! the length of a JSON text (little-endian), the text, zeros up to a multiple of eight bytes, and
+//! columns of 64-bit floating-point numbers. The JSON lists the columns in their order.
 //!
-//! An error is an answer, too: `{"error": …}` or, for a scenario, `{"errors": […]}`. A trap of
-//! WebAssembly is a bug, or memory that is exhausted; the page then replaces the module's instance.
+//! An error is an answer, too: `{"error": …}`, or `{"errors": […]}` for errors in a scenario. A
+//! trap of WebAssembly is caused by a bug or by exhausted memory; the page then creates a new
+//! instance of the module.
 
 mod columns;
 mod command;
@@ -23,7 +24,8 @@ pub use session::Session;
 
 use std::cell::RefCell;
 
-/// The largest command that is read. Scenarios are a few kilobytes; traces are files beside them.
+/// Maximum size of a command, in bytes. A scenario has a few kilobytes; the files of traces that it
+/// names are the larger part.
 const MOST_INPUT: usize = 64 << 20;
 
 #[derive(Default)]
@@ -37,7 +39,8 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Returns the address of `len` bytes for the next command; null if the command is too large.
+/// Returns the address of `len` bytes for the next command, or null if `len` exceeds the maximum
+/// size.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_input(len: usize) -> *mut u8 {
     STATE.with_borrow_mut(|state| {
@@ -49,7 +52,8 @@ pub extern "C" fn narrows_input(len: usize) -> *mut u8 {
     })
 }
 
-/// Executes the command of the input, and returns the length of the output in bytes.
+/// Executes the command that was written to [`narrows_input`], and returns the length of the output
+/// in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn narrows_call() -> usize {
     STATE.with_borrow_mut(|state| {

@@ -12,21 +12,21 @@ use narrows_core::units::{Rate, Span, Time};
 use narrows_sim::{Packet, SimError, Streaming};
 use serde_json::{Value, json};
 
-/// The most drops and marks that are reported one by one.
+/// Maximum number of drops and marks that are reported individually.
 const MOST_VERDICTS: usize = 20_000;
-/// The most events of packets for the drawing.
+/// Maximum number of packet events that are kept for the drawing.
 const MOST_TRACED: usize = 60_000;
-/// The most rows of samples: with their columns about 60 MB.
+/// Maximum number of rows of samples, which need about 60 MB with their columns.
 const MOST_ROWS: usize = 400_000;
 
-/// The run of the page; a new one replaces it.
+/// The current run of the page; a new run replaces it.
 #[derive(Default)]
 pub struct Session {
     run: Option<Box<Streaming>>,
     read: Read,
 }
 
-/// Numbers of rows that the page has read.
+/// Number of rows of each table that the page has read.
 #[derive(Default)]
 struct Read {
     flows: usize,
@@ -36,7 +36,7 @@ struct Read {
 }
 
 fn seconds(value: f64) -> Span {
-    // Saturates: negative times and NaN are zero.
+    // The conversion saturates: negative times and NaN become zero.
     Span::ns((value * 1e9) as u64)
 }
 
@@ -47,7 +47,7 @@ impl Session {
         scenario: Scenario,
         registry: &Registry<Packet>,
     ) -> Result<Value, String> {
-        // The memory of the previous run is free before the next run needs it.
+        // This frees the memory of the previous run before the next run needs memory.
         *self = Session::default();
         let options = options(&scenario);
         let names = json!({
@@ -119,7 +119,8 @@ impl Session {
             "run": run.to_json(env!("CARGO_PKG_VERSION"), &written, None),
         }))
     }
-    /// Keeps the events of packets from `from_s` until `until_s`, in the place of earlier ones.
+    /// Starts to keep the packet events from `from_s` to `until_s` of `trace`, and discards those
+    /// kept before.
     pub fn window(&mut self, trace: &Value) -> Result<Value, String> {
         let run = self.run.as_mut().ok_or("no run was started")?;
         let at = |key: &str| trace[key].as_f64().map(|t| Time::ZERO + seconds(t));
@@ -128,7 +129,7 @@ impl Session {
         run.set_trace(PacketTrace::new(from, until, MOST_TRACED));
         Ok(json!({ "now_s": run.now().as_s() }))
     }
-    /// Returns the events of packets so far.
+    /// Returns the packet events that were kept so far.
     pub fn trace(&mut self, columns: &mut Columns) -> Result<Value, String> {
         let run = self.run.as_ref().ok_or("no run was started")?;
         let trace = run.trace().ok_or("the run has no trace of packets")?;
@@ -150,8 +151,9 @@ impl Session {
     }
 }
 
-/// The options of a run for pictures. The internal state of congestion controls is sampled if the
-/// rows fit.
+/// The options of a run with samples for pictures. The interval is so long that the rows fit into
+/// [`MOST_ROWS`]. The internal state of congestion controls is sampled if the run has at most a
+/// tenth of these rows.
 fn options(scenario: &Scenario) -> Options {
     let options = Options {
         verdicts: MOST_VERDICTS,
@@ -196,7 +198,8 @@ impl Read {
         );
         let in_flight = flows.in_flight_packets.iter();
         push("in_flight_packets", &mut in_flight.map(|n| f64::from(*n)));
-        // The maximum rate means none: before the first round trip nothing is paced.
+        // The maximum rate stands for no pacing rate: before the first round trip there is no
+        // pacing.
         let none = Rate::bit(u64::MAX).as_mbit();
         let pacing = flows.pacing_mbit.iter();
         let pacing = pacing.map(|x| if *x >= none { f64::NAN } else { *x });

@@ -1,4 +1,5 @@
-//! The commands of the page: a run in slices has the results of one that is not divided.
+//! The commands of the page. A run that is advanced in slices must have the same results as an
+//! undivided run.
 
 use narrows_core::engine::Options;
 use narrows_core::registry::Registry;
@@ -98,7 +99,7 @@ fn the_packets_of_a_window_leave_the_queue_after_they_enter_it() {
         assert!((1.0..1.5).contains(&t[i]) && entered[i] <= t[i]);
         count += 1;
     }
-    // About 0.5 s of a link of 20 Mbit/s with full frames.
+    // A link of 20 Mbit/s transmits about 826 full frames in 0.5 s.
     assert!((600..1000).contains(&count), "{count}");
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A queue discipline is generic over the driver's packet. A plugin is compiled once, so it
 //! contains its disciplines for [`AnyPacket`]: a box with a packet of any driver. [`kind`] adapts
-//! such a discipline to the packets of one driver. This costs an allocation for each packet.
+//! such a discipline to the packets of one driver. The box costs an allocation for each packet.
 
 use narrows_core::packet::{Ack, Congestion, Ecn, Feedback, Packet};
 use narrows_core::param::{Kind, Params};
@@ -27,7 +27,8 @@ impl<P: Packet + Any + Send> Opaque for P {
     }
 }
 
-/// A packet of any driver. It has no super-packets: `first_segment` returns `None`.
+/// A packet of any driver. Such a packet is never divided as a super-packet: `first_segment`
+/// returns `None`.
 pub struct AnyPacket(Box<dyn Opaque>);
 
 impl AnyPacket {
@@ -151,6 +152,9 @@ impl<P: Packet + Send + 'static> QueueDiscipline<P> for Opened {
     fn wakes(&self) -> bool {
         self.0.wakes()
     }
+    fn timely(&self) -> bool {
+        self.0.timely()
+    }
     fn next_wakeup(&self) -> Option<Time> {
         self.0.next_wakeup()
     }
@@ -174,8 +178,8 @@ impl<P: Packet + Send + 'static> QueueDiscipline<P> for Opened {
     }
 }
 
-/// Returns whether a discipline of a plugin nests others, which is not supported: they would be
-/// the driver's.
+/// Returns whether a discipline of a plugin nests other disciplines. Nesting is not supported,
+/// because the nested disciplines would be for the driver's packet type.
 pub fn nests(kind: &QueueKind<AnyPacket>) -> bool {
     let mut params = kind.params.iter();
     params.any(|param| matches!(param.kind, Kind::Choice(_) | Kind::Rows(_)))
@@ -191,7 +195,7 @@ pub fn kind<P: Packet + Send + 'static>(of: &QueueKind<AnyPacket>) -> QueueKind<
         params: of.params,
         check: of.check,
         feedback: of.feedback,
-        // The registry of a process has each plugin once.
+        // A process loads each plugin once, so this memory is bounded.
         make: Box::leak(Box::new(move |params: &Params, place: &QueueContext| {
             Box::new(Opened(make(params, place))) as Box<dyn QueueDiscipline<P>>
         })),

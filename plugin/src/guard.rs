@@ -30,7 +30,7 @@ fn caught<T>(host: Host, event: &str, instead: T, act: impl FnOnce() -> T) -> T 
     })
 }
 
-/// Stores message and place of a panic in the place of printing them.
+/// Replaces the panic hook: message and place of a panic are stored instead of printed.
 fn quiet() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload();
@@ -181,6 +181,9 @@ impl QueueDiscipline<AnyPacket> for Guarded<dyn QueueDiscipline<AnyPacket>> {
     }
     fn wakes(&self) -> bool {
         self.see("wakes", false, |queue| queue.wakes())
+    }
+    fn timely(&self) -> bool {
+        self.see("timely", false, |queue| queue.timely())
     }
     fn next_wakeup(&self) -> Option<Time> {
         self.see("next_wakeup", None, |queue| queue.next_wakeup())

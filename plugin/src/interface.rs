@@ -4,10 +4,10 @@ use crate::erased::AnyPacket;
 use narrows_core::cc::CcKind;
 use narrows_core::queue::QueueKind;
 
-/// The tag that a plugin and narrows must have in common.
+/// The part of the tag that names the version of narrows and of this interface.
 pub const TAG: &str = concat!("narrows ", env!("CARGO_PKG_VERSION"), ", interface 1");
 
-/// The complete tag.
+/// The complete tag, which must be equal in a plugin and in narrows.
 pub fn tag() -> String {
     format!("{TAG} {}", narrows_core::INTERFACE)
 }

@@ -2,7 +2,7 @@
 //!
 //! A plugin is a crate that builds a shared library (`crate-type = ["cdylib"]`). It implements
 //! [`CongestionControl`](narrows_core::cc::CongestionControl) or
-//! [`QueueDiscipline`](narrows_core::queue::QueueDiscipline) and exports them once, with
+//! [`QueueDiscipline`](narrows_core::queue::QueueDiscipline), and exports its models once, with
 //! [`export!`].
 //!
 //! | module | contents |
@@ -16,8 +16,9 @@
 //! A library may contain transports instead, with the interface of `narrows-endpoint`.
 //!
 //! **Compatibility.** Rust has no stable ABI. A plugin contains the tag [`TAG`], which `load`
-//! compares before it calls any other function of the plugin. The tag has the version of narrows, a
-//! hash of the declarations that both sides share, and the compiler.
+//! compares before it calls any other function of the plugin. The tag consists of the version of
+//! narrows, a hash of the source files that declare the shared types, and the version of the
+//! compiler.
 //!
 //! **Memory.** Both sides use the system's allocator, so that values may be freed on the other
 //! side. A plugin must not set a global allocator. A loaded library is never unloaded.

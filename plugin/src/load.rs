@@ -1,4 +1,5 @@
-//! Loading of a plugin. This is the only unsafe code of this crate.
+//! Loading of a plugin. This module contains the only unsafe code of this crate, apart from the
+//! code that [`export!`](crate::export) generates.
 //!
 //! A library runs code when it is loaded, with all rights of the process. Callers load only files
 //! that the user named.
@@ -13,8 +14,8 @@ use std::path::Path;
 type Tag = extern "C" fn() -> *const c_char;
 type Export = fn(Host) -> Models;
 
-/// The transports of the shared library `file`; `None` if it exports none, but may contain models.
-/// Errors are those of [`load`].
+/// The transports of the shared library `file`; `None` if the library exports no transports and may
+/// be a plugin with models. Errors are those of [`load`].
 pub fn transports(file: &Path) -> Result<Option<Vec<Kind>>, String> {
     let library = open(file)?;
     let Some(export) = symbol(library, raw::SYMBOL) else {

@@ -1,12 +1,11 @@
-//! The side of narrows: what a model from outside does at present, and its first fault.
+//! The side of narrows: the call of a plugin's model that is in progress, and the first fault.
 //!
-//! [`cc`] and [`queue`] wrap the entries of the registry. A wrapper notes each event before it
-//! calls the model, and checks the results afterwards. After the first fault of a run, no model
-//! from outside is called any more; the driver ends the run at its next check of
-//! [`Monitor::fault`].
+//! [`cc`] and [`queue`] wrap the entries of the registry. A wrapper stores each event before it
+//! calls the model, and checks the results afterwards. After the first fault of a run, no model of
+//! a plugin is called any more; the driver ends the run at its next check of [`Monitor::fault`].
 //!
-//! A driver with several runs at a time gives each one its [`Monitor`] ([`watched`]); otherwise the
-//! one of the process applies.
+//! A driver with several runs at a time gives each run its own [`Monitor`] with [`watched`];
+//! otherwise the monitor of the process ([`process`]) applies.
 
 use narrows_core::cc::{
     Ack, CcKind, CongestionControl, Loss, LostPacket, Reduced, Rto, Sample, Sent, SpuriousLoss,
@@ -26,12 +25,12 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 /// Processor time that one event of a model may take, in seconds.
 pub const MOST_EVENT_S: f64 = 5.0;
 
-/// A model from outside.
+/// A model that is not part of narrows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Model {
     /// Its name in a scenario.
     pub name: String,
-    /// The file, module or package it comes from.
+    /// The file, module or package from which the model comes.
     pub from: String,
 }
 
@@ -40,7 +39,7 @@ pub struct Model {
 pub struct Fault {
     /// The model, if it is known.
     pub model: Option<Model>,
-    /// The event.
+    /// The event that the model handled.
     pub event: String,
     /// The time in the run.
     pub now: Time,
@@ -66,7 +65,7 @@ struct Present {
     now: Time,
 }
 
-/// What the models of one run do.
+/// The state of the calls to plugins' models in one run, and the first fault.
 #[derive(Default)]
 pub struct Monitor {
     /// Number of calls begun and ended: odd while a model is called.
@@ -143,8 +142,8 @@ impl Monitor {
         *lock(&self.fault) = None;
         self.failed.store(false, Ordering::Relaxed);
     }
-    /// The number of the present call; `None` if no model is being called. A number that stays
-    /// means an event that has not returned.
+    /// The number of the present call of a model; `None` if no model is being called. If this
+    /// number does not change between two queries, the event has not returned.
     pub fn call(&self) -> Option<u64> {
         let calls = self.calls.load(Ordering::Relaxed);
         (calls % 2 == 1).then_some(calls)
@@ -442,13 +441,16 @@ impl<P: Packet + Send> QueueDiscipline<P> for MonitoredQueue<P> {
     fn wakes(&self) -> bool {
         self.see("wakes", false, |queue| queue.wakes())
     }
+    fn timely(&self) -> bool {
+        self.see("timely", false, |queue| queue.timely())
+    }
     fn next_wakeup(&self) -> Option<Time> {
         self.see("next_wakeup", None, |queue| queue.next_wakeup())
     }
     fn on_wakeup(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         self.act("on_wakeup", now, sink, false, |queue, sink| {
             queue.on_wakeup(now, sink);
-            // The clock would stop.
+            // A wake-up at the present time would stop the clock of the run.
             if queue.next_wakeup().is_some_and(|next| next <= now) {
                 fail(
                     "on_wakeup",

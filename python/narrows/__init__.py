@@ -7,8 +7,8 @@
 >>> run.flows[0]["goodput_mbit"] > 15
 True
 
-Quantities are text with their unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`); columns carry the
-unit in their name.
+Rates, durations and sizes are strings with a unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`).
+The names of result columns contain the unit (`goodput_mbit`).
 """
 
 TYPE_CHECKING = False
@@ -101,8 +101,8 @@ _HOMES = {
     "narrows.runs.stepping": ("Observation", "SteppedRun", "start"),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
-"""The names of each module. A module is imported at the first access to one of them, so that the
-command starts quickly.
+"""The public names that each module defines. A module is imported at the first access to one of its
+names, so that the command `narrows` starts quickly.
 """
 
 

@@ -1,8 +1,9 @@
-"""`python -m narrows` is `narrows`.
+"""Entry point of the command `narrows` and of `python -m narrows`.
 
-Two frequent commands need no Click, whose import takes longer than they do: `narrows --version`,
-and `narrows run` of a file with the options `--json` and `--quiet` at most. Any other command line,
-any error and any output to a terminal is left to `narrows.cli`.
+Two frequent commands are executed without Click, because the import of Click takes longer than
+these commands: `narrows --version`, and `narrows run FILE` with no other options than `--json` and
+`--quiet`. `narrows.cli` executes every other command line, reports all errors and writes all output
+to terminals.
 """
 
 from narrows import _interrupt  # noqa: F401  # isort: skip - before anything that takes time
@@ -10,7 +11,9 @@ import os
 import sys
 
 _FULL = ("_NARROWS_COMPLETE", "FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables of the environment that affect the output of every command."""
+"""Environment variables that affect the output of every command; if one is set, `narrows.cli`
+executes the command.
+"""
 
 
 def main() -> None:
@@ -22,8 +25,9 @@ def main() -> None:
 
 
 def _short(words: list[str]) -> bool:
-    """Executes a short command, with the signals as they are while a command is loaded: each of
-    them ends the process at once. Returns whether the output was written.
+    """Executes the command line without Click if it is one of the two frequent commands. SIGINT,
+    SIGTERM and SIGHUP end the process at once, as while a command is loaded. Returns whether the
+    output was written; if not, `narrows.cli` executes the command line.
     """
     if any(name in os.environ for name in _FULL) or not _plain():
         return False
@@ -39,7 +43,7 @@ def _short(words: list[str]) -> bool:
         return False
     quiet = "--quiet" in options
     if not quiet and sys.stderr is not None and sys.stderr.isatty():
-        return False  # It shows a progress bar.
+        return False  # `narrows.cli` shows a progress bar on this terminal.
     from narrows.runs.short import text  # noqa: PLC0415
 
     told = text(files[0], as_json="--json" in options, quiet=quiet)
@@ -47,7 +51,7 @@ def _short(words: list[str]) -> bool:
 
 
 def _plain() -> bool:
-    """Whether stdout is a file or a pipe that takes every sign."""
+    """Whether stdout is a file or a pipe with the encoding UTF-8, which accepts every character."""
     out = sys.stdout
     return out is not None and out.encoding.lower() == "utf-8" and not out.isatty()
 
@@ -57,7 +61,7 @@ def _written(text: str) -> bool:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError:
-        return False  # The error is reported like that of any other command.
+        return False  # `narrows.cli` writes again and reports the error.
     return True
 
 

@@ -22,7 +22,7 @@ class Behind(Command):
         return [*super().collect_usage_pieces(ctx), piece]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the arguments before `--`, and keeps the others."""
+        """Parses the arguments before `--`, and stores those after it for `program`."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[_PROGRAM] = args[at + 1 :]
@@ -31,6 +31,6 @@ class Behind(Command):
 
 
 def program() -> list[str]:
-    """The program and its arguments; empty if the command line has none."""
+    """The program after `--` and its arguments; empty if the command line has no `--`."""
     found: list[str] = click.get_current_context().meta.get(_PROGRAM, [])
     return found

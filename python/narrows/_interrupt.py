@@ -1,10 +1,10 @@
-"""Ctrl-C (SIGINT), SIGTERM and SIGHUP: the command line imports this first, and calls `loaded`
-last.
+"""Handlers of SIGINT (Ctrl-C), SIGTERM and SIGHUP. The command line imports this module before all
+others, and calls `loaded` after its other imports.
 
-While the command is being loaded, each of them ends it at once. Afterwards each is a
-`KeyboardInterrupt`: a command that keeps what it has seen at Ctrl-C does so for all of them. The
-exit code is 128 and the signal's number. A signal that was ignored before, as SIGHUP is under
-`nohup`, stays ignored.
+Until `loaded` is called, each of these signals ends the process at once. Afterwards, each of them
+raises `KeyboardInterrupt`, so that a command that keeps partial results at Ctrl-C also keeps them
+at SIGTERM and SIGHUP. The exit code is 128 plus the number of the signal. A signal that was ignored
+when the process started, as SIGHUP is under `nohup`, stays ignored.
 """
 
 import os
@@ -16,8 +16,8 @@ from types import FrameType
 from narrows.operating_system import SIGNALS
 
 _SAME_S = 1.0
-"""`timeout` and terminals signal a command and then its whole group: within this time it is the
-same request.
+"""Time in s after a signal during which further signals count as the same request and are ignored.
+`timeout` and terminals signal a command and then its whole process group.
 """
 
 _came: int | None = None
@@ -25,8 +25,8 @@ _came_at = 0.0
 
 
 def code() -> int:
-    """The exit code of a command that was stopped: of the last signal, or of Ctrl-C where none came
-    to this process.
+    """The exit code of a command that was stopped: 128 plus the number of the last signal that
+    raised `KeyboardInterrupt`. Without a signal, the number is that of SIGINT.
     """
     return 128 + (_came or signal.SIGINT)
 
@@ -35,7 +35,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     try:  # noqa: SIM105 - nothing else is imported here
         os.write(2, b"stopped\n")
     except OSError:
-        pass  # A terminal that has gone reads nothing.
+        pass  # stderr may be a terminal that was closed.
     os._exit(128 + number)
 
 
@@ -49,14 +49,16 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def loaded() -> None:
-    """From now on each signal is an exception."""
+    """Makes each signal that is not ignored raise `KeyboardInterrupt` from now on."""
     for number in SIGNALS:
         if signal.getsignal(number) is _stop:
             signal.signal(number, _interrupt)
 
 
 def silence() -> None:
-    """Nobody reads any more what is printed: a terminal has hung up, a pipe was closed."""
+    """Redirects stdout and stderr to the null device if they can no longer be written. They can no
+    longer be written after a terminal has hung up, or if a pipe has no reader.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
@@ -64,7 +66,7 @@ def silence() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            # What is left in the buffer goes nowhere, and so does everything that follows.
+            # The rest of the buffer and all later output are written to the null device.
             os.dup2(nowhere, stream.fileno())
 
 

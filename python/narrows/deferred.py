@@ -1,7 +1,8 @@
-"""Signals that wait until a block is done: what was done is then reported before the program ends.
+"""Delays signals until a block of code is complete, so that the program reports its actions before
+it ends.
 
-A block in which a host is changed, or in which a result is printed, must not be cut short between
-the two.
+A signal must not end the program between a change of the host and the report of this change, or
+while a result is printed.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from narrows.operating_system import SIGNALS
 
 @contextmanager
 def deferred(then: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """A block that no signal cuts short; the `KeyboardInterrupt` of a signal is raised after it.
+    """Runs a block without interruption by SIGINT, SIGTERM or SIGHUP; the `KeyboardInterrupt` of
+    such a signal is raised after the block.
 
-    It acts on signals that are a `KeyboardInterrupt` otherwise. Blocks may be nested; the exception
-    follows the outermost one. An exception of the block itself takes precedence, except an
-    `OSError`: nothing can be written to a terminal that has hung up.
+    Only signals whose handler raises `KeyboardInterrupt` are delayed. Blocks may be nested; the
+    exception is raised after the outermost one. An exception of the block itself takes precedence.
+    If a signal came, an `OSError` of the block is suppressed, because writes to a terminal that has
+    hung up fail.
 
     Args:
-        then: Called at once when a signal comes.
+        then: Function that is called as soon as a signal arrives, before the block is complete.
     """
     came: list[KeyboardInterrupt] = []
     held: dict[int, Callable[[int, FrameType | None], object]] = {}
@@ -40,7 +43,7 @@ def deferred(then: Callable[[], object] = lambda: None) -> Iterator[None]:
             before = signal.getsignal(number)
             if callable(before):
                 held[number] = before
-                # Only the main thread may set handlers, and only there signals are exceptions.
+                # Only the main thread can set handlers, and signals raise exceptions only there.
                 with suppress(ValueError):
                     signal.signal(number, hold)
         yield

@@ -66,15 +66,17 @@ class ScenarioError(NarrowsError):
 def named_by(
     given: Mapping[str, str | None], others: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Reports mistakes in a path that options describe by the names of these options.
+    """Makes errors in a path that command-line options describe name these options instead of
+    scenario keys.
 
     Args:
-        given: The value of each option, by its name without dashes; the option of a key of the path
-            has the name of the key.
-        others: The option of each other key (`{"path.reverse.rate": "up"}`).
+        given: The value of each option, by the name of the option without leading dashes. An option
+            `--NAME` sets the key `path.NAME`.
+        others: The option of each key whose option has another name (`{"path.reverse.rate":
+            "reverse-rate"}`).
 
     Raises:
-        NarrowsError: In the place of a `ScenarioError` whose keys all come from options.
+        NarrowsError: Instead of a `ScenarioError`, if options set the keys of all its mistakes.
     """
     names = {f"path.{name}": name for name in given} | dict(others or {})
     try:
@@ -87,7 +89,8 @@ def named_by(
             option, value = f"--{names[e.key]}", given[names[e.key]]
             problem, fix = e.problem, (e.fix or "").partition(" = ")[2].strip('"')
             if fix == value:
-                # A scenario has bare numbers for shares, an option has text.
+                # The fix of a scenario is a share without quotes (`0.01`); an option is always
+                # text.
                 problem, fix = "needs a percent sign", f"{100 * float(fix):g}%"
             lines.append(
                 f"{option} {value}: {problem}" + (f"; write {option} {fix}" if fix else "")
@@ -96,7 +99,7 @@ def named_by(
 
 
 def reason(error: OSError) -> str:
-    """The error text of the operating system, in the form of the end of a sentence.
+    """The error text of the operating system, with a lowercase first letter, to end a sentence.
 
     >>> reason(FileNotFoundError(2, "No such file or directory"))
     'no such file or directory'

@@ -1,4 +1,4 @@
-"""Optional packages, and the extra of narrows that installs each."""
+"""Checks for optional Python packages; errors name the extra of narrows that installs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def require_pyarrow() -> None:
     """Checks that pyarrow is installed, without importing it.
 
     Raises:
-        NarrowsError: If it is not.
+        NarrowsError: If pyarrow is not installed.
     """
     from importlib.util import find_spec  # noqa: PLC0415 - a run without tables needs no search
 

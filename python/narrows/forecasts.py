@@ -2,9 +2,10 @@
 
 The file `forecasts.jsonl` beside the history has one JSON object per line, and lines are only
 appended (`storage.Chain`). Each line has its own SHA-256 and that of the line before it, so that a
-changed line is detected. The owner of the file could rewrite all of it. Each hash is therefore
-printed and written to the system log. `narrows record --verify HASH` reports whether the file still
-has the line with that hash.
+changed line is detected. The owner of the file could rewrite all of it. Each hash is therefore also
+written to the system log. `narrows advise` prints the hash of its forecast, and `narrows record`
+that of the last line. `narrows record --verify HASH` reports whether the file still has the line
+with that hash.
 
 A line is a forecast or the score of a forecast.
 """
@@ -43,14 +44,18 @@ if TYPE_CHECKING:
 
 
 SEEDS = 6
-"""Simulated measurements of each variant, before and after."""
+"""Number of simulated measurements of each variant of the path without the change, and number with
+it.
+"""
 
 OWN = 0.05
-"""Relative width that is added to an interval for the difference between simulation and real path.
+"""Share by which each end of an interval is moved outwards, for the difference between simulation
+and real path.
 """
 
 LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
-"""Absolute width that is added to an interval, in the unit of the metric."""
+"""Amount by which each end of an interval is moved outwards in addition, in the unit of the metric.
+"""
 
 FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
 """Metrics that are forecast for a measured path, with their units."""
@@ -65,8 +70,8 @@ LABELS = {
 """Names of the metrics in tables and sentences."""
 
 UNLIKE = 0.25
-"""Maximum difference between a variant and the measurement, as the logarithm of a ratio. Variants
-beyond it are not used.
+"""Maximum difference between the simulation of a variant and the measurement (`_unlike`). Variants
+with a larger difference are not used, unless all have one; then only the nearest is used.
 """
 
 
@@ -92,7 +97,7 @@ class Judged:
         return self.low <= self.measured <= self.high
 
     def json(self) -> JudgedJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "name": self.name,
             "low": self.low,
@@ -108,7 +113,9 @@ def file() -> Path:
 
 
 def seen(measured: Measurement, direction: str) -> dict[str, float]:
-    """The metrics of one direction of a measurement that a forecast has."""
+    """The measured values of the metrics in `FIGURES` for one direction; metrics that the
+    measurement does not have are left out.
+    """
     of: Any = direction
     out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(of)}
     out["loaded_p95_ms"] = measured.under_load(of).p95
@@ -119,8 +126,9 @@ def seen(measured: Measurement, direction: str) -> dict[str, float]:
 
 
 def forecast(advice: Advice, measured: Measurement | None) -> ForecastJson:
-    """The forecast of a repetition of the measurement after the change, with intervals; for a
-    stated path, of the simulation.
+    """The forecast, with an interval for each metric. For a measured path, the forecast predicts a
+    repetition of the measurement after the change. For a stated path, the forecast has the
+    simulated values.
     """
     choice, asked = advice.choice, advice.found.asked
     direction: Direction = "down" if measured is None else _direction(measured, asked.role)
@@ -162,8 +170,8 @@ def forecast(advice: Advice, measured: Measurement | None) -> ForecastJson:
 
 
 def _load(measured: Measurement, direction: str) -> LoadJson:
-    """The load of a direction: number of concurrent flows, congestion control, and whether the
-    other direction was loaded at the same time.
+    """The load of a direction: number of concurrent flows, their congestion control (None for
+    several), and whether both directions were loaded at the same time.
     """
     flows = [flow for flow in measured.flows if flow.direction == direction]
     ccs = sorted({flow.cc for flow in flows if flow.cc})
@@ -191,8 +199,9 @@ def _direction(measured: Measurement, role: str) -> Direction:
 def _measured_again(
     advice: Advice, measured: Measurement, direction: Direction
 ) -> list[ForecastFigureJson]:
-    """Simulates the measurement with and without the change, and applies the ratio to the measured
-    values.
+    """Simulates the measurement without and with the change. The ends of an interval are the
+    measured value multiplied by the 5th and 95th percentile of the simulated ratios (after /
+    before). `OWN` and `LEAST` widen the interval.
     """
     found = advice.found
     flows = [flow for flow in measured.flows if flow.direction == direction]
@@ -204,7 +213,8 @@ def _measured_again(
     for variant in found.asked.place.variants:
         played: list[list[dict[str, float]]] = []
         for nth, candidate in enumerate((found.candidates[found.present], advice.choice)):
-            # A measurement with --cc is repeated with the recommended congestion control.
+            # If a congestion control is recommended, the measurement after the change uses it
+            # (--cc).
             used = (candidate.cc if not candidate.present else None) or cc
             plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5,
             ping_ms=ping,
@@ -212,7 +222,8 @@ def _measured_again(
             path = candidate.on(variant.path, found.asked.place.rate_mbit)
             seeds = range(found.asked.seed + nth * SEEDS, found.asked.seed + (nth + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
-        # Both measurements have independent random variation, so all pairs are compared.
+        # Simulations before and after have different seeds and independent random variation, so the
+        # ratios of all pairs are used.
         ratios = {
             name: [
                 after[name] / earlier[name]
@@ -223,7 +234,7 @@ def _measured_again(
             for name in before
         }
         tried.append((_unlike(before, played[0]), ratios))
-    # Variants that do not reproduce the measurement are not used.
+    # Variants that do not reproduce the measurement are not used, unless none reproduces it.
     likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [
         min(tried, key=lambda one: one[0])[1]
     ]
@@ -253,8 +264,9 @@ def _measured_again(
 
 
 def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
-    """Difference between a variant and the measurement, as the logarithm of a ratio: the larger one
-    of rate and latency.
+    """Difference between the simulations of a variant and the measurement: the absolute natural
+    logarithm of the ratio of mean simulated to measured value. The larger one of the differences in
+    goodput and in p95 RTT under load is returned.
     """
     off = []
     for name in ("rate_mbit", "loaded_p95_ms"):
@@ -268,7 +280,7 @@ def seal(advice: Advice, measured: Measurement | None = None) -> str:
     """Stores a forecast and returns its hash.
 
     Raises:
-        OutputError: If it cannot be written.
+        OutputError: If the forecast cannot be written.
     """
     return _append(forecast(advice, measured))
 
@@ -278,7 +290,8 @@ def score(measured: Measurement, *, forecast: str | None = None) -> list[Judged]
 
     Args:
         measured: The measurement.
-        forecast: Hash of the forecast; by default the last one for the same host without a score.
+        forecast: Hash of the forecast, or its first digits. By default, the last forecast without a
+            score that is for the same host or a stated path, and for the same load.
 
     Raises:
         NarrowsError: If there is no such forecast, the measurement has another load, or the file
@@ -315,10 +328,10 @@ class Scored:
     """A forecast with its score, or with the reason why it has none.
 
     Attributes:
-        forecast: Its hash.
-        key: Key of the recommended change.
-        judged: Its metrics with their measured values; empty if it was not scored.
-        why: The reason why it was not scored; empty if it was scored.
+        forecast: Hash of the forecast.
+        key: Key of the recommended change, or `no change`.
+        judged: The metrics of the forecast with their measured values; empty if it was not scored.
+        why: The reason why the forecast was not scored; empty if it was scored.
     """
 
     forecast: str
@@ -327,7 +340,7 @@ class Scored:
     why: str = ""
 
     def json(self) -> ScoredJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "forecast": self.forecast,
             "choice": self.key,
@@ -341,8 +354,10 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
     stores the scores.
 
     A forecast applies to a repetition of the same load after the change. The load must have the
-    direction, the number of flows and the congestion control of the forecast. A measurement does
-    not show the queue discipline of the host; `queue` is the one that is known to be in use.
+    direction, the number of flows and the congestion control of the forecast. Both or neither must
+    load two directions at the same time. A measurement does not show the queue discipline of the
+    host. A forecast for another queue discipline than `queue`, which is known to be in use, or for
+    a shaper is therefore not scored.
 
     Raises:
         NarrowsError: If the file was changed by hand.
@@ -365,14 +380,16 @@ def _named(line: ForecastJson) -> str:
 
 
 def _later(line: ForecastJson, measured: Measurement) -> bool:
-    """Whether this is a later, complete measurement of the same host."""
+    """Whether the measurement is of the host of the forecast, was started after the forecast, was
+    not stopped early, and had no outage.
+    """
     if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
         return False
     try:
         started, at = (datetime.fromisoformat(text) for text in (measured.started, line["at"]))
     except ValueError:
         return False
-    # A date without a zone is taken for UTC.
+    # A date without a time zone is interpreted as UTC.
     started, at = (
         when if when.tzinfo else when.replace(tzinfo=timezone.utc) for when in (started, at)
     )
@@ -444,7 +461,9 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
 
 
 def _judge(of: ForecastJson, measured: Measurement) -> list[Judged]:
-    """Stores the score of a forecast."""
+    """Compares the metrics of a forecast with their measured values, stores this score and returns
+    it.
+    """
     found = seen(measured, of["way"])
     found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
     found |= {"p95_ms": found["loaded_p95_ms"]} if "loaded_p95_ms" in found else {}
@@ -492,11 +511,11 @@ _LINES = {
         required=("forecast", "figures"),
     ),
 }  # fmt: skip
-"""Fields of each kind of line that are read; later versions may add kinds."""
+"""Fields that are read from each kind of line; later versions of narrows may add kinds of lines."""
 
 
 def read() -> list[LineJson]:
-    """The lines, the oldest first, each verified.
+    """The lines of the file of forecasts, the oldest first; their hashes and fields are checked.
 
     Raises:
         NarrowsError: If a line was changed after it was written, or has an invalid field.
@@ -510,7 +529,7 @@ def read() -> list[LineJson]:
 
 
 def rate(lines: Sequence[LineJson]) -> tuple[int, int]:
-    """Number of metrics inside their intervals, and number of scored metrics.
+    """Number of metrics inside their intervals, and number of scored metrics, over all scores.
 
     >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
     (1, 2)
@@ -526,6 +545,6 @@ def _append(line: LineJson) -> str:
         kept = chain().append(line)
     except OSError as error:
         raise OutputError(f"{file()}: {reason(error)}") from error
-    # A copy outside of the file: after a rewrite of the chain, the log still has the old hash.
+    # The system log has a copy of the hash: after a rewrite of the file, it still has the old one.
     syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
     return kept

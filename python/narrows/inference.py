@@ -1,18 +1,20 @@
-"""Inference about means of autocorrelated series: standard errors, Student's t, several tests at
-once.
+"""Inference about means of autocorrelated series: standard errors, quantiles of Student's t, and
+significance of several tests at once.
 
 Consecutive values of one load are correlated: the window of a congestion control rises for seconds.
-Their variance divided by their number is therefore far too small as variance of their mean. The
-standard error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR
-Inference", Journal of Business and Economic Statistics 36, 2018). It projects the series on the B
-cosines of lowest frequency, B = 0.4 n^(2/3). The mean square of these projections estimates the
-spectrum at frequency zero. The mean divided by the standard error has Student's t distribution with
-B degrees of freedom. A short or slowly varying series therefore has a wide interval.
+The variance of the values, divided by their number, is therefore far too small as variance of their
+mean. The standard error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and
+Watson ("HAR Inference", Journal of Business and Economic Statistics 36, 2018). It projects the
+series on the B cosines of lowest frequency, B = 0.4 n^(2/3). The mean square of these projections
+estimates the spectrum at frequency zero. The difference between the mean and its true value,
+divided by the standard error, has Student's t distribution with B degrees of freedom. A short or
+slowly varying series therefore has a wide interval.
 
 Deviation: B is at least three, because with B = 2 the tails of Student's t are too long for any
-verdict on ten seconds. For a shorter series, whose B would be less than three, there is an estimate
-for each number from that B to three. The largest one is used. If that B is one, which is the case
-for fewer than eight values, the interval has two degrees of freedom instead of three.
+verdict on ten seconds. A series of three values has B = 2. If this formula for B yields less than
+three, the standard error is estimated with each number of cosines from that B to three. The largest
+estimate is used. If this formula for B yields one, as it does for fewer than eight values, two
+degrees of freedom are used instead of three.
 
 Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
 probability of any false verdict among them is at most the given level.
@@ -38,8 +40,8 @@ class Estimate:
     """The uncertainty of a mean.
 
     Attributes:
-        error: Its standard error.
-        freedom: Degrees of freedom of that error.
+        error: Standard error of the mean.
+        freedom: Degrees of freedom of the standard error.
     """
 
     error: float
@@ -53,8 +55,8 @@ class Interval:
     Attributes:
         mean: Mean.
         low: Lower end of the interval; None for a single run.
-        high: Upper end.
-        sd: Standard deviation of the values.
+        high: Upper end of the interval; None for a single run.
+        sd: Standard deviation of the values; None for a single run.
         runs: Number of values.
     """
 
@@ -65,7 +67,7 @@ class Interval:
     runs: int
 
     def half(self) -> float | None:
-        """Half of its width.
+        """Half of the width of the interval; None for a single run.
 
         >>> of_mean([1.0, 3.0, 2.0, 2.0]).half()
         1.299...
@@ -74,7 +76,7 @@ class Interval:
 
 
 def of_series(values: Sequence[float]) -> Estimate:
-    """The uncertainty of the mean of consecutive values, which may be correlated; three or more.
+    """The uncertainty of the mean of three or more consecutive values, which may be correlated.
 
     >>> of_series([1.0, 1.0, 1.0, 1.0]).error
     0.0
@@ -85,7 +87,7 @@ def of_series(values: Sequence[float]) -> Estimate:
     usual = round(0.4 * n ** (2 / 3))
     most = min(n - 1, max(3, usual))
     mean = math.fsum(values) / n
-    # Rounding must not leave a variance in a constant series.
+    # Rounding errors must not give a constant series a variance.
     centred = [v - mean if abs(v - mean) > 1e-12 * abs(mean) else 0.0 for v in values]
     squares = []
     for j in range(1, most + 1):
@@ -99,7 +101,7 @@ def of_series(values: Sequence[float]) -> Estimate:
 
 
 def of_independent(values: Sequence[float]) -> Estimate:
-    """The uncertainty of the mean of independent values; two or more.
+    """The uncertainty of the mean of two or more independent values.
 
     >>> of_independent([1.0, 3.0])
     Estimate(error=1.0, freedom=1)
@@ -110,9 +112,10 @@ def of_independent(values: Sequence[float]) -> Estimate:
 
 
 def of_mean(values: Sequence[float], most: float | None = None, least: float = 0.0) -> Interval:
-    """The mean of independent values with its 95 % confidence interval; one value or more.
+    """The mean of one or more independent values with its 95 % confidence interval.
 
-    The interval ends at `least` and `most`, the limits of the metric.
+    The interval is cut at `least` and `most`, the smallest and largest possible value of the
+    metric.
 
     >>> of_mean([1.0, 3.0])
     Interval(mean=2.0, low=0.0, high=14.706..., sd=1.414..., runs=2)
@@ -143,7 +146,8 @@ def of_sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
 
 
 def p_value(distance: float, estimate: Estimate) -> float:
-    """The two-sided probability of at least this distance from zero if the true value is zero.
+    """The two-sided p-value: the probability that an estimate with this uncertainty is at least
+    `distance` away from zero if the true value is zero.
 
     >>> round(p_value(2.776, Estimate(1.0, 4)), 3), p_value(1.0, Estimate(0.0, 4)), p_value(0.0,
     ...     Estimate(0.0, 4))
@@ -159,7 +163,8 @@ def p_value(distance: float, estimate: Estimate) -> float:
 
 @cache
 def student(level: float, freedom: float) -> float:
-    """Two-sided quantile of Student's t: the half-width, in standard errors, with this probability.
+    """Two-sided quantile of Student's t: the half-width, in standard errors, of the interval around
+    zero that has the probability `level`.
 
     >>> [round(student(0.95, freedom), 2) for freedom in (1, 4, 30)], round(student(0.9, 12), 2)
     ([12.71, 2.78, 2.04], 1.78)
@@ -175,7 +180,7 @@ def student(level: float, freedom: float) -> float:
 
 
 def half_width(level: float, estimate: Estimate) -> float:
-    """Half of the confidence interval of this level.
+    """Half of the width of the confidence interval of this level.
 
     >>> round(half_width(0.95, Estimate(1.0, 4)), 3)
     2.776
@@ -184,7 +189,8 @@ def half_width(level: float, estimate: Estimate) -> float:
 
 
 def holm(p_values: Sequence[float], alpha: float) -> list[tuple[bool, float]]:
-    """Whether each test is significant, and its level.
+    """For each p-value, whether it is significant by Holm's procedure, and the level below which it
+    had to be.
 
     >>> holm([0.04, 0.001, 0.003], 0.01)
     [(False, 0.01), (True, 0.0033333333333333335), (True, 0.005)]
@@ -216,7 +222,7 @@ def _beta(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """Evaluated by Lentz's method."""
+    """The continued fraction of `_beta`, evaluated by Lentz's method."""
     c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
     value = d
     for m in range(1, _FRACTION_STEPS):

@@ -1,4 +1,4 @@
-"""The type of JSON whose keys are data, or which is not validated yet."""
+"""The type of JSON objects whose keys are data, or which are not validated yet."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 JsonObject = dict[str, Any]
 """A JSON object.
 
-Documents that narrows writes have a type of their own, in the module `model` of their package.
+A document that narrows writes has its own type in the module `model` of the package that writes it.
 """

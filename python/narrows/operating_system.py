@@ -25,18 +25,18 @@ LINUX = sys.platform.startswith("linux")
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-"""The signals that end a command, as far as the system has them."""
+"""The signals that end a command; those that the operating system does not have are left out."""
 
 _UNLOCKED = 0
 SHARED = _UNLOCKED if fcntl is None else fcntl.LOCK_SH
 EXCLUSIVE = _UNLOCKED if fcntl is None else fcntl.LOCK_EX
 AT_ONCE = _UNLOCKED if fcntl is None else fcntl.LOCK_NB
 NONE = _UNLOCKED if fcntl is None else fcntl.LOCK_UN
-"""Kinds of locks, as of flock(2). `AT_ONCE` fails instead of waiting."""
+"""Kinds of locks, as in flock(2). With `AT_ONCE`, `lock` fails instead of waiting."""
 
 
 def lock(file: int | object, kind: int) -> None:
-    """Locks a whole open file; does nothing where the system has no such locks.
+    """Locks a whole open file; does nothing on Windows, which has no such locks.
 
     Raises:
         BlockingIOError: With `AT_ONCE`, if another process holds the lock.
@@ -50,10 +50,10 @@ def require_linux(what: str) -> None:
     """Checks that this is Linux.
 
     Args:
-        what: The command or option, as the beginning of the sentence.
+        what: The command or option that needs Linux; the error message begins with it.
 
     Raises:
-        EngineError: If it is not.
+        EngineError: If the operating system is not Linux.
     """
     if not LINUX:
         _refuse(what)

@@ -1,5 +1,5 @@
-"""Facts that the registry of the Rust core holds, read from there: there is no second list in
-Python.
+"""Reads the registry of the Rust core: congestion controls, queue disciplines, sysctls and
+measurement tests. Python has no lists of its own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Parameter(TypedDict):
     words: NotRequired[list[str]]
     one: NotRequired[str]
     params: NotRequired[list[Parameter]]
-    """The parameters of each table of a list, called `one`."""
+    """The parameters of each table, for a parameter that is a list of tables; `one` is the name of
+    such a table.
+    """
     required: NotRequired[list[str]]
     section: NotRequired[str]
     takes: NotRequired[str]
     range: NotRequired[str]
-    """Section, type and range of a key."""
+    """For a key of a scenario: `section`, type (`takes`) and `range`."""
 
 
 @cache
@@ -51,7 +53,9 @@ def table(name: str) -> Any:  # noqa: ANN401 - a list of rows, or an object
 
 
 def forget() -> None:
-    """Reads the lists again when they are next needed: a model was added or removed."""
+    """Discards the cached lists, so that they are read again when they are next needed. This
+    function is called after a model was added or removed.
+    """
     for cached in (table, paced, _qdiscs, sysctls, measurement_tests):
         cached.cache_clear()
     for follow in FOLLOWERS:
@@ -59,14 +63,15 @@ def forget() -> None:
 
 
 EXTERNAL: set[tuple[str, str]] = set()
-"""The list and the name of each model that ever came from a plugin."""
+"""The list (`cc` or `queue`) and the name of each model that a plugin has provided in this process.
+"""
 
 FOLLOWERS: list[Callable[[], object]] = []
-"""Called when the lists have changed."""
+"""Functions that are called when the lists have changed."""
 
 
 def names(of: str) -> list[str]:
-    """The names of a list's rows, in its order.
+    """The names of the rows of a list, in the order of the list.
 
     >>> names("cc")[:3]
     ['reno', 'cubic', 'bbr']
@@ -89,7 +94,7 @@ def check_cc(option: str, name: str, known: Sequence[str] | None = None) -> None
 write --cc cubic
 
     Raises:
-        NarrowsError: If it is not one of them.
+        NarrowsError: If the name is not an accepted one.
     """
     choices = names("cc") if known is None else list(known)
     if name in choices or (known is None and _core.find_model("cc", name)):
@@ -102,7 +107,8 @@ write --cc cubic
 
 
 def shipped(of: str, name: str, param: str) -> list[str]:
-    """The texts that come with narrows for a parameter that takes a file.
+    """The names of the files included in narrows that a parameter accepts instead of a file of the
+    user.
 
     >>> shipped("cc", "remy", "tree")
     ['small']
@@ -114,7 +120,7 @@ def shipped(of: str, name: str, param: str) -> list[str]:
 
 @cache
 def paced() -> frozenset[str]:
-    """The congestion controls that ask for pacing.
+    """The congestion controls that request pacing.
 
     >>> "bbr" in paced(), "cubic" in paced()
     (True, False)
@@ -128,8 +134,8 @@ def _qdiscs() -> dict[str, JsonObject]:
 
 
 def configured(qdisc: str) -> bool:
-    """Does a queue discipline of this name with a handle of its own show that somebody configured
-    it?
+    """Whether a queue discipline of this name that has its own handle shows that somebody
+    configured it; True for unknown names.
 
     >>> configured("htb"), configured("fq_codel"), configured("clsact")
     (True, False, False)
@@ -139,12 +145,12 @@ def configured(qdisc: str) -> bool:
 
 
 def is_fifo(qdisc: str) -> bool:
-    """Do all flows share one first-in, first-out queue?"""
+    """Whether all flows share one first-in, first-out queue in this queue discipline."""
     return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["fifo"])
 
 
 def built_in(qdisc: str) -> bool:
-    """Has every kernel this queue discipline, without a module?"""
+    """Whether every Linux kernel has this queue discipline without a module."""
     return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["built_in"])
 
 
@@ -177,7 +183,7 @@ def at_bottleneck() -> tuple[str, ...]:
 
 
 def below_shaper() -> tuple[str, ...]:
-    """The queue disciplines that are compared below a shaper, which are in common use.
+    """The queue disciplines, all in common use, that are compared below a shaper.
 
     >>> below_shaper()
     ('cake', 'fq_codel')
@@ -187,18 +193,18 @@ def below_shaper() -> tuple[str, ...]:
 
 @cache
 def sysctls() -> dict[str, JsonObject]:
-    """The settings that a plan may change.
+    """The sysctls that a plan of `narrows tune` may change, by name.
 
-    Each name has the `pattern` of its value, `global`, and the data on which it `acts`: `sent`,
-    `received`, `negotiated` (both), or `neither`.
+    Each row has the `pattern` of valid values, `global`, and in `acts` the data that the sysctl
+    affects: `sent`, `received`, `negotiated` (both), or `neither`.
     """
     return {row["name"]: row for row in table("sysctl")}
 
 
 @cache
 def measurement_tests() -> dict[str, list[str]]:
-    """The tests of `narrows measure`: name to the parts measured one after the other; the first is
-    the default.
+    """The tests of `narrows measure`: for each name, the parts that are measured one after the
+    other. The first test is the default.
 
     >>> measurement_tests()["both"], measurement_tests()["rrul"]
     (['tcp_ndown', 'tcp_nup'], ['rrul'])
@@ -210,7 +216,7 @@ def measurement_tests() -> dict[str, list[str]]:
 
 
 def streams(test: str) -> int:
-    """Flows in each direction of a test, unless the user says otherwise.
+    """Default number of flows in each direction of a test.
 
     >>> streams("both")
     12
@@ -222,5 +228,5 @@ def streams(test: str) -> int:
 
 
 def most_streams() -> int:
-    """Flows in each direction at most."""
+    """Maximum number of flows in each direction of a test."""
     return int(table("measurement")["most_streams"])

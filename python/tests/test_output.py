@@ -67,8 +67,9 @@ def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
         output.write(tmp_path / "file" / "answer.json", "{}")
     with pytest.raises(OutputError, match=r"file/a\.json: there is no directory .*/file"):
         output.check(tmp_path / "file" / "a.json")
+    output.check(tmp_path / "new" / "folders" / "a.json")
     with pytest.raises(OutputError, match=r"a\.json: there is no directory .*/new"):
-        output.check(tmp_path / "new" / "a.json")
+        output.check(tmp_path / "new" / "a.json", makes_folders=False)
 
 
 def test_every_output_is_tried_and_the_errors_come_last(capsys: pytest.CaptureFixture[str]) -> None:

@@ -309,7 +309,7 @@ def case(**more: object) -> dict[str, object]:
         (None, "these results have not been compared with Linux"),
         ([], "these results have not been compared with Linux"),
         ([], "over a path with the queue discipline fifo and a buffer that the scenario sets"),
-        ([case()], "has the same queue discipline, and the same rate, RTT and buffer within 5 %."),
+        ([case()], "the same queue discipline. Its rate, RTT and buffer differ by at most 5 %."),
         (
             [case(distance=0.69, rate_mbit=20.0)],
             " (X in sim/tests/data/reference) has a rate of 20 instead of 10 Mbit/s.",

@@ -225,7 +225,7 @@ def test_tables_are_part_of_every_output(tmp_path: Path) -> None:
     args = ["reproduce", "map-cells", "--quick", "--into", str(tmp_path / "kept")]
     (one,) = json.loads(CliRunner().invoke(main, [*args, "--json"]).output)["experiments"]
     titles = [table["title"] for table in one["tables"]]
-    assert "100 KB: retransmits of BBR / CUBIC; narrows|published" in titles
+    assert "100 KiB: retransmits of BBR / CUBIC; narrows|published" in titles
     assert len(titles) == 4 * 3
     text = CliRunner().invoke(main, [*args, "--markdown", str(page)]).output
     assert all(title in text for title in titles)

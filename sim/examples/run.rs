@@ -1,5 +1,5 @@
-//! The smallest driver: `cargo run --release --example run -- FILE.toml [SEED]` prints the run as
-//! JSON. For profilers and for whoever has no Python at hand; people use `narrows run`.
+//! A minimal driver: `cargo run --release --example run -- FILE.toml [SEED]` prints the run as
+//! JSON. It is for profilers and hosts without Python; users run `narrows run`.
 
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};

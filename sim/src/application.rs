@@ -1,16 +1,17 @@
-//! Flows with an application: their connections, their datagrams, and the events that the
-//! application receives.
+//! Flows with a workload ("applications"): their connections and datagrams, and the events that the
+//! workload receives.
 //!
 //! A connection has one or two halves. Each is a [`Sender`] and the [`Receiver`] of its data. The
-//! half of the opening side performs the handshake. If the other side answers, its half starts
-//! established, with the round trip of this handshake. Data of one half may carry an ACK for the
-//! other half. The packet is that of the data, and the ACK is stored until this data arrives.
+//! half of the opening side performs the handshake. If the other side sends data, too, its half
+//! starts as established, with the RTT of this handshake. Data of one half may carry an ACK of the
+//! other half. The packet is then the data packet, and the ACK is stored until this data arrives.
 //!
 //! The slots of closed connections are reused, in the order in which they were freed. Therefore the
-//! number of simultaneous connections bounds the memory ([`MOST_OPEN`]). The flow number in a
-//! packet is that of a half: a mark, the number of uses of the slot, the slot, and the half. A late
-//! packet of a closed connection therefore finds no receiver, and a fair queue treats each
-//! connection as a new flow. A datagram contains the number of its application, with another mark.
+//! memory depends on the number of simultaneous connections, which is limited ([`MOST_OPEN`]). The
+//! flow number in a packet identifies a half. It consists of a mark, the number of uses of the
+//! slot, the slot, and the half. A late packet of a closed connection therefore finds no receiver,
+//! and a fair queue treats each connection as a new flow. The flow number of a datagram is the
+//! number of its application, with another mark.
 
 use crate::datapath::{Datapath, Nic};
 use crate::error::SimError;
@@ -33,18 +34,19 @@ use narrows_core::workload::{
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Timers of a slot: those of sender and receiver of both halves.
+/// Number of timers of a slot: those of sender and receiver of both halves.
 const TIMERS_PER_SLOT: u32 = 4;
 
 /// One direction of a connection: the sender and the receiver of its data.
 struct Half {
     sender: Sender,
     receiver: Receiver,
-    /// Where its data enters the path.
+    /// The port at which the data of this half enters the path.
     port: Port,
-    /// Bytes that were reported to the application.
+    /// Number of received bytes that were reported to the application.
     reported: u64,
-    /// ACKs of the other half that ride on data, each with the first byte that carries it.
+    /// ACKs of the other half that data of this half carries, each with the sequence number of the
+    /// first byte of that data.
     riding: VecDeque<(u64, AckSegment)>,
 }
 
@@ -63,7 +65,7 @@ struct Slot {
     open: Option<Box<Connection>>,
 }
 
-/// One flow with an application.
+/// A flow with a workload.
 struct Application {
     /// The index of the flow in the scenario.
     flow: u32,
@@ -74,20 +76,20 @@ struct Application {
     new_cc: &'static cc::MakeCc,
     cc: Params,
     host: cc::Host,
-    /// Source of each connection's seed.
+    /// Random numbers for the seeds of connections.
     seeds: Rng,
-    /// Source of read delays, and the largest of them.
+    /// Random numbers for read delays of receivers.
     readers: Rng,
     read_latency: Span,
-    /// Where the flow's data enters the path.
+    /// The port of the server, which sends the flow's data.
     server: Port,
     label: Label,
     running: bool,
-    /// Slots of its connections, by their names.
+    /// The slot of each open connection, by the name of the connection.
     slots: Vec<Option<usize>>,
-    /// Sums over its closed connections.
+    /// Sums over closed connections.
     closed: Totals,
-    /// Bytes that have arrived at the client.
+    /// Number of bytes that have arrived at the client.
     delivered: u64,
 }
 
@@ -114,9 +116,11 @@ pub(crate) struct Applications {
     applications: Vec<Application>,
     slots: Vec<Slot>,
     free: VecDeque<usize>,
-    /// Number of the first timer. The timers of applications precede those of the slots.
+    /// Number of the first timer of applications. The timers of applications precede those of the
+    /// slots.
     first_timer: u32,
-    /// The run is over: arrivals are reported, and applications' actions are ignored.
+    /// Whether the run is over. Arrivals are then still reported, but actions of applications are
+    /// ignored.
     over: bool,
     todo: Vec<Action>,
     events: VecDeque<Event>,
@@ -134,7 +138,7 @@ fn opposite(side: Side) -> Side {
 }
 
 impl Applications {
-    /// No applications yet; their timers begin at `first_timer`.
+    /// An empty list of applications, whose timers begin with number `first_timer`.
     pub fn new(first_timer: u32) -> Applications {
         Applications {
             applications: Vec::new(),
@@ -147,7 +151,8 @@ impl Applications {
         }
     }
 
-    /// Adds the application of a flow; returns its number.
+    /// Adds the application of flow `number` and returns its index; `None` if the flow has no
+    /// workload.
     pub fn add(
         &mut self,
         scenario: &Scenario,
@@ -224,19 +229,19 @@ impl Applications {
         timers.grow(self.first_timer as usize + self.applications.len());
     }
 
-    /// Ends all applications; datagrams under way may still arrive.
+    /// Ends all applications at the end of the run. Datagrams in transit may still arrive.
     pub fn close(&mut self, datapath: &mut Datapath) {
         self.over = true;
         (0..self.applications.len()).for_each(|app| self.stop(app, datapath));
     }
 
-    /// A flow starts.
+    /// Starts the application `app`.
     pub fn start(&mut self, now: Time, app: usize, datapath: &mut Datapath) {
         self.applications[app].running = true;
         self.notify(now, app, Event::Started, datapath);
     }
 
-    /// A flow stops: its connections close, and it sends no more.
+    /// Stops the application `app`: its connections are closed, and it sends nothing more.
     pub fn stop(&mut self, app: usize, datapath: &mut Datapath) {
         self.applications[app].running = false;
         for name in 0..self.applications[app].slots.len() {
@@ -245,8 +250,8 @@ impl Applications {
         datapath.timers.set(self.first_timer + app as u32, None);
     }
 
-    /// The state of the flow of an application as if it were one connection: sums, and the mean of
-    /// the RTTs.
+    /// The state of a flow as if it were one connection. Values are sums over its connections; the
+    /// RTT is the mean smoothed RTT of the server's halves.
     pub fn info(&self, app: usize) -> Info {
         let of = &self.applications[app];
         let mut totals = of.closed;
@@ -278,8 +283,8 @@ impl Applications {
         info
     }
 
-    /// The congestion controls of the established connections of an application, by the names of
-    /// the connections, at most [`MOST_CONNECTIONS`]. They are those of the senders of its data.
+    /// The congestion controls of an application's established connections, with the names of the
+    /// connections, at most [`MOST_CONNECTIONS`]. They are those of the server's senders.
     pub fn controls(&self, app: usize) -> impl Iterator<Item = (Conn, &dyn CongestionControl)> {
         let of = &self.applications[app];
         let connections = of.slots.iter().flatten();
@@ -301,7 +306,7 @@ impl Applications {
         self.applications[app].workload.metrics(end)
     }
 
-    /// A packet has left the path.
+    /// Handles a packet of an application that has left the path.
     pub fn arrive(&mut self, now: Time, packet: &Packet, datapath: &mut Datapath) {
         if packet.flow() & CONNECTION == 0 {
             return self.datagram(now, packet, datapath);
@@ -342,7 +347,7 @@ impl Applications {
         self.notify(now, app, event, datapath);
     }
 
-    /// Data arrives at the receiver of a half.
+    /// Handles data that arrives at the receiver of a half.
     fn data(
         &mut self,
         now: Time,
@@ -420,7 +425,8 @@ impl Applications {
         }
     }
 
-    /// Removes and returns an ACK that rides on data up to `byte`, which has arrived.
+    /// Removes and returns the first ACK that data up to sequence number `byte` carries; that data
+    /// has arrived.
     fn riding_on(&mut self, slot: usize, half: usize, byte: u64) -> Option<AckSegment> {
         let this = self.slots[slot].open.as_deref_mut()?.halves[half].as_mut()?;
         let arrived = this.riding.front().is_some_and(|(first, _)| *first <= byte);
@@ -429,7 +435,7 @@ impl Applications {
             .map(|(_, ack)| ack)
     }
 
-    /// An ACK arrives at the sender of a half.
+    /// Handles an ACK that arrives at the sender of a half.
     fn ack(
         &mut self,
         now: Time,
@@ -500,7 +506,7 @@ impl Applications {
         );
     }
 
-    /// A super-packet of the half with this number has left the device.
+    /// Notifies the sender of the half with this number that a super-packet has left the interface.
     pub fn depart(&mut self, now: Time, number: u32, datapath: &mut Datapath) {
         let (slot, half) = (slot_of(number), (number & 1) as usize);
         let live = |p: &Slot| p.open.is_some() && half_number(slot, p.uses, half) == number;
@@ -511,7 +517,7 @@ impl Applications {
         }
     }
 
-    /// Timer `number` fires.
+    /// Handles timer `number`, which fires.
     pub fn fire(&mut self, now: Time, number: u32, datapath: &mut Datapath) {
         let number = (number - self.first_timer) as usize;
         let Some(number) = number.checked_sub(self.applications.len()) else {
@@ -551,7 +557,8 @@ impl Applications {
         );
     }
 
-    /// Sets the timer of a sender after `now`: a timer at `now` itself would stop the clock.
+    /// Sets the timer of a sender to a time after `now`, since a timer at `now` itself could fire
+    /// forever.
     fn later(&mut self, now: Time, slot: usize, half: usize, datapath: &mut Datapath) {
         let halves = self.slots[slot].open.as_deref().map(|c| &c.halves);
         let due = halves.and_then(|halves| halves[half].as_ref()?.sender.next_wakeup());
@@ -637,8 +644,8 @@ impl Applications {
         }
     }
 
-    /// An application writes to a half. An ACK for the other half rides on the data, if data leaves
-    /// at once.
+    /// Called when an application writes to a half. If data can leave at once, it carries the
+    /// pending ACK of the other half.
     fn writes(&mut self, now: Time, slot: usize, half: usize, datapath: &mut Datapath) {
         let Some(connection) = self.slots[slot].open.as_deref_mut() else {
             return;
@@ -738,7 +745,7 @@ impl Applications {
         });
     }
 
-    /// Both endpoints of a connection are removed.
+    /// Closes a connection by removing both of its endpoints, without packets.
     fn close_connection(&mut self, app: usize, name: Conn, datapath: &mut Datapath) {
         let Some(slot) = self.applications[app]
             .slots
@@ -764,7 +771,7 @@ impl Applications {
 const SENDER: usize = 0;
 const RECEIVER: usize = 1;
 
-/// Number of a timer.
+/// The number of the timer of an endpoint.
 fn timer(first: u32, applications: usize, slot: usize, half: usize, end: usize) -> u32 {
     first + applications as u32 + slot as u32 * TIMERS_PER_SLOT + (half * 2 + end) as u32
 }

@@ -1,4 +1,4 @@
-//! The way of a data packet and its ACK, in the order of this file.
+//! The path of a data packet and its ACK through the simulator, in the order of this file.
 //!
 //! | step | function |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
 //!
 //! A function that handles an event of an endpoint returns the time of the endpoint's next timer.
-//! The connections of [applications](crate::application) use steps 2 to 4 and 8 with endpoints of
-//! their own.
+//! The connections of [applications](crate::application) have their own endpoints, and use steps 2
+//! to 4 and 8.
 
 use crate::device::Device;
 use crate::flow::{Flow, RECEIVER, SENDER, TIMERS_PER_FLOW};
@@ -35,9 +35,10 @@ use narrows_core::units::{Rate, Span, Time};
 pub(crate) struct Datapath {
     pub flows: Vec<Flow>,
     pub probes: Vec<Probe>,
-    /// The interface of the sending host, where it has a rate or paces.
+    /// The interface of the sending host, if it has a rate or packets wait in it for their
+    /// departure times.
     pub device: Option<Box<Device>>,
-    /// Super-packets cross the path whole.
+    /// Whether super-packets cross the path as one packet.
     pub offload: bool,
     pub network: SimNetwork,
     /// Access links between the path and receivers farther away.
@@ -55,7 +56,8 @@ pub(crate) struct Probe {
     pub label: Label,
 }
 
-/// The next timer of an endpoint, after `now`: a timer at `now` itself would stop the clock.
+/// The time of an endpoint's next timer, moved after `now`: a timer at `now` itself could fire
+/// forever.
 fn later(now: Time, due: Option<Time>) -> Option<Time> {
     due.map(|at| at.max(now + Span::ns(1)))
 }
@@ -63,8 +65,8 @@ fn later(now: Time, due: Option<Time>) -> Option<Time> {
 // Step 1: the sender.
 
 impl Datapath {
-    /// The sender of flow `id` handles an event and sends the segments that its congestion control
-    /// permits.
+    /// Lets the sender of flow `id` handle an event (`act`) and send the segments that its
+    /// congestion control permits. Returns the time of its next timer.
     #[inline]
     pub fn at_sender(
         &mut self,
@@ -87,7 +89,7 @@ impl Datapath {
         flow.sender.next_wakeup()
     }
 
-    /// The timer of a sender fires.
+    /// Lets the sender of flow `id` handle its timer. Returns the time of its next timer.
     pub fn wake_sender(&mut self, now: Time, id: u32) -> Option<Time> {
         let due = self.at_sender(now, id, |flow, nic| {
             flow.sender.on_timer(now, &mut nic.wire())
@@ -95,7 +97,7 @@ impl Datapath {
         later(now, due)
     }
 
-    /// The sender of flow `id` takes a window and a pacing rate, and sends what they permit.
+    /// Sets the window and the pacing rate of the sender of flow `id`, and sends what they permit.
     pub fn steer(&mut self, now: Time, id: u32, cwnd: u32, pacing: Option<Rate>) {
         let due = self.at_sender(now, id, |flow, nic| {
             flow.sender.steer(now, cwnd, pacing, &mut nic.wire());
@@ -104,7 +106,7 @@ impl Datapath {
             .set(id * TIMERS_PER_FLOW + SENDER, later(now, due));
     }
 
-    /// Probe `number` sends a ping.
+    /// Sends a ping of probe `number`.
     pub fn ping(&mut self, now: Time, number: usize) {
         let probe = &mut self.probes[number];
         let label = probe.label;
@@ -114,7 +116,8 @@ impl Datapath {
         self.nic(now, id, (NEAR, label)).send_datagram(ping);
     }
 
-    /// The interface for the packets of `id`, which enter the network at a port and have a label.
+    /// The interface for the packets of `id`, which enter the network at the port and with the
+    /// label of `forward`.
     pub fn nic(&mut self, now: Time, id: u32, forward: (Port, Label)) -> Nic<'_> {
         Nic::new(
             now,
@@ -168,13 +171,13 @@ impl<'a> Nic<'a> {
             observer,
         }
     }
-    /// The function by which a sender sends. All callers use this one closure, so the code of the
-    /// sender is compiled once. A second copy would cost more in the instruction cache than the
-    /// call of a function.
+    /// The function by which a sender sends a segment. All callers use this one closure, so the
+    /// code of the sender is compiled only once. A second copy would fill the instruction cache,
+    /// which costs more than a function call.
     pub fn wire(&mut self) -> impl FnMut(Segment) -> Fate + use<'_, 'a> {
         |segment| self.send(segment)
     }
-    /// Sends a segment, or a whole super-packet to an interface.
+    /// Sends a segment. If there is an interface, the segment may be a whole super-packet.
     fn send(&mut self, segment: Segment) -> Fate {
         if self.device.is_some() {
             return self.pass_to_device(&segment);
@@ -201,7 +204,7 @@ impl<'a> Nic<'a> {
                 .push(self.now, self.port, packet, self.observer),
         }
     }
-    /// The event is over: sends the segments that were held to be joined.
+    /// Ends the event: sends the segment that was held back to be joined with following ones.
     pub fn flush(&mut self) {
         if let Some(segment) = self.held.take() {
             self.enter_path(&segment);
@@ -245,7 +248,7 @@ impl<'a> Nic<'a> {
 }
 
 impl Device {
-    /// Queues a super-packet. Packets that leave at once enter the path.
+    /// Queues a packet or super-packet. Packets that leave the interface at once enter the path.
     fn push(
         &mut self,
         now: Time,
@@ -265,7 +268,7 @@ impl Device {
         }
         fate
     }
-    /// The packets that have left the interface enter the path.
+    /// Passes the packets that have left the interface to the path.
     fn enter_path(&mut self, now: Time, network: &mut SimNetwork, observer: &mut Observer) {
         for packet in self.departures.packets.drain(..) {
             network.push(now, packet.port(), packet, observer);
@@ -274,8 +277,8 @@ impl Device {
 }
 
 impl Datapath {
-    /// Packets leave the interface and enter the path. Their senders may then send more;
-    /// `of_application` handles those of applications.
+    /// Lets packets leave the interface and enter the path. Their senders may then send more;
+    /// `of_application` is called for senders of applications.
     pub fn leave_device(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, u32)) {
         let Some(device) = &mut self.device else {
             return;
@@ -298,7 +301,8 @@ impl Datapath {
             });
             self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
         }
-        // Completions of these calls are an event of their own. The vector keeps its memory.
+        // Completions that these calls caused are handled in a separate event. The vector is
+        // reused.
         if let Some(device) = &mut self.device {
             completed.append(&mut device.departures.completed);
             device.departures.completed = completed;
@@ -309,7 +313,8 @@ impl Datapath {
 // Step 4: the packet enters the path.
 
 impl SimNetwork {
-    /// A packet enters at `port`; with [lookahead](crate::lookahead) at the end of the window.
+    /// Passes a packet to the network at `port`. With [lookahead](crate::lookahead), it enters the
+    /// network at the end of the window.
     #[inline]
     pub fn push(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
         match &mut self.outbox {
@@ -324,7 +329,7 @@ impl SimNetwork {
             Network::Wifi(stations) => {
                 let owner = observer.packets.flow_of(&packet) as usize;
                 let station = self.stations.get(owner).copied().unwrap_or(0);
-                // Each port but the near one is that of a station.
+                // Each port except the near one belongs to a station.
                 let port = if port == NEAR { NEAR } else { station + 1 };
                 stations.push(now, port, packet.at_station(station), observer);
             }
@@ -336,7 +341,7 @@ impl SimNetwork {
 
 impl Datapath {
     /// Passes the packets that have left the path to their endpoints; `of_application` handles
-    /// those of applications.
+    /// those of applications and transports.
     pub fn deliver(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, &Packet)) {
         for i in 0..self.observer.packets.arrivals.len() {
             let packet = self.observer.packets.arrivals[i];
@@ -351,7 +356,7 @@ impl Datapath {
         self.observer.packets.arrivals.clear();
     }
 
-    /// A packet of a flow or a probe arrives at its host.
+    /// Handles a packet of a flow or a probe that arrives at its host.
     #[inline]
     fn arrive(&mut self, now: Time, packet: &Packet) {
         let id = packet.flow();
@@ -371,7 +376,7 @@ impl Datapath {
         }
     }
 
-    /// The answer to a ping arrives.
+    /// Handles the answer to a ping.
     pub fn answered(&mut self, now: Time, pong: &Packet) {
         self.observer.packets.pings -= 1;
         self.probes[pong.flow() as usize - self.flows.len()]
@@ -381,8 +386,8 @@ impl Datapath {
 
     // Step 6: the access link.
 
-    /// The next packet leaves its access link: data at its receiver, an ACK at the path.
-    /// `of_transport` handles those of transports.
+    /// Handles the next packet that leaves an access link: data goes to its receiver, an ACK to the
+    /// path. `of_transport` handles packets of transports.
     pub fn leave_access_link(
         &mut self,
         now: Time,
@@ -411,7 +416,7 @@ impl Datapath {
             .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
     }
 
-    /// The receiver handles a segment.
+    /// Lets the receiver handle a segment. Returns the time of its next timer.
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let segment = self.observer.packets.headers.take(packet);
         let measured = now >= self.observer.warmup;
@@ -423,7 +428,7 @@ impl Datapath {
         })
     }
 
-    /// The timer of a receiver fires.
+    /// Lets the receiver of flow `id` handle its timer. Returns the time of its next timer.
     pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
         let due = self.at_receiver(now, id, |flow, nic| {
             flow.receiver.on_timer(now, &mut nic.wire())
@@ -431,7 +436,8 @@ impl Datapath {
         later(now, due)
     }
 
-    /// The receiver of flow `id` handles an event and may send ACKs.
+    /// Lets the receiver of flow `id` handle an event (`act`), by which it may send ACKs. Returns
+    /// the time of its next timer.
     #[inline]
     fn at_receiver(
         &mut self,
@@ -485,7 +491,8 @@ pub(crate) struct AckNic<'a> {
 }
 
 impl<'a> AckNic<'a> {
-    /// The function by which a receiver sends; one closure for all callers, as [`Nic::wire`].
+    /// The function by which a receiver sends an ACK; one closure for all callers, as in
+    /// [`Nic::wire`].
     pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
         |ack| self.send(ack)
     }
@@ -508,7 +515,8 @@ impl<'a> AckNic<'a> {
 // Step 9: the sender again.
 
 impl Datapath {
-    /// The sender handles an ACK. A transfer whose data are all acknowledged is finished.
+    /// Lets the sender handle an ACK, and finishes a transfer whose data are all acknowledged.
+    /// Returns the time of the sender's next timer.
     pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let ack = self.observer.packets.acks.take(packet);
         let due = self.at_sender(now, packet.flow(), |flow, nic| {

@@ -14,23 +14,24 @@ use narrows_core::rng::Rng;
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Rate, Time};
 
-/// The packets that have left the interface or were dropped there.
+/// The packets that have left the interface or were dropped there, and are not handled yet.
 #[derive(Debug)]
 pub(crate) struct Departures {
-    /// Packets for the path.
+    /// Packets that have left the interface, for the path.
     pub packets: Vec<Packet>,
-    /// Flows that have a super-packet less below TCP.
+    /// Flows of which a super-packet has left the layers below TCP, one entry for each.
     pub completed: Vec<u32>,
-    /// Dropped packets. TCP already knows of those that the queue refused.
+    /// Dropped packets and the reasons. The sender already knows of those that the queue refused on
+    /// arrival.
     pub dropped: Vec<(Packet, DropReason)>,
     /// Time of the first departure or drop that is not yet reported; [`Time::MAX`] without one.
     since: Time,
-    /// Metrics of the host's queue.
+    /// Metrics of the interface's queue.
     pub meter: QueueMeter,
 }
 
 impl Departures {
-    /// No departures yet; `kind` is the queue discipline of the interface.
+    /// Empty lists; `kind` is the queue discipline of the interface.
     pub fn new(kind: &str, warmup: Time) -> Departures {
         Departures {
             packets: Vec::new(),
@@ -40,11 +41,12 @@ impl Departures {
             meter: QueueMeter::new(HOST.into(), kind.into(), Vec::new(), warmup),
         }
     }
-    /// All departures and drops are reported.
+    /// Records that all departures and drops are reported.
     pub fn reported(&mut self) {
         self.since = Time::MAX;
     }
-    /// Removes the newest completion of this flow, which needs no report; `false` without one.
+    /// Removes the newest completion of this flow, which needs no report; returns `false` if there
+    /// is none.
     pub fn withdraw(&mut self, flow: u32) -> bool {
         let newest = self.completed.iter().rposition(|of| *of == flow);
         newest.map(|i| self.completed.remove(i)).is_some()
@@ -90,8 +92,8 @@ impl Cut for Packet {
 pub(crate) struct Device {
     pub interface: Interface<Packet>,
     pub departures: Departures,
-    /// Without a rate: it only holds packets until their departure times. No flow delays another
-    /// one, so it serves the hosts at both ends.
+    /// Whether the interface has no rate and only holds packets until their departure times. Flows
+    /// then do not delay each other, so one interface serves the hosts at both ends.
     pub free: bool,
 }
 
@@ -99,7 +101,8 @@ pub(crate) struct Device {
 const HOST: &str = "host";
 
 impl Device {
-    /// The interface of `scenario`, if it has a rate or paces.
+    /// The interface of `scenario`, if it has a rate or packets wait in it for their departure
+    /// times.
     pub fn new(
         scenario: &Scenario,
         registry: &Registry<Packet>,
@@ -145,7 +148,7 @@ impl Device {
             free: false,
         })))
     }
-    /// Time of its next event or report.
+    /// Time of the interface's next event or report.
     pub fn next(&self) -> Time {
         self.interface.next().min(self.departures.since)
     }

@@ -1,4 +1,4 @@
-//! Errors and limits of a run.
+//! Errors of a simulated run, and limits of scenarios.
 
 use narrows_core::engine::{Options, TooShort, UnknownQueue, check_rows};
 use narrows_core::param::OF_KERNEL;
@@ -9,7 +9,7 @@ use std::fmt;
 /// Largest sum of the durations of all flows, in seconds. Metrics have 112 to 224 bytes for each
 /// second.
 pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
-/// Shortest interval of samples.
+/// Shortest sample interval.
 pub const LEAST_INTERVAL: Span = Span::us(1);
 /// Shortest interval of pings.
 const LEAST_PINGS: Span = Span::us(1);
@@ -24,8 +24,8 @@ pub enum SimError {
     UnknownQueue(String),
     /// There is no such workload.
     UnknownWorkload(String),
-    /// There would be more rows than [`MOST_ROWS`](narrows_core::engine::MOST_ROWS), or the
-    /// interval is shorter than [`LEAST_INTERVAL`].
+    /// The interval would give more rows than [`MOST_ROWS`](narrows_core::engine::MOST_ROWS), or is
+    /// shorter than the shortest one.
     IntervalTooShort {
         /// `"samples"` or `"pings"`.
         of: &'static str,
@@ -34,21 +34,22 @@ pub enum SimError {
         /// The shortest interval that is possible.
         at_least: Span,
     },
-    /// The metrics of all flows would exceed the limit of memory ([`MOST_FLOW_SECONDS`]).
+    /// The metrics of all flows would need too much memory ([`MOST_FLOW_SECONDS`]).
     TooLong {
         /// Sum of the durations of all flows, in seconds.
         flow_seconds: u64,
     },
     /// The registry has no such transport.
     UnknownTransport(String),
-    /// An endpoint of a transport reports a problem.
+    /// An endpoint of a transport has reported a problem.
     Transport {
         /// The flow.
         flow: String,
         /// The problem.
         problem: String,
     },
-    /// There is no flow of this index, or it has an application or a transport.
+    /// The flow of this index cannot be controlled: it does not exist, or has a workload or a
+    /// transport.
     Uncontrolled(usize),
     /// The progress callback returned `false`.
     Stopped,

@@ -1,4 +1,4 @@
-//! One flow with both of its endpoints.
+//! A flow with both of its endpoints.
 
 use crate::packet::Label;
 use narrows_core::metrics::FlowMeter;
@@ -6,7 +6,7 @@ use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use std::sync::Arc;
 
-/// Timers of a flow, in the order in which they fire at one instant.
+/// Numbers of the timers of a flow, in the order in which they fire at one instant.
 pub(crate) const START: u32 = 0;
 pub(crate) const STOP: u32 = 1;
 pub(crate) const RESTART: u32 = 2;
@@ -15,38 +15,39 @@ pub(crate) const SENDER: u32 = 4;
 pub(crate) const RECEIVER: u32 = 5;
 pub(crate) const TIMERS_PER_FLOW: u32 = 6;
 
-/// One flow. The fields that every packet needs are between its endpoints, in a cache line that is
-/// loaded with either of them.
+/// One flow. The fields that every packet needs lie between sender and receiver, in a cache line
+/// that is loaded with either of them.
 #[repr(C)]
 pub(crate) struct Flow {
     pub sender: Sender,
-    /// Access links between the path and a receiver farther away.
+    /// Indices of the access links to and from a receiver that is farther away than the path's end.
     pub access_forward: Option<u32>,
     pub access_reverse: Option<u32>,
-    /// Where its data enters the path; its ACKs enter at the other side.
+    /// The port at which the flow's data enters the path; its ACKs enter at the other port.
     pub port: Port,
     pub label: Label,
     pub transfer: bool,
-    /// After its stop, it starts again.
+    /// Whether the flow continues after its stop.
     pub restarts: bool,
-    /// The endpoints of the flow; its own sender and receiver are unused with others.
+    /// Which endpoints the flow uses. `sender` and `receiver` are unused except with
+    /// [`Driver::Tcp`].
     pub driver: Driver,
     pub receiver: Receiver,
-    /// Bytes received before the measured interval; `None` until a segment arrives in this
-    /// interval.
+    /// Bytes received before the measured interval; `None` until the first segment of this interval
+    /// arrives.
     pub received_before: Option<u64>,
-    /// Boxed, because few events need it.
+    /// The meter of the metrics. It is boxed, because few events need it.
     pub meter: Box<FlowMeter>,
 }
 
 /// The endpoints of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Driver {
-    /// Its own sender and receiver.
+    /// The flow's own sender and receiver.
     Tcp,
-    /// The application of this number, with connections of its own.
+    /// The application of this index, which has its own connections.
     Application(u32),
-    /// The connection of this number, of a transport outside of narrows.
+    /// The connection of this number, of a transport outside narrows.
     Transport(u32),
 }
 
@@ -55,13 +56,13 @@ impl Flow {
     pub fn forward(&self) -> (Port, Label) {
         (self.port, self.label)
     }
-    /// Where its ACKs enter the path.
+    /// The port at which the flow's ACKs enter the path.
     pub fn ack_port(&self) -> Port {
         NEAR + FAR - self.port
     }
 }
 
-/// `config`, stored once for all flows with equal configurations.
+/// Returns `config`, stored only once for all flows with equal configurations.
 pub(crate) fn shared(all: &mut Vec<Arc<Config>>, config: Config) -> Arc<Config> {
     let known = all.iter().find(|known| ***known == config).cloned();
     known.unwrap_or_else(|| {

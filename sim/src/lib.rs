@@ -1,4 +1,5 @@
-//! The simulator of narrows: it runs a scenario in virtual time. Equal seeds give equal bytes.
+//! The simulator of narrows: it runs a scenario in virtual time. The same scenario and seed give
+//! identical results.
 //!
 //! | module | contents |
 //! |---|---|
@@ -18,8 +19,8 @@
 //! | `prefetch` | hints to the processor and the kernel about memory |
 //! | `error` | errors and limits of a run |
 //!
-//! The simulator does not read the time of day. A driver that shows progress receives a call at
-//! intervals of some milliseconds, and reads a clock itself.
+//! The simulator does not read a clock. To show progress, a driver passes a callback, which is
+//! called at intervals of some milliseconds of real time.
 #![deny(unsafe_code)]
 
 mod application;

@@ -15,9 +15,9 @@ use narrows_core::units::Time;
 /// The network of a simulated run.
 pub(crate) struct SimNetwork {
     pub network: Network<Packet>,
-    /// With lookahead: packets that an end has sent and that have not entered the path yet.
+    /// With lookahead: the packets that an end has sent and that have not entered the path yet.
     pub outbox: Option<Box<Outbox>>,
-    /// Wi-Fi station of each flow, then of each probe.
+    /// The Wi-Fi station of each flow, then of each probe.
     pub stations: Vec<u8>,
 }
 

@@ -1,4 +1,5 @@
-//! The observer of the simulated network: packets that arrive, and contents of packets under way.
+//! The observer of the simulated network: it collects packets that arrive, and stores contents of
+//! packets in transit.
 
 use crate::owners::{Owners, is_application, is_transport};
 use crate::packet::{Acks, Headers, Kind, Packet, Payloads};
@@ -12,25 +13,25 @@ use narrows_core::workload::DATAGRAM_HEADERS;
 /// The observer of a simulated network.
 pub(crate) type Observer = engine::Observer<Packets>;
 
-/// Arrivals, and contents that have no room in a packet.
+/// Packets that have arrived, and contents that do not fit into a packet.
 pub(crate) struct Packets {
     /// Packets that have left the network, for their hosts.
     pub arrivals: Vec<Packet>,
     pub acks: Acks,
-    /// Fields that the congestion headers of data under way replace.
+    /// Fields that congestion headers replace in data packets in transit.
     pub headers: Headers,
-    /// Bytes of the datagrams of transports.
+    /// Contents of the datagrams of transports.
     pub payloads: Payloads,
-    /// Flows of the packets of applications.
+    /// The flows to which packets of applications and transports belong.
     pub owners: Owners,
-    /// Number of pings and datagrams that have neither arrived nor been dropped.
+    /// Number of pings and of applications' datagrams in transit.
     pub pings: u64,
-    /// Where each flow's data enters the network.
+    /// The port at which each flow's data enters the network.
     senders: Vec<Port>,
 }
 
 impl Packets {
-    /// No packet yet, in a run of `scenario`.
+    /// Without packets, for a run of `scenario`.
     pub fn new(scenario: &Scenario, owners: Owners) -> Packets {
         Packets {
             arrivals: Vec::new(),
@@ -42,14 +43,14 @@ impl Packets {
             senders: scenario.flows.iter().map(sender_port).collect(),
         }
     }
-    /// The index of a packet's flow in the scenario; probes follow the last flow.
+    /// The index of a packet's flow in the scenario. Indices of probes follow those of the flows.
     pub fn flow_of(&self, packet: &Packet) -> u32 {
         match packet.flow() {
             number if is_application(number) => self.owners.flow(number),
             number => number,
         }
     }
-    /// A packet was dropped; the index of its content becomes free.
+    /// Frees the content of a packet that was dropped or is not needed any more.
     pub fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
             Kind::Data => drop(self.headers.take(packet)),

@@ -1,9 +1,10 @@
-//! Hints to the processor and the kernel about memory. A hint changes no result; where a machine
-//! has none, nothing happens.
+//! Hints to the processor and the kernel about memory. A hint changes no result. On a machine
+//! without such hints, the functions do nothing.
 #![allow(unsafe_code)] // the standard library has no safe hint
 
-/// Returns an empty vector with capacity `n`, on pages of 2 MiB if the kernel supplies them. With
-/// 4 KiB pages, ten thousand flows exceed the processor's translation cache.
+/// Returns an empty vector with capacity `n`, on pages of 2 MiB if the kernel provides them. On
+/// pages of 4 KiB, the addresses of ten thousand flows would exceed the processor's
+/// address-translation cache (TLB).
 pub fn on_large_pages<T>(n: usize) -> Vec<T> {
     let vector = Vec::with_capacity(n);
     #[cfg(target_os = "linux")]
@@ -27,7 +28,7 @@ pub fn on_large_pages<T>(n: usize) -> Vec<T> {
     vector
 }
 
-/// Loads all of `value` into the processor's cache, while the processor executes other code.
+/// Starts to load all of `value` into the processor's cache, while the processor continues.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
     load(
@@ -36,8 +37,8 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     );
 }
 
-/// Loads `size` bytes from `start` on. If the size is a constant, these are a few instructions
-/// without a branch.
+/// Starts to load `size` bytes from `start` on into the processor's cache. If the size is a
+/// constant, this compiles to a few instructions without a branch.
 #[inline(always)]
 pub fn load(start: *const u8, size: usize) {
     #[cfg(target_arch = "x86_64")]

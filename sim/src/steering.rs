@@ -1,9 +1,10 @@
-//! Control of one flow from outside of the run.
+//! Lets the caller of a run control one flow.
 //!
-//! The congestion control of the flow is observed. The caller can replace it by a window and a
-//! pacing rate.
+//! The events of the flow's congestion control are observed. The caller can replace the congestion
+//! control by a fixed ("held") window and pacing rate.
 //!
-//! Without a held window, every call is passed on unchanged, so the run has the same results.
+//! Without a held window, every call is passed to the congestion control unchanged, so the run has
+//! the same results as without control.
 
 use narrows_core::cc::{
     Ack, CongestionControl, Loss, LostPacket, Reduced, Rto, Sample, Sent, SpuriousLoss, Start,
@@ -17,16 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Counters of a flow since the begin of the run, and the window that the caller holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steering {
-    /// ACKs that arrived.
+    /// Number of ACKs that arrived.
     pub acks: u64,
-    /// Packets that these ACKs delivered, showed to be lost, and reported as marked.
+    /// Numbers of packets that these ACKs reported as delivered, lost, and marked.
     pub delivered: u64,
     pub lost: u64,
     pub marked: u64,
-    /// The RTT of the last ACK that measured one, and the smoothed RTT.
+    /// The last RTT sample, and the smoothed RTT.
     pub rtt: Option<Span>,
     pub srtt: Span,
-    /// The window and the pacing rate that the caller holds.
+    /// The window (packets) and the pacing rate that the caller has set, if any.
     pub held: Option<(u32, Option<Rate>)>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Steered {
 }
 
 impl Steered {
-    /// Passes an event on, unless the caller holds the window.
+    /// Passes an event to the congestion control, unless the caller holds the window.
     fn pass(&mut self, w: &mut Window, act: impl FnOnce(&mut dyn CongestionControl, &mut Window)) {
         let (held, srtt) = {
             let shared = lock(&self.shared);
@@ -63,8 +64,8 @@ impl Steered {
     }
 }
 
-/// The rate that sizes bursts: 1.2 windows per smoothed RTT, as in Linux. A sender whose congestion
-/// control owns recovery does not compute it.
+/// The pacing rate by which the sender sizes bursts: 1.2 windows per smoothed RTT, as in Linux. The
+/// sender does not compute it if its congestion control owns recovery, as this one does.
 fn usual_pacing(cwnd: u32, srtt: Span) -> Option<Rate> {
     let bytes = u64::from(cwnd) * u64::from(MSS) * 6 / 5;
     Rate::of(Bytes::new(bytes), srtt)

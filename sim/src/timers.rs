@@ -1,22 +1,22 @@
 //! Numbered timers that fire in the order of time, then of number.
 //!
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
-//! time costs nothing: the entry of the timer stays where it is. If the entry comes up before the
-//! time for which the timer is now set, a new entry is made for that time. A move to an earlier
-//! time adds a second entry. For example, a paced sender moves its timer from the timeout to its
-//! next burst. The entry of the timeout is kept for the move back. Each timer therefore has a few
-//! entries at most.
+//! time costs nothing: the entry of the timer stays where it is. If the entry becomes due before
+//! the time for which the timer is now set, a new entry is made for that time. A move to an earlier
+//! time adds a second entry. An example is a paced sender that moves its timer from the
+//! retransmission timeout to its next burst. The entry of the timeout is kept, because the timer is
+//! often moved back to it. Each timer therefore has a few entries at most.
 //!
-//! Entries are sorted shortly before they come up. Time is divided into slots of 131 µs, and an
-//! entry is in the list of its slot. When no earlier entry is left, the entries of the next slot
-//! move into a heap. Later entries for this slot are added to the heap, too. This heap is small
-//! enough for the innermost cache. With ten thousand flows, a heap of all entries would cost one
-//! cache miss per level. Entries beyond the last slot (268 ms, longer than most timeouts) are in a
-//! second heap.
+//! Entries are sorted shortly before they are due. Time is divided into slots of 131 µs, and an
+//! entry is in the list of its slot. When the heap of earlier entries is empty, the entries of the
+//! next slot move into it. Entries that are added later for this slot go to the heap, too. This
+//! heap is small enough for the innermost cache. With ten thousand flows, a heap of all entries
+//! would cost one cache miss per level. Entries beyond the last slot (268 ms, longer than most
+//! timeouts) are in a second heap.
 
 use narrows_core::units::Time;
 
-/// Timers by number.
+/// A set of timers, identified by number.
 #[derive(Debug, Default)]
 pub struct Timers {
     alarms: Vec<Alarm>,
@@ -24,14 +24,14 @@ pub struct Timers {
     near: Heap,
     /// The first slot that is still a list.
     slot: u64,
-    /// For each slot from there on, modulo their number, the first of its list.
+    /// For each slot from `slot` on (modulo the number of slots), the first entry of its list.
     lists: Vec<u32>,
-    /// Entries in lists; free places are in a list, too.
+    /// The entries of all lists. Free places form a list, too.
     links: Vec<Link>,
     free: u32,
     /// Number of entries in lists.
     listed: usize,
-    /// Entries of slots beyond those of the lists.
+    /// Entries of slots that are later than those of the lists.
     far: Heap,
 }
 
@@ -70,7 +70,7 @@ impl Entry {
 
 #[derive(Copy, Clone, Debug)]
 struct Alarm {
-    /// The wanted time; [`Time::MAX`] for none.
+    /// The time for which the timer is set; [`Time::MAX`] if it is not set.
     wanted: Time,
     /// The time of its first entry, never later than `wanted`; [`Time::MAX`] without an entry.
     entered: Time,
@@ -98,7 +98,7 @@ impl Timers {
             far: Heap::default(),
         }
     }
-    /// Makes room for `n` timers; new ones are not set.
+    /// Extends the set to at least `n` timers; new ones are not set.
     pub fn grow(&mut self, n: usize) {
         if n > self.alarms.len() {
             self.alarms.resize(n, UNSET);
@@ -116,7 +116,8 @@ impl Timers {
     #[inline(never)]
     fn enter(&mut self, number: u32) {
         let alarm = &mut self.alarms[number as usize];
-        // Of three entries, the middle one becomes invalid, which is detected when it comes up.
+        // If the timer already has two entries, the middle one of three becomes invalid. That is
+        // detected when it is due.
         if alarm.kept == Time::MAX {
             alarm.kept = alarm.entered;
         }
@@ -125,12 +126,12 @@ impl Timers {
         self.put(entry);
         self.advance();
     }
-    /// A time before which no timer fires; [`Time::MAX`] if none is set.
+    /// A time before which no timer fires; [`Time::MAX`] if there are no entries.
     #[inline]
     pub fn next(&self) -> Time {
         self.near.first().map_or(Time::MAX, Entry::at)
     }
-    /// The timer whose entry comes up next; it may have been moved later.
+    /// The timer whose entry is due next. The timer itself may have been moved to a later time.
     pub fn coming(&self) -> Option<u32> {
         self.near.first().map(Entry::number)
     }
@@ -150,12 +151,12 @@ impl Timers {
                     (alarm.wanted, alarm.entered, alarm.kept) = (Time::MAX, alarm.kept, Time::MAX);
                     fired = Some(number);
                 } else if alarm.wanted < alarm.kept {
-                    // The entry came up too early.
+                    // The timer was moved to a later time.
                     alarm.entered = alarm.wanted;
                     let entry = Entry::new(alarm.wanted, number);
                     self.put(entry);
                 } else {
-                    // The second entry comes up before the wanted time.
+                    // The second entry is due no later than the timer.
                     (alarm.entered, alarm.kept) = (alarm.kept, Time::MAX);
                 }
             }
@@ -190,7 +191,7 @@ impl Timers {
             self.far.push(entry);
         }
     }
-    /// Sorts the next slots, if no sorted entry is left.
+    /// Sorts the entries of the next slots, if no sorted entry is left.
     #[inline]
     fn advance(&mut self) {
         if self.near.first().is_none() {
@@ -229,7 +230,8 @@ impl Timers {
     }
 }
 
-/// A heap of entries, the least first. Each node has four children, which halves the depth.
+/// A heap of entries, the least first. Each node has four children, which halves the depth compared
+/// with two.
 #[derive(Debug, Default)]
 struct Heap(Vec<Entry>);
 
@@ -241,7 +243,7 @@ impl Heap {
     fn first(&self) -> Option<Entry> {
         self.0.first().copied()
     }
-    /// Adds `entry`: moves it up from the end to its place.
+    /// Adds `entry` at the end, and moves it up to its place.
     fn push(&mut self, entry: Entry) {
         let mut hole = self.0.len();
         self.0.push(entry);

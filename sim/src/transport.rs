@@ -1,16 +1,17 @@
-//! Flows whose endpoints are those of a transport outside of narrows.
+//! Flows whose endpoints are those of a transport outside narrows, such as a QUIC library.
 //!
 //! An adapter provides two endpoints for each flow ([`endpoint`]). The simulator passes their
-//! datagrams over the path, and their application data are counted at the receiver. A datagram is a
-//! [`Packet`] like those of an application; its bytes are in the side table
-//! [`Payloads`](crate::packet::Payloads), by the number in the packet.
+//! datagrams over the path, and counts application data at the receiver. A datagram is a [`Packet`]
+//! like those of an application. Its bytes are in the table [`Payloads`](crate::packet::Payloads),
+//! at the number in the packet.
 //!
-//! **Metrics.** Goodput, and the end of a transfer, count bytes that the receiving application has
-//! read. The window, RTT and losses come from the statistics of the sending endpoint; the window is
-//! converted to full datagrams. The bytes sent are those of all datagrams of the sender.
+//! **Metrics.** Goodput, and the end of a transfer, are based on bytes that the receiving
+//! application has read. The window, RTT and losses come from the statistics of the sending
+//! endpoint; the window is converted to full datagrams. The number of sent bytes is that of all
+//! datagrams of the sender.
 //!
-//! **Time.** A stack on a real host waits for timers of its runtime, often with a resolution of
-//! 1 ms. Here a timer fires at the nanosecond for which the stack sets it.
+//! **Time.** On a real host, the timers of a stack often have a resolution of 1 ms. Here a timer
+//! fires at the exact nanosecond for which the stack sets it.
 
 use crate::datapath::Datapath;
 use crate::error::SimError;
@@ -25,33 +26,33 @@ use narrows_core::scenario::Scenario;
 use narrows_core::tcp::{EcnNegotiation, Info};
 use narrows_core::units::{Span, Time};
 
-/// Largest IP packet of the path in bytes.
+/// Largest IP packet of the path, bytes.
 const MTU: u32 = 1500;
 /// Largest number of datagrams that an endpoint may send at one instant: more than the largest
 /// window of any stack.
 const MOST_AT_ONCE: usize = 1 << 20;
 
-/// A flow.
+/// A flow with the endpoints of a transport.
 struct Connection {
     /// The index of the flow in the scenario.
     flow: u32,
     /// Sender and receiver.
     ends: [Box<dyn Endpoint>; 2],
-    /// Where the sender's datagrams enter the path.
+    /// The port at which the sender's datagrams enter the path.
     port: Port,
     label: Label,
     headers: u16,
     size: Option<u64>,
     running: bool,
-    /// Bytes of the sender's datagrams.
+    /// Number of payload bytes of the sender's datagrams.
     sent: u64,
 }
 
-/// The flows of a run with a transport of their own.
+/// All flows of a run with the endpoints of a transport.
 #[derive(Default)]
 pub(crate) struct Transports {
     connections: Vec<Connection>,
-    /// The first fault of an endpoint.
+    /// The first fault that an endpoint has reported.
     fault: Option<SimError>,
     buffer: Vec<u8>,
 }
@@ -108,12 +109,12 @@ impl Transports {
         self.connections.is_empty()
     }
 
-    /// The first fault of an endpoint; the run ends with it.
+    /// Fails with the first fault that an endpoint has reported. The caller then ends the run.
     pub fn fault(&self) -> Result<(), SimError> {
         self.fault.clone().map_or(Ok(()), Err)
     }
 
-    /// The flow starts.
+    /// Starts the flow.
     pub fn start(&mut self, now: Time, number: u32, datapath: &mut Datapath) {
         let connection = &mut self.connections[number as usize];
         connection.running = true;
@@ -125,7 +126,7 @@ impl Transports {
         self.drive(now, number, AT_SENDER, datapath);
     }
 
-    /// The application writes nothing more, or resumes.
+    /// Makes the sending application resume (`writes`), or write nothing more.
     pub fn offer(&mut self, now: Time, number: u32, writes: bool, datapath: &mut Datapath) {
         let connection = &mut self.connections[number as usize];
         let total = if writes {
@@ -137,7 +138,7 @@ impl Transports {
         self.drive(now, number, AT_SENDER, datapath);
     }
 
-    /// The flow ends: its endpoints send no more.
+    /// Ends the flow: its endpoints send nothing more.
     pub fn stop(&mut self, number: u32, datapath: &mut Datapath) {
         let connection = &mut self.connections[number as usize];
         connection.running = false;
@@ -147,12 +148,12 @@ impl Transports {
         }
     }
 
-    /// The end of the run: datagrams under way are not read.
+    /// Ends the flow at the end of the run: datagrams in transit are not read.
     pub fn close(&mut self, number: u32) {
         self.connections[number as usize].running = false;
     }
 
-    /// A timer of an endpoint fires.
+    /// Handles a timer of an endpoint, which fires.
     pub fn wake(&mut self, now: Time, number: u32, timer: u32, datapath: &mut Datapath) {
         let end = if timer == SENDER {
             AT_SENDER
@@ -166,7 +167,7 @@ impl Transports {
         }
     }
 
-    /// A packet has left the path.
+    /// Handles a packet that has left the path.
     pub fn arrive(&mut self, now: Time, packet: &Packet, datapath: &mut Datapath) {
         let number = packet.flow() & !TRANSPORT;
         let connection = &mut self.connections[number as usize];
@@ -194,7 +195,7 @@ impl Transports {
         }
     }
 
-    /// Sends the datagrams that an endpoint has, and sets its timer.
+    /// Sends the datagrams that an endpoint has ready, and sets its timer.
     fn drive(&mut self, now: Time, number: u32, end: usize, datapath: &mut Datapath) {
         let connection = &mut self.connections[number as usize];
         let port = if end == AT_SENDER {
@@ -246,8 +247,8 @@ impl Transports {
         );
     }
 
-    /// The link between the path and a more distant receiver: `None` if the packet is for the
-    /// sender, or has passed it.
+    /// The access link that a packet from the path must pass to a receiver farther away. `None` if
+    /// there is no such link, or if the packet is for the sender.
     pub fn access_link(&self, packet: &Packet, datapath: &Datapath) -> Option<u32> {
         let connection = &self.connections[(packet.flow() & !TRANSPORT) as usize];
         let forward = packet.port() == connection.port;
@@ -256,7 +257,7 @@ impl Transports {
             .filter(|_| forward)
     }
 
-    /// A packet leaves an access link: at its receiver, or towards the path.
+    /// Handles a packet that leaves an access link: at its receiver, or towards the path.
     pub fn leave_access_link(&mut self, now: Time, packet: &Packet, datapath: &mut Datapath) {
         let connection = &self.connections[(packet.flow() & !TRANSPORT) as usize];
         if packet.port() == connection.port {
@@ -269,7 +270,7 @@ impl Transports {
         }
     }
 
-    /// The state of a flow as that of a TCP sender.
+    /// The state of a flow in the form of that of a TCP sender.
     pub fn info(&self, number: u32) -> Info {
         let connection = &self.connections[number as usize];
         let sender = connection.ends[AT_SENDER].stats();

@@ -1,10 +1,11 @@
-//! CAKE's ACK filter on a way back that is too slow for all ACKs, and what it sees of
+//! CAKE's ACK filter on a reverse path that is too slow for all ACKs, and on ACKs that arrive as
 //! super-packets.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// The mean RTT in ms and the goodput in Mbit/s of a download whose ACKs pass 100 kbit/s.
+/// The mean RTT in ms and the goodput in Mbit/s of a download whose ACKs pass a reverse path of 100
+/// kbit/s.
 fn download(filter: &str) -> (f64, f64) {
     let text = format!(
         "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = \"cake\"\n\
@@ -30,8 +31,8 @@ fn acks_that_say_nothing_new_make_way() {
     }
 }
 
-/// ACKs that a way back shaped to 150 kbit/s dropped, and the goodput in Mbit/s, of a download that
-/// loses 2 %.
+/// The number of ACKs that CAKE dropped on a reverse path shaped to 150 kbit/s, and the goodput in
+/// Mbit/s. The download has 2 % of random loss.
 fn lossy(filter: &str) -> (u64, f64) {
     let text = format!(
         "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nloss = \"2%\"\n\
@@ -48,9 +49,9 @@ fn lossy(filter: &str) -> (u64, f64) {
 }
 
 /// Nearly every ACK of this flow has SACK blocks, which the filter reads: an ACK that a newer one
-/// covers is dropped. In Linux 6.12 on that path nothing was dropped without a filter, at 5.7
-/// Mbit/s. With one, 12 900 of 17 200 ACKs were dropped, with the aggressive one 12 500 of 17 300,
-/// at 17.8 and 18.7 Mbit/s.
+/// covers is dropped. In Linux 6.12 on that path no ACK was dropped without a filter, at 5.7 Mbit/s
+/// of goodput. With the filter, 12 900 of 17 200 ACKs were dropped, at 17.8 Mbit/s. With the
+/// aggressive filter, 12 500 of 17 300 ACKs were dropped, at 18.7 Mbit/s.
 #[test]
 fn sack_blocks_are_seen() {
     for (filter, drops, goodput) in [
@@ -71,7 +72,8 @@ fn sack_blocks_are_seen() {
     }
 }
 
-/// Packets that wait on average, at 1 Gbit/s with super-packets.
+/// Mean number of packets in the queue, at 1 Gbit/s with super-packets; `split` is CAKE's option
+/// that splits them.
 fn packets(split: bool) -> f64 {
     let text = format!(
         "duration = \"2s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\noffload = true\n\

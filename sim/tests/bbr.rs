@@ -1,4 +1,4 @@
-//! Flows of BBR that meet.
+//! Several flows of BBR that share one queue.
 
 use crate::common::{flow, registry, scenario};
 use narrows_core::cc::bbr;
@@ -7,7 +7,8 @@ use narrows_core::scenario::Buffer;
 use narrows_core::units::Span;
 use narrows_sim::{Options, run};
 
-/// When each flow's window was at its least (4 packets) for 100 ms and more, s.
+/// The times, in s, at which the window of flow `which` was at its minimum of 4 packets for at
+/// least 100 ms.
 fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
     let mut begun: Option<f64> = None;
     let mut found = Vec::new();
@@ -21,8 +22,8 @@ fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
     found
 }
 
-/// All flows see the empty queue at the same time: before long all probe for the minimum round trip
-/// together.
+/// All flows see the empty queue at the same time, so after some probes all of them probe for the
+/// minimum RTT at the same time.
 #[test]
 fn flows_of_one_queue_probe_its_round_trip_together() {
     let mut s = scenario(Span::s(60));

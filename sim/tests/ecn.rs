@@ -1,8 +1,9 @@
 //! Explicit congestion notification from end to end, over a queue that marks packets after a
 //! waiting-time threshold.
 //!
-//! Linux has that queue too: `codel` with its `ce_threshold`; a target of 10 s disables its control
-//! law. The metrics are those of Linux 6.12 in virtual time, with the rate limited by htb.
+//! The same queue in Linux is `codel` with a `ce_threshold`, and a target of 10 s, which disables
+//! its control law. The expected metrics are those of Linux 6.12 in virtual time, with the rate
+//! limited by htb.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
@@ -15,8 +16,8 @@ use narrows_core::units::{Bytes, Span, Time};
 use narrows_sim::{Options, Packet, Run, run};
 use std::collections::VecDeque;
 
-/// First in, first out; what waited for longer than `threshold` is marked, or passes if it cannot
-/// be.
+/// First in, first out. A packet that waited for longer than `threshold` is marked if it is
+/// ECN-capable, and passes unmarked if it is not.
 struct Marker {
     threshold: Span,
     packets: VecDeque<Packet>,
@@ -47,7 +48,7 @@ impl QueueDiscipline<Packet> for Marker {
         }
         Some(packet)
     }
-    // So that a token bucket takes the head when it may leave, and not before.
+    // A token bucket needs the size of the head, to take the head when it may leave and not before.
     fn peek(&self) -> Option<Bytes> {
         self.packets.front().map(|p| p.size())
     }
@@ -80,7 +81,8 @@ fn with_marker() -> Registry<Packet> {
     registry
 }
 
-/// `flows` over a path; its queue marks what has waited for `threshold`.
+/// Runs `flows` over `path`, whose queue marks packets that have waited for longer than
+/// `threshold`.
 fn play(path: &str, threshold: &str, seconds: u32, flows: &str) -> Run {
     let registry = with_marker();
     let text = format!(
@@ -97,7 +99,7 @@ const SLOW: &str = "rate = \"20Mbit\"\nrtt = \"40ms\"";
 
 #[test]
 fn marks_do_what_they_do_in_linux() {
-    // 30 s of one flow: goodput, smoothed RTT, mean window, marks.
+    // One flow for 30 s: goodput, smoothed RTT, mean window, number of marks.
     let linux = [
         ("cubic", 16.84, 42.50, 62.1, 401.0),
         ("reno", 15.82, 42.38, 58.4, 632.0),
@@ -136,7 +138,7 @@ fn marks_do_what_they_do_in_linux() {
 fn who_does_not_ask_is_not_marked() {
     let run = play(SLOW, "10ms", 30, "[[flow]]\ncc = \"reno\"");
     assert_eq!(run.queue.marks, 0);
-    // Nothing keeps the queue short.
+    // Without marks nothing keeps the queue short.
     assert!(
         run.flows[0].rtt_ms.mean > 60.0,
         "{}",
@@ -144,10 +146,11 @@ fn who_does_not_ask_is_not_marked() {
     );
 }
 
-/// Windows of 5 to 40 packets, one flow and two. Linux's runs last 20 s, over two starts of the
-/// second flow if there is one: goodput of all flows, mean of their smoothed RTTs, marks. (Two Reno
-/// flows at 1 ms are left out. They settle in one of several rhythms with windows of 4 to 6
-/// packets, with 13 000 or 19 000 marks, in Linux as here. Microseconds decide which one.)
+/// Windows of 5 to 40 packets, with one flow and with two. Linux's runs last 20 s. With two flows,
+/// results are averaged over two start times of the second flow. The results are the goodput of all
+/// flows, the mean of their smoothed RTTs, and the marks. (Two Reno flows at 1 ms are left out.
+/// With windows of 4 to 6 packets, they settle in one of several periodic patterns, with 13 000 or
+/// 19 000 marks, in Linux as in narrows. Differences of microseconds decide which pattern.)
 #[test]
 fn short_paths_are_marked_as_in_linux() {
     const SHORT: &str = "rate = \"100Mbit\"\nrtt = \"5ms\"";
@@ -240,8 +243,8 @@ fn short_paths_are_marked_as_in_linux() {
     }
 }
 
-/// Linux 6.12 with DCTCP at the sender alone, whatever `tcp_ecn` is at either end: no packet is
-/// marked (validation/evidence/dctcp-without-ecn.md).
+/// In Linux 6.12 with DCTCP at the sender only, no packet is marked, whatever `tcp_ecn` is at
+/// either end (validation/evidence/dctcp-without-ecn.md).
 #[test]
 fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     let told = |cc: &str, ecn: &str| {
@@ -269,7 +272,7 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
     assert!(told("dctcp", "").1 > 1000 && told("dctcp", "").2.is_empty());
 
-    // A sender that requests counting gets an agreement to less.
+    // A sender that requests accurate ECN gets an agreement to RFC 3168 only.
     let prague = told("prague", "ecn = true");
     assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
     assert!(prague.2[0].starts_with(
@@ -280,7 +283,8 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
 }
 
 /// Linux 7.3.4 in virtual time with `tcp_ecn = 3` at both ends, over `dualpi2` with its defaults
-/// and a rate limited by htb; medians of three runs: goodput, smoothed RTT, mean window.
+/// and a rate limited by htb. The results are medians of three runs: goodput, smoothed RTT, mean
+/// window.
 #[test]
 fn accurate_ecn_does_what_it_does_in_linux() {
     let linux = [
@@ -303,7 +307,8 @@ fn accurate_ecn_does_what_it_does_in_linux() {
             "{cc} {} {} {}",
             f.goodput_mbit, f.rtt_ms.mean, f.cwnd_packets.mean
         );
-        // The payload of full segments is 1436 of 1514 B; with 1448 B, it would be 0.8 % more.
+        // A full segment has 1436 B of payload in 1514 B on the wire; 1448 B would be 0.8 % more
+        // goodput.
         assert!((f.goodput_mbit / mbit - 1.0).abs() < 0.004, "{told}");
         assert!((f.rtt_ms.mean - srtt_ms).abs() < 0.3, "{told}");
         assert!((f.cwnd_packets.mean / cwnd - 1.0).abs() < 0.02, "{told}");

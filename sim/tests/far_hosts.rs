@@ -1,9 +1,10 @@
-//! Far hosts: who shares an address, and what CAKE makes of it.
+//! Far hosts: which flows share an address, and how CAKE shares the rate among hosts.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// Eight flows of one host, and one of another; what the latter has of all.
+/// Eight flows of one far host and one flow of another; returns the share of that one flow in the
+/// goodput of all.
 fn share(path: &str, direction: &str) -> f64 {
     let text = format!(
         "duration = \"30s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\n{path}\n\
@@ -21,7 +22,8 @@ fn share(path: &str, direction: &str) -> f64 {
     goodput[8] / goodput.iter().sum::<f64>()
 }
 
-/// A host's half, which one CUBIC flow does not always fill, or a flow's ninth.
+/// Asserts that `share` is a host's half (which one CUBIC flow does not always fill), or else a
+/// flow's ninth.
 fn is(share: f64, of_hosts: bool, what: &str) {
     let fair = if of_hosts { 0.38..0.52 } else { 0.09..0.14 };
     assert!(fair.contains(&share), "{what}: {share}");
@@ -42,9 +44,9 @@ fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_beh
     }
 }
 
-/// In downloads, far hosts are destinations; in uploads, on the reverse path, they are
-/// sources. All flows have one host `near`, so a turn of triple-isolate is as short for the one
-/// flow as for the eight.
+/// In downloads, far hosts are destinations; in uploads, on the reverse path, they are sources. All
+/// flows share one `near` host, so triple-isolate gives the one flow the same short turn as each of
+/// the eight.
 #[test]
 fn only_what_is_told_apart_counts() {
     for (words, down, up) in [

@@ -1,4 +1,5 @@
-//! The world with flows in it.
+//! Whole runs with TCP flows: goodput, completion times, pauses of the application, receive
+//! buffers.
 
 use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Buffer, Link, Scenario};
@@ -22,7 +23,7 @@ fn same_seed_same_bytes() {
     assert_eq!(first.samples.queue, second.samples.queue);
     other.seed = 2;
     assert_ne!(json(&first), json(&play(&other)));
-    // Without jitter and loss nothing is left to chance.
+    // Without jitter and random loss a run does not depend on the seed.
     for s in [&mut s, &mut other] {
         (s.path.hops[0].loss, s.start_jitter) = (None, Span::ZERO);
     }
@@ -51,7 +52,7 @@ fn metrics_do_not_depend_on_the_interval_of_samples() {
 fn two_flows_fill_the_path() {
     let run = play(&two_flows());
     let goodput: f64 = run.flows.iter().map(|f| f.goodput_mbit).sum();
-    // 1448 of 1514 bytes of 10 Mbit/s, less what loss costs.
+    // 1448 of 1514 bytes of 10 Mbit/s is 9.56 Mbit/s, less the cost of loss.
     assert!((8.0..9.57).contains(&goodput), "{goodput}");
     assert_eq!(run.flows[0].series.len(), 10);
     assert_eq!(run.samples.queue.len(), 100);
@@ -72,7 +73,7 @@ fn a_transfer_ends_with_its_last_byte_and_a_stopped_flow_at_its_stop() {
     let [a, b, late] = &run.flows[..] else {
         panic!()
     };
-    // Handshake, four windows of ten and more, 0.09 s of transmission.
+    // The handshake, four round trips of windows from ten packets on, and 0.09 s of transmission.
     assert!((0.1..0.3).contains(&a.fct_s), "{}", a.fct_s);
     assert_eq!(a.series.len(), 1);
     assert_eq!(a.series[0].1, 100_000);
@@ -98,7 +99,8 @@ fn a_caller_may_stop_a_run() {
     assert_eq!((stopped.unwrap_err(), calls), (SimError::Stopped, 3));
 }
 
-/// Where the samples of a flow stand at `t`: window, threshold, bytes acknowledged.
+/// The first sample of the flow at or after `t_s`: window and `ssthresh` in packets, and bytes
+/// acknowledged.
 fn at(run: &Run, t_s: f64) -> (u32, u32, u64) {
     let s = &run.samples.flows;
     let i = s
@@ -113,8 +115,8 @@ fn at(run: &Run, t_s: f64) -> (u32, u32, u64) {
     )
 }
 
-/// One flow over 20 Mbit/s, 100 ms whose application is silent from 10 s on for `gap` seconds,
-/// sampled every 10 ms.
+/// One flow over 20 Mbit/s and 100 ms, sampled every 10 ms. Its application is silent from 10 s on
+/// for `gap` seconds.
 fn interrupted(cc: &str, gap: u64) -> Run {
     let mut s = scenario(Span::s(20));
     s.start_jitter = Span::ZERO;
@@ -135,9 +137,9 @@ fn interrupted(cc: &str, gap: u64) -> Run {
     run(&s, &registry(), &options, &mut |_| true).unwrap()
 }
 
-/// Results of Linux 6.12 in virtual time, with an application that pauses: seconds after it
-/// resumes, window, threshold, bytes acknowledged since. BBR leaves ProbeRTT with the first packet,
-/// and has the window of Startup for a round trip.
+/// Results of Linux 6.12 in virtual time, with an application that pauses. They are the seconds
+/// since it resumed, the window, `ssthresh`, and the bytes acknowledged since then. BBR leaves
+/// ProbeRTT with the first packet, and has the window of Startup for one round trip.
 #[test]
 fn after_a_silence_the_window_begins_where_linux_has_it() {
     type Row = (f64, u32, u32, u64);
@@ -199,7 +201,7 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
         for &(t, cwnd, ssthresh, acked) in rows {
             let (w, thresh, bytes) = at(&run, again + t);
             assert_eq!((w, thresh), (cwnd, ssthresh), "{cc} {gap} {t}");
-            // The window may have stood one packet apart when it fell silent.
+            // The window may have differed by one packet when the application fell silent.
             assert!(
                 (bytes - before).abs_diff(acked) <= 3 * 1448,
                 "{cc} {gap} {t}: {} {acked}",
@@ -212,7 +214,7 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
             "{cc} {gap}: over the time it was to send in, {}",
             f.active_goodput_mbit
         );
-        // Linux: busy for 10.136, 10.132, 10.071 s before the silence.
+        // In Linux the flow was busy for 10.136, 10.132 and 10.071 s before the silence.
         let busy = [("cubic", 10.136), ("reno", 10.132), ("bbr", 10.071)];
         let before = busy.into_iter().find(|(name, _)| *name == cc).unwrap().1;
         assert!(
@@ -224,7 +226,8 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
     }
 }
 
-/// Its last bytes are acknowledged after the warm-up, but it was to send nothing by then.
+/// The flow's last bytes are acknowledged after the warm-up, but its application has nothing to
+/// send by then.
 #[test]
 fn a_flow_silent_for_all_of_the_summary_has_no_goodput() {
     let mut s = scenario(Span::s(10));
@@ -253,8 +256,8 @@ fn without_the_rule_the_window_stays() {
     assert_eq!(at(&run, 14.9).0, at(&run, 15.0).0);
 }
 
-/// Linux 6.12 in virtual time over 100 Mbit/s and 40 ms, with 200 000 B of receive buffer. It was
-/// busy for 8.960 s of 9 s, and for 8.799 s of them the peer's window was the limit.
+/// In Linux 6.12 in virtual time, over 100 Mbit/s and 40 ms with 200 000 B of receive buffer, the
+/// flow was busy for 8.960 s of 9 s. For 8.799 s of them the peer's receive window was the limit.
 #[test]
 fn a_small_receive_buffer_is_told_as_the_limit() {
     let mut s = scenario(Span::s(9));

@@ -1,5 +1,5 @@
-//! Golden tables: what the simulator answers to six questions, to be read by a person and compared
-//! by a machine.
+//! Golden tables: the simulator's results for six questions, stored as text. This test compares
+//! them with the results of new runs.
 //!
 //! | table | question |
 //! |---|---|
@@ -29,11 +29,11 @@ fn scenario(rate: &str, rtt: &str, buffer: &str, loss: &str, cc: &str, flows: u3
     Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// One row: what was varied, and what is run.
+/// One row: the text of the varied columns, and the scenario that is run.
 type Row = (String, Scenario);
 
-/// The columns after the varied ones, for every table the same. Rounded to what a person would
-/// quote, and far from what a last bit could move.
+/// The columns after the varied ones, the same for the tables of one path. Values are rounded so
+/// coarsely that a difference in the last bit cannot change them.
 const FIGURES: &str = "goodput_mbit  queue_p50_ms  queue_p99_ms  retransmits  jain";
 
 fn metrics(run: &Run) -> String {
@@ -99,8 +99,8 @@ fn loss() -> (String, Vec<Row>) {
     ("cc     loss_pct".into(), rows)
 }
 
-/// Every congestion control on a shallow and a deep buffer, alone and beside one CUBIC flow: then
-/// goodput is its own.
+/// Every congestion control with a shallow and a deep buffer, alone and with one CUBIC flow as a
+/// competitor. With a competitor, goodput is that of the congestion control's flow only.
 fn cc() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for kind in registry().ccs() {
@@ -131,7 +131,7 @@ fn cc() -> (String, Vec<Row>) {
     ("cc          beside  buffer_bdp".into(), rows)
 }
 
-/// Disciplines that have no effect without parameters.
+/// Disciplines that have no effect without parameters, with the parameters that are used here.
 const ASKED: &[(&str, &str)] = &[(
     "htb",
     concat!(
@@ -178,7 +178,7 @@ fn queue() -> (String, Vec<Row>) {
     ("queue       flows  ecn".into(), rows)
 }
 
-/// Three stations of Wi-Fi: stack, who sends, and what the slow one is.
+/// Runs of three Wi-Fi stations. They vary the stack, the sender, and the rate of the slow station.
 fn wifi() -> Vec<Row> {
     let mut rows = Vec::new();
     let fixed = "mcs = 15\n";
@@ -215,7 +215,8 @@ fn wifi() -> Vec<Row> {
     rows
 }
 
-/// The goodput of the first fast station and of the slow one, and the RTT of pings to the first.
+/// The goodput of the first fast station and of the slow station, and the RTT of pings to the first
+/// fast station.
 fn wifi_metrics(run: &Run) -> String {
     let total: f64 = run
         .stations
@@ -224,7 +225,7 @@ fn wifi_metrics(run: &Run) -> String {
         .sum();
     let of = |station: usize| {
         let station = &run.stations[station];
-        // The mean of none is none.
+        // A mean of no frames is not a number.
         let frames = |n: f64| {
             if n.is_nan() {
                 "-".to_owned()
@@ -277,7 +278,8 @@ fn table(about: &str, all: &str, (columns, rows): (String, Vec<Row>)) -> String 
     text
 }
 
-/// Compares with the stored table, or stores it.
+/// Compares `now` with the stored table `name`, or stores it if the environment has
+/// `NARROWS_GOLDEN=write`.
 fn check(name: &str, now: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -395,7 +397,7 @@ fn what_does_a_slow_station_cost_with_each_stack() {
     check("wifi.txt", &text);
 }
 
-/// Everything that a run answers, as text.
+/// All results of a run as text.
 fn all_of(run: &Run) -> String {
     format!("{}\n{:?}", json(run), run.samples)
 }
@@ -412,7 +414,8 @@ fn same_seed_same_bytes_again_and_on_any_thread() {
     .into();
     let first: Vec<String> = scenarios.iter().map(|s| all_of(&play(s))).collect();
     let again: Vec<String> = scenarios.iter().map(|s| all_of(&play(s))).collect();
-    // All of them in each of several threads at once, so that different runs are interleaved.
+    // Each of several threads runs all scenarios at the same time, so that different runs are
+    // interleaved.
     let threads = in_parallel(&[0, 1, 2, 3], |turn| {
         let mut runs: Vec<(usize, String)> = (0..scenarios.len())
             .map(|i| (i + turn) % scenarios.len())

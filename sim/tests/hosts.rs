@@ -8,7 +8,7 @@ use narrows_core::tcp::{Clock, Gso, Pacing, SmallQueues};
 use narrows_core::units::{Bytes, Rate, Span};
 use narrows_sim::Run;
 
-/// One flow over 40 Mbit/s and 40 ms, starting at once.
+/// One flow over 40 Mbit/s and 40 ms that starts at the begin of the run.
 fn one(cc: &str) -> Scenario {
     let mut s = scenario(Span::s(20));
     s.start_jitter = Span::ZERO;
@@ -25,8 +25,8 @@ fn all_of(run: &Run) -> (String, String) {
     (flows, format!("{:?} {:?}", run.samples, run.queue))
 }
 
-/// Distance is distance: whether the path or the flow has it, packets and ACKs arrive at the same
-/// instants.
+/// Packets and ACKs arrive at the same instants whether the path or the flow has the propagation
+/// delay.
 #[test]
 fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
     for (forward, loss) in [(20, 0.0), (0, 0.0), (5, 0.01)] {
@@ -44,7 +44,8 @@ fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
     }
 }
 
-/// A connection takes one round trip of its own, a transfer of one window another.
+/// The handshake takes one of the flow's own round trips, and a transfer of one window takes
+/// another.
 #[test]
 fn each_flow_has_its_own_round_trip() {
     let mut s = one("reno");
@@ -73,8 +74,8 @@ fn each_flow_has_its_own_round_trip() {
     }
 }
 
-/// The flow with the shorter RTT gets more, and with Reno far more than with CUBIC, which grows by
-/// the clock.
+/// The flow with the shorter RTT gets more goodput. The difference is far larger with Reno than
+/// with CUBIC, whose window grows with time and not per round trip.
 #[test]
 fn a_near_flow_gets_more_than_a_far_one() {
     let advantage = |cc: &str| {
@@ -94,14 +95,16 @@ fn a_near_flow_gets_more_than_a_far_one() {
     assert!((4.0..12.0).contains(&reno), "{reno}");
 }
 
-/// With bursts of one segment a queue of one packet loses nothing that slow start alone does not.
+/// Super-packets of fewer segments make shorter bursts, so the 99th percentile of the delay in the
+/// queue is lower.
 #[test]
 fn small_super_packets_make_small_bursts() {
     let waited = |gso: Gso| {
         let mut s = one("reno");
         s.host.gso = gso;
         s.path.offload = true;
-        // The peer's window holds the sender to half of the path: all that queues are bursts.
+        // The peer's receive window limits the sender to half of the path's rate, so only bursts
+        // wait in the queue.
         (s.host.rmem_default, s.host.rmem_max) = (Bytes::new(131_072), Bytes::new(220_000));
         let run = play(&s);
         assert!(run.flows[0].goodput_mbit > 15.0, "{gso:?}");
@@ -112,8 +115,8 @@ fn small_super_packets_make_small_bursts() {
     assert!(one.0 < two.0 && two.0 <= on.0, "{one:?} {two:?} {on:?}");
 }
 
-/// The send buffer limits the data of a round trip. It is full when its memory is exceeded, by up
-/// to the 64 KiB of the super-packet that was written last.
+/// The send buffer limits the data that is sent in one round trip. It is full when its size is
+/// exceeded, which may be by up to 64 KiB, the super-packet that was written last.
 #[test]
 fn a_send_buffer_bounds_the_window() {
     let goodput = |kib: u64| {
@@ -127,10 +130,10 @@ fn a_send_buffer_bounds_the_window() {
     assert!(large < bound(320.0) && large > 1.3 * small, "{large}");
 }
 
-/// Linux 6.12 in virtual time, H-TCP over 15.6 Mbit/s and 116 ms with at most 200 000 B of send
-/// buffer. Slow start fills the window, 656 kB, and loses most of it. SACKs are ignored
-/// (`TCPWqueueTooBig` counts 174), so a timeout ends it, and retransmissions leave one by one.
-/// After 3 s 729 792 B were acknowledged and 23 segments retransmitted, after 3.4 s 31.
+/// The reference is Linux 6.12 in virtual time, with H-TCP over 15.6 Mbit/s and 116 ms, and at most
+/// 200 000 B of send buffer. Slow start fills the window, 656 kB, and loses most of it. SACKs are
+/// ignored (`TCPWqueueTooBig` counts 174), so a timeout ends it, and retransmissions leave one by
+/// one. After 3 s 729 792 B were acknowledged and 23 segments retransmitted, after 3.4 s 31.
 #[test]
 fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
     let after_slow_start = |like: &str| {
@@ -162,7 +165,7 @@ fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
     assert!(before.0 > 2_500_000, "{before:?}");
 }
 
-/// RTTs that a coarse clock measures are whole milliseconds.
+/// RTTs measured with a clock of 1 ms resolution are whole milliseconds.
 #[test]
 fn a_clock_of_milliseconds_sees_no_more() {
     let mut s = one("cubic");
@@ -180,7 +183,7 @@ const HTB: Link = Link::Htb {
     burst: Bytes::new(3080),
 };
 
-/// The sender's own interface is the bottleneck: 50 Mbit/s before a path of 1 Gbit/s, 40 ms.
+/// A path of 1 Gbit/s and 40 ms whose bottleneck is the sender's own interface, with 50 Mbit/s.
 fn behind_a_slow_interface(cc: &str, link: Link, tsq: SmallQueues, ring: u32, bql: bool) -> Run {
     let mut s = one(cc);
     s.path.hops[0].rate = Rate::mbit(1000);
@@ -195,9 +198,9 @@ fn behind_a_slow_interface(cc: &str, link: Link, tsq: SmallQueues, ring: u32, bq
     play(&s)
 }
 
-/// Linux 6.12 in virtual time, htb of 50 Mbit/s with a fifo of 1000 packets on the sender's
-/// interface, 20 s. CUBIC: 47.78 Mbit/s, smoothed RTT 43.2 ms, window 257. BBR: 47.08 Mbit/s, 41.9
-/// ms, 346.
+/// The reference is Linux 6.12 in virtual time for 20 s, with htb of 50 Mbit/s and a fifo of 1000
+/// packets on the sender's interface. CUBIC had 47.78 Mbit/s, a smoothed RTT of 43.2 ms and a
+/// window of 257 packets. BBR had 47.08 Mbit/s, 41.9 ms and 346 packets.
 #[test]
 fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
     for (cc, mbit, rtt_ms, cwnd) in [("cubic", 47.78, 43.2, 257.0), ("bbr", 47.08, 41.9, 346.0)] {
@@ -258,12 +261,12 @@ fn pings_wait_in_the_host_too() {
     let run = play(&s);
     let ping = &run.probes[0];
     assert!(ping.rtt_ms.p50 > 200.0, "{}", ping.rtt_ms.p50);
-    // Those that found the queue full are lost, and the run ends all the same.
+    // Pings that found the queue full are lost, and the run ends nevertheless.
     assert!(ping.received <= ping.sent);
 }
 
-/// One Reno flow over 18 Mbit/s, 60 ms and 54 kB, 36 s: Linux 6.12 in virtual time with `fq` at the
-/// sender.
+/// One Reno flow over 18 Mbit/s, 60 ms and 54 kB of buffer for 36 s. The reference is Linux 6.12 in
+/// virtual time with `fq` at the sender.
 #[test]
 fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
     const LINE: &str =
@@ -300,12 +303,14 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
             "{direction} {}",
             f.run_retransmit_rate
         );
-        // It keeps times and no rate: it is no queue of the scenario's.
+        // `fq` at the sender paces by departure times and has no rate, so it is not counted as a
+        // queue of the scenario.
         assert_eq!(run.queues.len(), 2);
     }
 }
 
-/// The far host has no interface with a rate: what goes up, goes as if there were none.
+/// The option sets the interface of the near host. Uploads are sent as if there were no interface
+/// with a rate.
 #[test]
 fn what_goes_up_knows_nothing_of_the_near_interface() {
     let [with, without] = ["nic = \"1Gbit\"", ""].map(|nic| {
@@ -322,9 +327,9 @@ fn what_goes_up_knows_nothing_of_the_near_interface() {
     assert!(with.goodput_mbit > 18.0, "{}", with.goodput_mbit);
 }
 
-/// Dated rules have an effect: 4.15 paced BBR by IP packets, 3.6 % faster than intended, so that a
-/// small buffer is always full. Slow start with a clock of milliseconds differs, too. Nothing else
-/// changes, and the path is fully used.
+/// The rules of old Linux releases have an effect. Linux 4.15 paced BBR by the size of IP packets,
+/// 3.6 % faster than intended, so that a small buffer is always full. Slow start with a clock of 1
+/// ms resolution differs, too. Nothing else changes, and the path is fully used.
 #[test]
 fn old_releases_do_what_they_did() {
     let with = |cc: &str, like: &str| {
@@ -356,8 +361,9 @@ fn old_releases_do_what_they_did() {
     );
 }
 
-/// Unpaced, BBR sends its window as fast as ACKs and its own interface permit: a small buffer
-/// overflows repeatedly. Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % retransmitted.
+/// Without pacing, BBR sends its window as fast as ACKs and its own interface permit, so a small
+/// buffer overflows repeatedly. With pacing, Linux 6.12 had 18.65 Mbit/s over this path, and
+/// retransmitted 3.2 %.
 #[test]
 fn bbr_without_pacing_overruns_a_small_buffer() {
     let [off, on] = [Pacing::Off, Pacing::Auto].map(|pacing| {

@@ -1,5 +1,5 @@
-//! HTB against Linux 6.12: what classes get, flow by flow (`data/htb.txt`), and what guarantees
-//! come to.
+//! HTB compared with Linux 6.12: the goodput of each flow in its class (`data/htb.txt`), and the
+//! effect of guaranteed rates.
 
 use crate::common::{play, registry};
 use narrows_core::metrics::{Conditions, compare, median};
@@ -8,7 +8,7 @@ use narrows_core::units::Rate;
 use narrows_sim::Run;
 
 const CASES: &str = include_str!("data/htb.txt");
-/// A class's goodput is Linux's within so much.
+/// Permitted difference of a class's goodput from Linux's, as a share.
 const GOODPUT: f64 = 0.03;
 
 fn read(text: &str, name: &str) -> Scenario {
@@ -49,7 +49,7 @@ fn classes_get_what_they_get_in_linux() {
                 .iter()
                 .map(|word| word.parse().unwrap())
                 .collect();
-            // Linux's runs differ by when flows begin, ours by the seed.
+            // Linux's runs differ in the start times of flows, and those of narrows in the seed.
             let ours = median(&runs.each_ref().map(|run| value(run, words[0], words[1])));
             let agrees = match words[0] {
                 "goodput_mbit" => (ours / median(&linux) - 1.0).abs() <= GOODPUT,

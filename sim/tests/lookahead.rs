@@ -1,12 +1,13 @@
-//! A run with lookahead (`sim/src/lookahead/`) is equal to a run event by event. With a capture, a
-//! run is event by event.
+//! A run with lookahead (`sim/src/lookahead/`) is equal to a run event by event. A run with a
+//! packet capture is always event by event, so it is the reference here.
 
 use crate::common::{json, registry};
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::scenario::Scenario;
 use narrows_sim::{Options, Run, run_recorded};
 
-/// Flows of several kinds that begin at one instant, one of them a transfer, one that falls silent.
+/// Flows of several kinds that begin at one instant. One of them is a transfer, and one stops
+/// sending.
 const FLOWS: &str = "[[flow]]\ncc = \"bbr\"\ncount = 3\n[[flow]]\ncc = \"cubic\"\ncount = \
     2\n[[flow]]\ncc = \"reno\"\nsize = \"2MB\"\n\
                      [[flow]]\ncc = \"cubic\"\nstop = \"1s\"\nrestart = \"1.5s\"\n[[probe]]\nkind \
@@ -49,7 +50,7 @@ fn lookahead_changes_no_result() {
             play(&s, Some(Capture::new("", INTERFACES, Box::new(|_| true)))),
         );
         assert!(json(&windows) == json(&events), "{path}");
-        // As text: a delay that is not known is not equal to itself.
+        // Samples are compared as text, because an unknown delay (NaN) is not equal to itself.
         let rows = |run: &Run| format!("{:?}", run.samples);
         assert!(rows(&windows) == rows(&events), "{path}");
     }

@@ -1,7 +1,7 @@
 //! Whole runs of the simulator.
 //!
-//! One program for all files of this folder: a program each took longer to link than to run.
-//! `memory.rs` is a program of its own, because it replaces the allocator.
+//! All files of this folder are one test program, because one program for each file took longer to
+//! link than to run. `memory.rs` is a program of its own, because it replaces the allocator.
 
 mod ack_filter;
 mod bbr;
@@ -28,7 +28,8 @@ mod wifi;
 mod workload;
 mod world;
 
-/// A file that is not a module of this program would be compiled by nobody.
+/// Fails if a file of this folder is not a module of this program, because it would not be
+/// compiled.
 #[test]
 fn every_file_of_this_folder_is_compiled() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

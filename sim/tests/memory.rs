@@ -21,7 +21,7 @@ const NO_SAMPLES: Options = Options {
     states: false,
 };
 
-/// Those of these congestion controls that are registered.
+/// The congestion controls of a list that are registered.
 fn ccs() -> impl Iterator<Item = &'static str> {
     let registry = registry();
     ["cubic", "bbr"]
@@ -46,7 +46,8 @@ fn crowd(cc: &str, flows: usize, rate: Rate, rtt: Span, duration: Span) -> Scena
     s
 }
 
-/// Allocations between two instants of a run, and the events between them.
+/// The number of heap allocations between two times of a run, and the number of events between
+/// them.
 fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
     let (mut first, mut last) = (None, None);
     run(s, &registry(), &NO_SAMPLES, &mut |p| {
@@ -62,9 +63,9 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
 }
 
 /// A buffer grows when its length exceeds the previous maximum, which becomes ever rarer and at
-/// most doubles it. A tenth of the flows may still do so once in half a million events. Nothing
-/// else may allocate during a run. The time of a buffer's maximum is random, so the minimum of
-/// three seeds counts.
+/// most doubles it. A tenth of the flows may still grow a buffer once in half a million events.
+/// Nothing else may allocate during a run. The time of a buffer's maximum is random, so the test
+/// takes the minimum of three seeds.
 #[test]
 fn packets_take_nothing_from_the_heap() {
     for cc in ccs() {
@@ -72,8 +73,8 @@ fn packets_take_nothing_from_the_heap() {
         {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(42));
             s.path.hops[0].loss = common::loss(loss);
-            // Between doublings of what metrics keep: ten samples a second make 256 and 512, the
-            // series 32 and 64.
+            // The interval lies between two doublings of the vectors of metrics. Ten samples a
+            // second reach 256 before it and 512 after it; the series reach 32 and 64.
             let (from, to) = (Time::ZERO + Span::s(34), Time::ZERO + Span::s(42));
             let mut runs = [1, 2, 3].map(|seed| {
                 s.seed = seed;
@@ -91,9 +92,9 @@ fn packets_take_nothing_from_the_heap() {
     }
 }
 
-/// Additional heap memory per flow after three seconds: both ends, congestion control, timers,
-/// metrics so far, and the smallest ring for its window. Packets in transit belong to the path and
-/// are the same for any number of flows.
+/// Additional heap memory of a flow after three seconds: both ends, congestion control, timers,
+/// metrics so far, and the smallest ring buffer for its window. Packets in transit belong to the
+/// path and are the same for any number of flows.
 #[test]
 fn a_flow_takes_less_than_4_kib_beside_its_window() {
     const LEAST_WINDOW: usize = 16;
@@ -116,8 +117,8 @@ fn a_flow_takes_less_than_4_kib_beside_its_window() {
     }
 }
 
-/// Twenty thousand connections come and go, few at a time: what they took is given back, or used
-/// again.
+/// Twenty thousand connections begin and end, few at the same time. The memory that they allocated
+/// is freed or used again.
 #[test]
 fn short_connections_leave_nothing_behind() {
     let text = "duration = \"450s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
@@ -149,8 +150,8 @@ fn short_connections_leave_nothing_behind() {
             .expect("a look");
         live - table(s)
     };
-    // Beside connections and that table only metrics grow, by some 112 bytes a second, doubled
-    // where they have outgrown their room.
+    // Except for connections and that table, only metrics grow, by about 112 bytes per second. A
+    // vector that outgrows its capacity doubles it.
     assert!(
         at(400) < at(50) + 110_000,
         "{} after 50 s, {} after 400 s",

@@ -1,5 +1,5 @@
-//! The data of pictures: rows over time, delays and verdicts agree with the metrics, and do not
-//! change them.
+//! The data for pictures: samples over time, delays, drops and marks agree with the metrics, and
+//! recording them does not change the metrics.
 
 use narrows_core::engine::Run;
 use narrows_core::metrics::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
@@ -94,7 +94,7 @@ fn the_rows_end_where_the_metrics_end() {
     let queue = &run.samples.queue;
     assert!(queue.drops.windows(2).all(|pair| pair[0] <= pair[1]));
     assert!(*queue.drops.last().unwrap() <= run.queue.drops);
-    // Goodput over time, weighted by its time, is the flow's.
+    // The mean of goodput over time, weighted by duration, is the flow's goodput.
     let flows = &run.samples.flows;
     let goodput = flows.goodput_mbit(FIGURE_INTERVAL);
     let after: Vec<f64> = (0..goodput.len())

@@ -12,8 +12,8 @@
 //! | no delayed ACK: every segment acknowledged at once | 35 | 16 | 16 | 28 | 6 | 2 | 103 |
 //! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
 //!
-//! And with the policers, shapers and disciplines (the last two were tried in one run; no case has
-//! both):
+//! With the policers, shapers and disciplines (the last two mutations were tried in one run, as no
+//! case has both):
 //!
 //! | mutation of core | E | F |
 //! |---|---|---|
@@ -22,16 +22,16 @@
 //! | CoDel's interval 200 ms instead of 100 | 36 | 16 |
 //! | RED's `max` doubled | 36 | 17 |
 //!
-//! Without the seven policed cases whose burst is about a bandwidth-delay product
-//! (`E-police-*-*-*-*`) half of a burst is noticed by one case only, and that by chance.
+//! Without the seven policed cases whose burst is about one bandwidth-delay product
+//! (`E-police-*-*-*-*`) only one case notices a halved burst, and that by chance.
 //!
-//! Families are counted one by one, or the loss in one would hide behind luck in another. Cases
-//! with a congestion control or a queue discipline that the registry has not are left out and
-//! counted.
+//! Families are counted separately, so that a loss in one is not hidden by a chance gain in
+//! another. Cases with a congestion control or a queue discipline that the registry does not have
+//! are left out, and their number is printed.
 //!
 //! `core/src/metrics/agreement.rs` defines when a metric and when a case agrees. `validation/`
-//! holds the same cases against narrows as it is installed, with Linux against itself and other
-//! references; this test is the exact part of it, for every commit.
+//! compares the same cases with the installed narrows, and also compares Linux with itself and with
+//! other references. This test is the part that runs for every commit.
 
 use crate::common::{play, registry};
 use narrows_core::metrics::{Agreement, Conditions, compare, median};
@@ -57,8 +57,8 @@ const STORED: &[&str] = &[
 ];
 /// Cases of Linux 7.3, with its rules.
 const STORED_7_3: &[&str] = &[include_str!("data/linux-7.3/cases.txt")];
-/// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the
-/// reason in the CHANGELOG.
+/// The least number of cases that must agree, by family. Raise a number when the simulator gets
+/// better; lower it only with the reason in the CHANGELOG.
 const AGREED: [(&str, usize); 11] = [
     ("A", 96),
     ("B", 46),
@@ -84,8 +84,8 @@ const AGREED_7_3: [(&str, usize); 7] = [
 ];
 const SEEDS: u64 = 3;
 
-/// One metric as it was recorded: its name, the congestion control it is of (`-` for the path), a
-/// value per run.
+/// One metric of a stored case: its name, the congestion control of its flow (`-` for the path),
+/// and one value per run of Linux.
 struct Metric {
     name: String,
     cc: String,
@@ -99,7 +99,7 @@ struct Case {
     metrics: Vec<Metric>,
 }
 
-/// The cases of `texts` that this version can run, and how many it cannot.
+/// The cases of `texts` that this version can run, and the number of cases that it cannot run.
 fn stored(texts: &[&str]) -> (Vec<Case>, usize) {
     let stored = texts.iter().map(|text| {
         text.lines()
@@ -117,10 +117,11 @@ fn stored(texts: &[&str]) -> (Vec<Case>, usize) {
     (known.into_iter().map(case).collect(), left_out)
 }
 
-/// Has the registry every congestion control and the queue discipline of a stored case?
+/// Returns whether the registry has every congestion control and the queue discipline of a stored
+/// case.
 fn can_run(text: &str) -> bool {
     let registry = registry();
-    // The first word in quotes after the key, be it the value or its kind.
+    // The first word in quotes after the key: the value itself or its `kind`.
     let all = |key: &str, known: &dyn Fn(&str) -> bool| {
         let named = text.split(key).skip(1);
         named.map(|rest| rest.split('"').nth(1).unwrap()).all(known)
@@ -162,7 +163,7 @@ fn case(text: &str) -> Case {
     }
 }
 
-/// The value of a stored metric in a run of ours; NaN when it has none.
+/// The value of a stored metric in a run of narrows, or NaN if that run has none.
 fn value(run: &Run, metric: &Metric) -> f64 {
     let flows: Vec<_> = run.flows.iter().filter(|f| f.cc == metric.cc).collect();
     let mean = |x: &dyn Fn(usize) -> f64| (0..flows.len()).map(x).sum::<f64>() / flows.len() as f64;
@@ -185,7 +186,7 @@ fn value(run: &Run, metric: &Metric) -> f64 {
         "acked_mb_at_1s" => acked_mb_at(1.0),
         "acked_mb_at_2s" => acked_mb_at(2.0),
         "acked_mb_at_5s" => acked_mb_at(5.0),
-        // A transfer that did not finish is later than any.
+        // The completion time of a transfer that did not finish counts as infinite.
         "fct_s" if flows[0].fct_s.is_nan() => f64::INFINITY,
         "fct_s" => flows[0].fct_s,
         "ping_p50_ms" => run.probes[0].rtt_ms.p50,
@@ -194,7 +195,7 @@ fn value(run: &Run, metric: &Metric) -> f64 {
     }
 }
 
-/// A metric of ours beside Linux's.
+/// Compares the median `ours` of narrows with the values of Linux.
 fn agreement(metric: &Metric, ours: f64, s: &Scenario) -> Agreement {
     let on = Conditions {
         rate: s
@@ -211,7 +212,8 @@ fn agreement(metric: &Metric, ours: f64, s: &Scenario) -> Agreement {
     compare(&metric.name, &metric.runs, ours, &on).expect("a known figure")
 }
 
-/// Every case with every seed, on all cores: runs by case, in the order of the seeds.
+/// Runs every case with every seed on all cores. Returns the runs of each case, in the order of the
+/// seeds.
 fn play_all(cases: &[Case]) -> Vec<Vec<Run>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let jobs = cases.len() * SEEDS as usize;
@@ -251,8 +253,8 @@ fn the_simulator_agrees_with_linux_7_3() {
     agree(STORED_7_3, "Linux 7.3", &AGREED_7_3);
 }
 
-/// Compares the cases of `texts` with `kernel`, and requires the numbers of `agreed`. Returns the
-/// result in words, and the evidence of each case.
+/// Runs the cases of `texts`, recorded with Linux `kernel`, and requires at least `agreed` cases of
+/// each family to agree. Returns the result in words, and the evidence of each case.
 fn agree(texts: &[&str], kernel: &str, agreed: &[(&str, usize)]) -> (String, Vec<String>) {
     let (cases, left_out) = stored(texts);
     let runs = play_all(&cases);
@@ -329,8 +331,8 @@ fn agree(texts: &[&str], kernel: &str, agreed: &[(&str, usize)]) -> (String, Vec
     (headline, evidence)
 }
 
-/// One case for `provenance.evidence` of a run: where it lies, and the share of its metrics that
-/// agree.
+/// One line of evidence for `provenance.evidence` of a run: where the case lies, and how many of
+/// its metrics agree.
 fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     let like = Likeness::of(&case.scenario, &registry());
     let mut ccs: Vec<&str> = case
@@ -368,8 +370,8 @@ fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     )
 }
 
-/// Compares with what the wheel carries, or stores it there. README and `validation/REPORT.md` have
-/// the same headline.
+/// Compares with the evidence that is part of the Python package, or stores it there. README and
+/// `validation/REPORT.md` must have the same headline.
 fn store(headline: &str, evidence: &[String]) {
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -393,7 +395,7 @@ fn store(headline: &str, evidence: &[String]) {
     );
 }
 
-/// The measure itself must not be one that anything passes.
+/// Tests the definition of agreement: a flow that sends nothing must not agree in any case.
 #[test]
 fn an_idle_flow_agrees_nowhere() {
     for case in [STORED, STORED_7_3]

@@ -1,5 +1,5 @@
-//! A congestion control from outside of the project: written against the public interface,
-//! registered, named by a scenario.
+//! A congestion control from outside the project: it uses only the public interface, is registered,
+//! and is named in a scenario.
 
 use narrows_core::cc::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use narrows_core::param::{Kind, Param, Params};
@@ -7,12 +7,12 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::{Options, Packet, run};
 
-/// Increases by a constant per round trip, multiplies by a constant on loss.
+/// Adds a constant to the window per round trip, and multiplies the window by a constant on loss.
 #[derive(Clone)]
 struct Aimd {
     increase: f64,
     factor: f64,
-    /// The part of a packet that the window has yet to grow by.
+    /// The fraction of a packet that the window has grown by since its last whole packet.
     rest: f64,
 }
 

@@ -1,5 +1,5 @@
-//! A queue discipline from outside of the project: written against the public interface,
-//! registered, named by a scenario.
+//! A queue discipline from outside the project: it uses only the public interface, is registered,
+//! and is named in a scenario.
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::{Kind, Param};
@@ -9,7 +9,7 @@ use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Time};
 use narrows_sim::{Options, Packet, Run, run};
 
-/// Last in, first out: nobody would, but anybody may.
+/// A queue that is last in, first out, as an example of an unusual discipline.
 struct Lifo {
     stack: Vec<Packet>,
     most: usize,
@@ -68,7 +68,7 @@ fn registry() -> Registry<Packet> {
     registry
 }
 
-/// BBR keeps the queue full, whatever overtakes.
+/// A scenario with BBR, which keeps packets in the queue although the queue reorders them.
 fn text(path: &str) -> String {
     format!(
         "duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \
@@ -87,7 +87,7 @@ fn a_scenario_may_name_what_was_registered() {
     let fifo = play("buffer = \"40p\"");
     let lifo = play("buffer = \"1bdp\"\nqueue = { kind = \"lifo\", depth = 40 }");
     let (first, last) = (fifo.queue.delay_ms, lifo.queue.delay_ms);
-    // The packet that came last waits for nobody; the one below it waits for all that come.
+    // The newest packet leaves next; an older packet waits for all packets that arrive after it.
     assert!(
         last.p50 < 0.5 * first.p50 && last.p99 > 2.0 * first.p99,
         "{first:?} {last:?}"

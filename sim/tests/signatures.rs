@@ -33,7 +33,7 @@ use crate::common;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// Runs a scenario that is written as people write them.
+/// Runs a scenario that is given as TOML text.
 fn run(text: &str) -> Run {
     let scenario = Scenario::from_toml(text, "signature", &common::registry())
         .unwrap_or_else(|e| panic!("{e}"));

@@ -1,4 +1,5 @@
-//! The internal state of congestion controls over time, and the phase of a flow.
+//! The internal state of congestion controls over time, and the phase of a flow (slow start,
+//! congestion avoidance, recovery …).
 
 use crate::common::{flow, registry, scenario};
 use narrows_core::metrics::{NO_CONNECTION, NO_WORD, PHASES, Samples};
@@ -19,7 +20,7 @@ fn samples(cc: &str, seconds: u64, states: bool) -> Samples {
     done.unwrap().samples
 }
 
-/// The mode at each instant.
+/// The time and the mode of each sample of a congestion control.
 fn modes(samples: &Samples) -> Vec<(f64, &'static str)> {
     let states = &samples.states;
     (0..states.t_s.len())
@@ -54,7 +55,8 @@ fn modes_of_bbr_are_recorded_and_its_phase_follows_them() {
             assert_eq!(samples.flows.t_s[row], *t_s);
             let phase = PHASES[usize::from(samples.flows.phase[row])];
             let open = ["slow_start", "avoidance"].contains(&phase);
-            // The phase of a flow in recovery is the state of recovery.
+            // Only samples outside loss recovery (`open`) are compared: there, the phase is slow
+            // start exactly when the mode is Startup.
             assert!(
                 !open || (phase == "slow_start") == (*mode == "startup"),
                 "{cc} at {t_s} s: {mode}, {phase}"
@@ -107,14 +109,14 @@ fn connections_of_a_workload_have_states_of_their_own() {
     let of = |number: u32| (0..rows.t_s.len()).filter(move |row| rows.flow[*row] == number);
     assert!(of(0).all(|row| rows.connection[row] == NO_CONNECTION));
     let seen: BTreeSet<u32> = of(1).map(|row| rows.connection[row]).collect();
-    // A page is loaded over six connections.
+    // A page of the workload is loaded over six connections.
     assert_eq!(seen, (0..6).collect());
     let modes: BTreeSet<_> = of(1)
         .filter(|row| rows.word[*row] != NO_WORD)
         .map(|row| rows.names[rows.word[row] as usize])
         .collect();
     assert!(modes.contains("startup"), "{modes:?}");
-    // Each connection has one mode at an instant.
+    // Each connection has exactly one mode at each time of a sample.
     let words: Vec<_> = of(1)
         .filter(|row| rows.word[*row] != NO_WORD)
         .map(|row| (rows.t_s[row].to_bits(), rows.connection[row]))
@@ -147,7 +149,7 @@ fn values_have_names_and_are_recorded_only_on_request() {
         assert!(without.states.t_s.is_empty());
         assert_eq!(with.flows, without.flows);
     }
-    // An epoch of CUBIC begins at a time of the run.
+    // The begin of an epoch of CUBIC is stated as a time of the run.
     let cubic = samples("cubic", 10, true).states;
     let epochs = (0..cubic.t_s.len())
         .filter(|row| cubic.names[cubic.name[*row] as usize] == "epoch_start_s");

@@ -1,5 +1,5 @@
-//! The summary interval: one for all flows, in which nobody and nothing gets more than the path
-//! lets pass.
+//! The summary interval, which is the same for all flows. In it, no flow and no sum of flows has
+//! more goodput than the path can carry.
 
 use crate::common::{play, registry};
 use narrows_core::engine::path_metrics;
@@ -17,7 +17,7 @@ fn run(text: &str) -> Run {
     )
 }
 
-/// The goodput of all flows of one direction, as a share of its capacity.
+/// The goodput of all flows of each direction, as a share of that direction's capacity.
 fn used(run: &Run) -> [f64; 2] {
     let path = path_metrics(&run.scenario);
     let sum = |up: bool| {
@@ -34,8 +34,8 @@ fn used(run: &Run) -> [f64; 2] {
     ]
 }
 
-/// The same as a share of what could arrive: what was in transmission when the interval began
-/// arrives in it as a whole.
+/// The same goodput as a share of what could arrive. A packet that was in transmission when the
+/// interval began counts in full.
 fn arrived(run: &Run) -> [f64; 2] {
     let path = path_metrics(&run.scenario);
     let [down, up] = used(run);
@@ -47,11 +47,12 @@ fn arrived(run: &Run) -> [f64; 2] {
 
 const PATH: &str = "[path]\nrate = \"50Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\n";
 
-/// A flow that fills its path, seen over `packets` times of a full packet.
+/// Runs a flow that fills its path, with a summary interval of `packets` transmission times of a
+/// full packet.
 fn short(mbit: u64, rtt_ms: u64, packets: u64, more: &str, flows: &str) -> Run {
     let packet_ns = 1514 * 8 * 1000 / mbit;
-    // A fifth of a packet's time more than so many packets take, from another time of a packet on
-    // each.
+    // The interval is a fifth of a packet's transmission time longer than `packets` packets take.
+    // For each number of packets it begins at another phase of a packet's transmission.
     let warmup = rtt_ms * 20_000_000 + packets * packet_ns / 10;
     let last = packets * packet_ns + packet_ns / 5;
     run(&format!(
@@ -61,8 +62,8 @@ fn short(mbit: u64, rtt_ms: u64, packets: u64, more: &str, flows: &str) -> Run {
     ))
 }
 
-/// Goodput is payload that arrived: of two packet times that of three packets, which is more than
-/// the rate of the path. It is never more than what can arrive.
+/// Goodput counts the payload that arrived. Within two transmission times, up to three packets can
+/// arrive, which is more than the rate of the path. Goodput is never more than what can arrive.
 #[test]
 fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
     let most = (1..22).map(|packets| {
@@ -79,7 +80,8 @@ fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
     assert!(most > 1.0, "of the rate alone: {most}");
 }
 
-/// With varying delays a run warns if its interval is short compared with them.
+/// A run whose delays vary has a notice if its summary interval is short compared with that
+/// variation.
 #[test]
 fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
     let told = |duration: &str, more: &str, flow: &str| {
@@ -103,8 +105,8 @@ fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
     );
 }
 
-/// Each is alone on the path for ten of thirty seconds: a third of the path each, not all of it
-/// each.
+/// Each of three flows is alone on the path for ten of thirty seconds. The goodput of each is a
+/// third of the path's rate, not all of it.
 #[test]
 fn flows_that_take_turns_share_one_interval() {
     let mut text = format!("duration = \"30s\"\nwarmup = \"0s\"\n{PATH}");
@@ -130,7 +132,8 @@ fn flows_that_take_turns_share_one_interval() {
     }
 }
 
-/// Forty transfers at once over a gigabit, which last for some hundredths of a second each.
+/// Forty transfers begin at the same time over 1 Gbit/s, and each lasts for some hundredths of a
+/// second.
 #[test]
 fn incast_uses_no_more_than_there_is() {
     let run = run(
@@ -146,8 +149,9 @@ fn incast_uses_no_more_than_there_is() {
     assert!((0.2..1.0).contains(&used(&run)[0]), "{:?}", used(&run));
 }
 
-/// Loss in slow start counts for the whole run and not for the summary interval. The reference of
-/// Linux states bytes retransmitted over bytes sent of the whole connection (`tcp_info`).
+/// Retransmissions in slow start count in the rate of the whole run, and not in that of the summary
+/// interval. The Linux reference states bytes retransmitted divided by bytes sent over the whole
+/// connection (`tcp_info`).
 #[test]
 fn retransmission_rates_state_their_interval() {
     let run = run(&format!(
@@ -162,7 +166,8 @@ fn retransmission_rates_state_their_interval() {
     );
 }
 
-/// A stream of datagrams takes its rate, whatever the others have.
+/// A stream of datagrams of constant rate does not count in Jain's index, because it keeps its rate
+/// whatever the others have.
 #[test]
 fn a_constant_rate_has_no_part_in_fairness() {
     let stream = "workload = { kind = \"udp\", rate = \"1Mbit\" }\n";
@@ -174,7 +179,8 @@ fn a_constant_rate_has_no_part_in_fairness() {
     assert!((by_cc["udp"].goodput_mbit - 1.0).abs() < 0.1);
 }
 
-/// Flows of both directions share no bottleneck: Jain's index is of those of each.
+/// Flows of different directions share no bottleneck, so Jain's index is computed for each
+/// direction separately.
 #[test]
 fn fairness_is_of_each_direction() {
     let flows = "[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\ncc = \"cubic\"\ncount = \
@@ -198,7 +204,7 @@ fn fairness_is_of_each_direction() {
     );
 }
 
-/// A run of a twentieth of a second is watched every half of a millisecond.
+/// A run of 50 ms is sampled every 0.5 ms.
 #[test]
 fn a_short_run_has_samples() {
     let run = run("duration = \"50ms\"\nwarmup = \"10ms\"\n\
@@ -249,7 +255,7 @@ fn sender() -> impl Strategy<Value = Sender> {
         })
 }
 
-/// Percent of the run.
+/// The scenario as text. Start, stop and warm-up are in percent of the run.
 fn text(
     mbit: u64,
     rtt_ms: u64,
@@ -326,7 +332,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// With any starts, stops and paths.
+    /// Property test: for any start times, stop times and paths.
     #[test]
     fn nobody_uses_more_than_the_path(
         mbit in 1u64..60,
@@ -342,7 +348,7 @@ proptest! {
         prop_assert!(used.iter().all(|share| *share <= 1.0), "{used:?}\n{text}");
     }
 
-    /// Down to intervals of one packet.
+    /// Property test: for summary intervals down to the transmission time of one packet.
     #[test]
     fn nobody_gets_more_than_can_arrive(
         mbit in 1u64..60,

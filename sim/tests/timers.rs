@@ -1,4 +1,4 @@
-//! Timers against a sorted set.
+//! The timers, compared with a sorted set of times as the reference.
 
 use narrows_core::units::{Span, Time};
 use narrows_sim::timers::Timers;
@@ -7,23 +7,26 @@ use std::collections::BTreeSet;
 
 const N: u32 = 6;
 
-/// Lets time pass by the first, then sets one alarm so much later (or takes it back).
+/// One step of the test: how far time advances, the number of an alarm, and how much later that
+/// alarm is set (`None` removes it).
 type Step = (u64, u32, Option<u64>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Few distinct times, so that many alarms share one.
+    // Few distinct times, so that many alarms share a time.
     prop::collection::vec(
         (0u64..4, 0..N, prop::option::weighted(0.85, 0u64..12)),
         1..200,
     )
 }
 
-/// An alarm that fires sets itself anew when its number is even, as a pacing timer does.
+/// Returns the next time of an alarm that fired: an alarm with an even number sets itself again, as
+/// a pacing timer does.
 fn again(number: u32, at: Time, scale: u64) -> Option<Time> {
     (number % 2 == 0).then(|| at + Span::ns((u64::from(number) + 3) * scale))
 }
 
-/// Steps of a nanosecond, of half a slot, and of more slots than wait in lists.
+/// Units of time: a nanosecond, half a slot of the timer wheel, and more slots than the wheel's
+/// lists hold.
 fn scales() -> impl Strategy<Value = u64> {
     prop::sample::select(vec![1, 70_000, 20_000_000, 300_000_000])
 }

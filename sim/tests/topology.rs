@@ -1,5 +1,5 @@
-//! Networks of links against closed forms: shares, buffers, and the sequence of hops that `[path]`
-//! has.
+//! Networks of links compared with formulas for shares and buffers, and with the sequence of hops
+//! of a `[path]`.
 
 use narrows_core::engine::Run;
 use narrows_core::registry::Registry;
@@ -32,8 +32,8 @@ fn goodput(run: &Run, id: &str) -> f64 {
         .sum()
 }
 
-/// A route over links in sequence is the sequence of hops of a path: the same packets at the same
-/// times.
+/// A route over links in sequence behaves as a path with the same hops: the same packets at the
+/// same times.
 #[test]
 fn links_in_sequence_are_a_path() {
     let elements = "loss = \"0.1%\"\njitter = \"1ms\"\n";
@@ -54,7 +54,7 @@ fn links_in_sequence_are_a_path() {
         flows.replace("{route}", route)
     );
     let (path, links) = (play(&path), play(&links));
-    // As text, because unknown values are not equal.
+    // Metrics are compared as text, because an unknown value (NaN) is not equal to itself.
     let told = |run: &Run| format!("{:?}", run.flows);
     assert_eq!(told(&path), told(&links));
     assert_eq!(path.probes[0].rtt_ms, links.probes[0].rtt_ms);
@@ -81,7 +81,7 @@ fn a_scenario_that_is_written_and_read_gives_the_same_run() {
     }
 }
 
-/// Links of `rates`, in Mbit/s, called a, b, c …
+/// TOML text of links with `rates` in Mbit/s, named a, b, c …
 fn links(rates: &[u32], keys: &str) -> String {
     let link = |(name, rate): (char, &u32)| {
         format!("[link.{name}]\nrate = \"{rate}Mbit\"\ndelay = \"5ms\"\n{keys}\n")
@@ -89,7 +89,8 @@ fn links(rates: &[u32], keys: &str) -> String {
     ('a'..='z').zip(rates).map(link).collect()
 }
 
-/// Flows over a and b, b and c, a, b, c on links of 10, 6 and 20 Mbit/s, each with these keys.
+/// Runs five flows with the routes a-b, b-c, a, b and c over links a, b and c of 10, 6 and 20
+/// Mbit/s. `keys` are further keys of each flow.
 fn mesh(seconds: u32, queue: &str, keys: &str) -> Run {
     let flow =
         |(id, route): (&str, &str)| format!("[[flow]]\nid = \"{id}\"\nroute = [{route}]\n{keys}\n");
@@ -117,7 +118,7 @@ fn fair_queues_divide_each_link() {
             queue,
             "workload = { kind = \"udp\", rate = \"30Mbit\" }",
         );
-        // UDP payload is 1448 of 1490 bytes on the wire.
+        // A datagram has 1448 bytes of UDP payload in 1490 bytes on the wire.
         let share = 1448.0 / 1490.0;
         for (id, fair) in [
             ("ab", 2.0),
@@ -140,7 +141,8 @@ fn fair_queues_divide_each_link() {
 }
 
 /// TCP has the max-min fair shares of progressive filling (Bertsekas and Gallager, Data Networks,
-/// 6.5.2): b fills first with 2 Mbit/s for each of its three flows, then a with 8, then c with 18.
+/// 6.5.2). Link b fills first, with 2 Mbit/s for each of its three flows. Then the flow over a
+/// alone gets 8 Mbit/s, and the flow over c alone 18 Mbit/s.
 #[test]
 fn tcp_over_fair_queues_is_max_min_fair() {
     let run = mesh(120, "fq_codel", "cc = \"cubic\"\nrtt = \"10ms\"");
@@ -170,7 +172,8 @@ fn reno_in_a_parking_lot_has_the_shares_of_minimum_potential_delay() {
             .take(n as usize)
             .map(|c| format!("\"{c}\""))
             .collect();
-        // Random early detection drops each packet with a probability of the mean queue.
+        // Random early detection drops each packet with a probability that depends on the mean
+        // queue.
         let queue = "buffer = \"400p\"\nqueue = { kind = \"red\", min = \"30kB\", max = \"300kB\", \
              probability = 0.02 }";
         let mut text = format!(
@@ -208,8 +211,8 @@ fn reno_in_a_parking_lot_has_the_shares_of_minimum_potential_delay() {
     }
 }
 
-/// With S overloaded ports, each queue is α B / (1 + α S) long (Choudhury and Hahne 1998, eq. 2). A
-/// packet changes the threshold by α packets.
+/// With a shared buffer B and S overloaded ports, the queue of each such port is α B / (1 + α S)
+/// long (Choudhury and Hahne 1998, eq. 2). Each queued packet changes the threshold by α packets.
 #[test]
 fn dynamic_thresholds_share_the_memory_of_a_switch() {
     for (alpha, ports) in [(1.0, 1_u32), (1.0, 3), (0.5, 2), (8.0, 4)] {
@@ -236,7 +239,7 @@ fn dynamic_thresholds_share_the_memory_of_a_switch() {
     }
 }
 
-/// Equal routes are all used, each flow keeps its own, and the hash depends on the seed.
+/// All routes of equal cost are used, each flow keeps its route, and the hash depends on the seed.
 #[test]
 fn ecmp_distributes_flows() {
     let text = include_str!("../../scenarios/topologies/leaf-spine.toml");
@@ -256,7 +259,7 @@ fn ecmp_distributes_flows() {
     assert_ne!(scenario.flows[..16], other.flows[..16]);
 }
 
-/// A route that changes at 1 s from 5 ms to 25 ms of propagation, and back at 2 s.
+/// The route changes at 1 s from 5 ms to 25 ms of propagation delay one way, and back at 2 s.
 #[test]
 fn pings_follow_the_route() {
     let run = play(
@@ -268,7 +271,7 @@ fn pings_follow_the_route() {
     );
     let probe = &run.probes[0];
     assert_eq!((probe.sent, probe.received), (300, 300));
-    // A hundred of 30 ms among three hundred.
+    // One hundred of the three hundred pings are over the longer route.
     assert!(
         (probe.rtt_ms.mean - (10.0 + 20.0 / 3.0)).abs() < 0.01,
         "{:?}",
@@ -276,7 +279,7 @@ fn pings_follow_the_route() {
     );
 }
 
-/// Each mistake is one sentence with the name of the key.
+/// The error of each mistake in a scenario is one sentence that names the key.
 #[test]
 fn mistakes_are_named() {
     let two = "duration = \"1s\"\n[link.a]\nrate = \"1Mbit\"\nfrom = \"x\"\nto = \"y\"\n[link.b]\n\

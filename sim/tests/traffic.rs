@@ -1,4 +1,5 @@
-//! Random traffic against queueing theory, and incast against its cure.
+//! Random traffic compared with queueing theory, and incast with a long and a short minimum
+//! retransmission timeout.
 
 use narrows_core::engine::Run;
 use narrows_core::registry::Registry;
@@ -15,15 +16,15 @@ fn play(text: &str) -> Run {
     narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap()
 }
 
-/// Bytes of headers of a datagram on the wire.
+/// Bytes of all headers of one datagram on the wire.
 const HEADERS: f64 = 42.0;
 
-/// The sizes on the wire of datagrams of `poisson_udp`, with their probabilities.
+/// The sizes in bytes on the wire of the datagrams of `poisson_udp`, with their probabilities.
 fn frames(sizes: &str, mean: f64) -> Vec<(f64, f64)> {
     if sizes == "fixed" {
         return vec![(mean + HEADERS, 1.0)];
     }
-    // Sizes are rounded, and cut to 1 to 1472 bytes.
+    // Sizes of payload are rounded, and limited to the range from 1 to 1472 bytes.
     let above = |x: f64| (-x / mean).exp();
     let size = |k: u32| {
         let least = if k == 1 { 0.0 } else { f64::from(k) - 0.5 };
@@ -37,9 +38,9 @@ fn frames(sizes: &str, mean: f64) -> Vec<(f64, f64)> {
     (1..=1472).map(size).collect()
 }
 
-/// The mean time in a queue with Poisson arrivals and its transmission is
-/// E[S] + λ E[S²] / (2 (1 − ρ)) (Pollaczek and Khinchine). For datagrams of one size this is M/D/1.
-/// Exponential sizes with headers are nearly M/M/1.
+/// The mean time in a queue with Poisson arrivals, including the transmission, is E[S] + λ E[S²] /
+/// (2 (1 − ρ)) (Pollaczek and Khinchine). For datagrams of one size this is M/D/1. Exponential
+/// sizes with headers are nearly M/M/1.
 #[test]
 fn random_datagrams_wait_as_long_as_queueing_theory_says() {
     let rate = 100e6;
@@ -67,7 +68,8 @@ fn random_datagrams_wait_as_long_as_queueing_theory_says() {
     }
 }
 
-/// Transfers with the sizes of a file request the load, and are listed with their slowdown.
+/// Transfers with sizes from a distribution in a file request the intended load, and are listed
+/// with their slowdown.
 #[test]
 fn empirical_transfers_have_the_load_of_their_distribution() {
     let run = play(
@@ -75,16 +77,17 @@ fn empirical_transfers_have_the_load_of_their_distribution() {
          \"1MB\"\n[[flow]]\nworkload = { kind = \"empirical\", load = \"3Gbit\" }\n",
     );
     let work = run.flows[0].workload.as_ref().unwrap();
-    // 220 transfers a second of 1.7 MB with a standard deviation of 4.3 MB: 3 % over 35 s.
+    // There are 220 transfers per second of 1.7 MB on average, with a standard deviation of 4.3 MB.
+    // Over 35 s the load therefore has a standard deviation of 3 %.
     assert!((work.number("asked_mbit") / 3000.0 - 1.0).abs() < 0.09);
     assert!((work.number("asked") / (35.0 * 3e9 / 8.0 / 1.711e6) - 1.0).abs() < 0.04);
     let slowdown = &run.samples.transfers.slowdown;
     assert!(slowdown.iter().filter(|x| x.is_finite()).all(|x| *x > 0.9));
 }
 
-/// Workers whose responses exceed the buffer of a switch: a query waits for a retransmission
-/// timeout of 200 ms, so goodput collapses. A minimum timeout of 1 ms restores it (Vasudevan et
-/// al., SIGCOMM 2009).
+/// If the simultaneous responses of workers exceed the buffer of a switch, a query waits for a
+/// retransmission timeout of 200 ms, so goodput collapses. A minimum timeout of 1 ms restores the
+/// goodput (Vasudevan et al., SIGCOMM 2009).
 #[test]
 fn incast_collapses_and_a_short_timeout_cures_it() {
     let answered = |workers: u32, host: &str, queue: &str| {

@@ -1,4 +1,5 @@
-//! Flows of a transport outside of narrows: here a fixed window of datagrams, each acknowledged.
+//! Flows of a transport protocol that is defined outside narrows. The protocol here has a fixed
+//! window of datagrams, each of which is acknowledged.
 
 use crate::common::{flow, json, registry, scenario};
 use narrows_core::param::{Choice, Params};
@@ -11,22 +12,23 @@ use narrows_core::tcp::EcnNegotiation;
 use narrows_core::units::{Bytes, Span};
 use narrows_sim::{Options, Packet, Run, SimError, run};
 
-/// Datagrams in flight.
+/// The window of the test protocol, in datagrams.
 const WINDOW: u64 = 20;
-/// Payload of a full datagram, and the rest of it.
+/// Bytes of payload of a full datagram, and bytes of its headers.
 const PAYLOAD: u64 = 1192;
 const HEADER: usize = 8;
-/// Time after which the window is sent again.
+/// Time without an acknowledgement after which the window is sent again, in ns.
 const TIMEOUT: Nanos = 500_000_000;
 
-/// Numbers datagrams, acknowledges each, and sends all of a window again after a timeout.
+/// The test protocol: it numbers datagrams, acknowledges each of them, and sends the whole window
+/// again after a timeout.
 struct Fixed {
     role: Role,
     ecn: Ecn,
     offered: u64,
     next: u64,
     acked: u64,
-    /// Time of the last transmission of each datagram, and of any.
+    /// Time of the last transmission of each datagram.
     times: Vec<Nanos>,
     sent_at: Nanos,
     srtt: Nanos,
@@ -148,7 +150,7 @@ fn play(s: &Scenario) -> Run {
     run(s, &with_fixed(), &Options::default(), &mut |_| true).unwrap()
 }
 
-/// A path without randomness.
+/// A scenario with `flows` on a path without random loss or jitter.
 fn alone(flows: Vec<FlowSpec>) -> Scenario {
     Scenario {
         flows,
@@ -197,7 +199,7 @@ fn a_transfer_ends_with_its_last_byte_and_a_pause_stops_the_application() {
     (s.flows[1].start, s.flows[1].stop, s.flows[1].restart) =
         (Span::s(1), Some(Span::s(2)), Some(Span::s(9)));
     let run = play(&s);
-    // Five windows, each with a round trip.
+    // Five windows take one round trip each.
     let fct = run.flows[0].fct_s;
     assert!((0.1..0.13).contains(&fct), "{fct}");
     let delivered: Vec<u64> = run.flows[1].series.iter().map(|point| point.1).collect();

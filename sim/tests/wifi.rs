@@ -1,4 +1,5 @@
-//! Wi-Fi in whole runs: who slows whom down, and what the three stacks make of it.
+//! Wi-Fi in whole runs: how a slow station reduces the goodput of fast stations, with each of the
+//! three stacks.
 
 use crate::common::registry;
 use narrows_core::engine::Run;
@@ -100,7 +101,8 @@ fn every_level_of_a_stack_is_seen() {
         ..
     } = &before.stations[2];
     assert!(delay_ms.mac80211.is_none() && delay_ms.qdisc.is_some_and(|q| q.p50 > 50.0));
-    // Two full frames in four milliseconds at the lowest rate, and now and then a ping or a SYN.
+    // An aggregate of the slow station holds two full frames, which take four milliseconds at the
+    // lowest rate, and now and then a ping or a SYN.
     assert!((1.5..3.0).contains(&aggregate.frames), "{aggregate:?}");
     let after = three("fq_mac", TCP);
     assert_eq!(levels(&after), ["mac80211", "driver", "air", "up"]);
@@ -139,7 +141,8 @@ fn damaged_frames_are_sent_again_and_cost_airtime() {
     let lost = |run: &Run| run.queues[2].drops + run.flows[0].retransmits;
     assert!(noisy.stations[0].retries > 1000, "{:?}", noisy.stations[0]);
     assert!(total(&noisy) < 0.9 * total(&clean) && total(&noisy) > 0.5 * total(&clean));
-    // TCP's retransmissions are for drops in the queue, not on the air: thirty retries deliver all.
+    // TCP retransmits only packets that the queue dropped. No packet is lost on the air, because
+    // thirty retries deliver all of them.
     assert!(lost(&noisy) < 200, "{}", lost(&noisy));
 }
 

@@ -6,7 +6,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;
 
-/// Runs a scenario; nothing is sampled.
+/// Runs a scenario without samples over time.
 fn run(text: &str) -> Run {
     let registry = Registry::standard();
     let scenario = Scenario::from_toml(text, "test", &registry).unwrap_or_else(|e| panic!("{e}"));
@@ -17,12 +17,13 @@ fn run(text: &str) -> Run {
     narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap()
 }
 
-/// The first flow's application.
+/// The metrics of the first flow's application.
 fn of(run: &Run) -> &WorkloadMetrics {
     run.flows[0].workload.as_ref().unwrap()
 }
 
-/// One flow on a path so fast that only round trips count.
+/// Runs one flow on a path so fast that transmission takes almost no time and only round trips
+/// count.
 fn fast(rtt: &str, seconds: u32, flow: &str) -> Run {
     run(&format!(
         "duration = \"{seconds}s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \
@@ -38,7 +39,7 @@ fn datagrams_leave_at_exactly_the_rate_asked_for() {
         10,
         "workload = { kind = \"udp\", rate = \"2Mbit\", packet = \"1000B\" }",
     );
-    // 250 a second, the first at 0.
+    // 250 datagrams per second, the first at 0 s.
     assert_eq!(
         (
             of(&one).number("sent_packets"),
@@ -73,7 +74,7 @@ fn datagrams_that_do_not_fit_are_lost_and_nothing_else_is() {
                    [[flow]]\nworkload = { kind = \"udp\", rate = \"2944kbit\", packet = \"1472B\" \
                    }\n",
     );
-    // 250 frames of 1514 bytes a second, and 125 pass.
+    // 250 frames of 1514 bytes are sent per second, and 125 pass the path.
     let loss = of(&one).number("loss");
     assert!((loss - 0.5).abs() < 1e-3, "{loss}");
     let mbit = of(&one).number("received_mbit");
@@ -99,7 +100,8 @@ fn an_on_off_source_sends_its_rate_for_its_share_of_the_time() {
             (mbit - share).abs() < 1e-3,
             "{transport}: {mbit} of a share of {share}"
         );
-        // 5000 cycles: the share's deviation is some 0.25 · √(2 · (3/4)² / 5000).
+        // Over 5000 cycles the standard deviation of the share is about 0.25 · √(2 · (3/4)² /
+        // 5000).
         assert!((share - 0.25).abs() < 4.0 * 0.0038, "{share}");
     }
 }
@@ -112,7 +114,8 @@ fn poisson_transfers_come_to_the_load_asked_for() {
         "workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \
          \"exponential\" }",
     );
-    // 50 a second for 2000 s, of exponential sizes: √(2 / 100 000) of deviation.
+    // 50 transfers per second for 2000 s with exponential sizes have a relative standard deviation
+    // of √(2 / 100 000).
     let asked = of(&one).number("asked");
     assert!((asked / 1e5 - 1.0).abs() < 4.0 / 1e5f64.sqrt(), "{asked}");
     let mbit = of(&one).number("asked_mbit");
@@ -138,7 +141,7 @@ fn a_transfer_of_one_window_takes_a_round_trip_and_a_half() {
     );
 }
 
-/// Seconds that one page takes at 100 ms.
+/// Seconds that one page takes at an RTT of 100 ms.
 fn page(flow: &str) -> f64 {
     let one = fast(
         "100ms",
@@ -153,14 +156,14 @@ fn page(flow: &str) -> f64 {
 fn a_page_on_an_empty_path_takes_its_round_trips() {
     let trips = |flow: &str, n: f64| {
         let took = page(flow) / 0.1;
-        // Ticks of a millisecond, and what a hundred gigabits take.
+        // The tolerance covers timer ticks of a millisecond and the transmission at 100 Gbit/s.
         assert!(
             (took - n).abs() < 0.03,
             "{flow}: {took} round trips instead of {n}"
         );
     };
     let ten = "objects = 10, total = \"100kB\", spread = \"even\"";
-    // One look-up; then of each object TCP, TLS and its request.
+    // One round trip for the DNS look-up; then for each object those of TCP, TLS and the request.
     trips(
         &format!("{ten}, fetch = \"sequential\", dns = false, tls = 0"),
         10.0 * 2.0,
@@ -182,13 +185,14 @@ fn a_page_on_an_empty_path_takes_its_round_trips() {
         &format!("{ten}, fetch = \"sequential\", keepalive = true"),
         1.0 + 2.0 + 10.0,
     );
-    // The first alone, after 4. Two more on its connection until, after 6, five others are there:
-    // six at once, then one.
+    // The first object is complete after 4 round trips. Two more use its connection until, after 6
+    // round trips, five other connections are open. Then six objects are loaded at the same time,
+    // and then one.
     trips(
         &format!("{ten}, fetch = \"parallel\""),
         1.0 + 3.0 + 2.0 + 1.0 + 1.0,
     );
-    // 70 segments are an initial window of 10, then 20, then 40.
+    // 70 segments need three round trips: an initial window of 10, then 20, then 40.
     trips(
         "sizes = [\"100kB\"], fetch = \"sequential\", dns = false, tls = 0",
         2.0 + 2.0,
@@ -228,7 +232,8 @@ fn a_lost_question_is_asked_again_after_five_seconds() {
     let one = run(lossy);
     let load = of(&one).quantiles("page_load_s").unwrap();
     assert_eq!(of(&one).number("pages"), 100.0);
-    // A look-up's answer, a SYN-ACK, the page: what is lost costs 5 s, 1 s, or a timeout.
+    // The loss of a DNS answer costs 5 s, that of a SYN-ACK 1 s, and that of the page's data a
+    // retransmission timeout.
     assert!(load.p95 > 5.0 && load.p50 < 1.1, "{load:?}");
 }
 
@@ -242,7 +247,7 @@ fn a_flow_stops_and_starts_when_it_is_told() {
     );
     assert_eq!(of(&one).number("sent_packets"), 400.0);
     assert_eq!(of(&one).number("received_mbit"), 0.8);
-    // The last ones were under way when it stopped.
+    // The last datagrams were in transit when the application stopped.
     assert!(
         (one.flows[0].active_goodput_mbit - 0.8).abs() < 0.003,
         "{}",
@@ -292,7 +297,7 @@ fn a_scenario_with_workloads_reads_back_as_it_was_written() {
     );
 }
 
-/// The Metric type is what every kind's metrics are made of; classes are rows of it.
+/// Completion times are reported for each class of sizes, as one row of metrics per class.
 #[test]
 fn completion_times_are_told_by_size() {
     let one = fast(
@@ -312,7 +317,7 @@ fn completion_times_are_told_by_size() {
     assert!(p50(1) < p50(2) && p50(2) < p50(3));
 }
 
-/// The quantiles of a row of metrics.
+/// The metric `metric` of the row `name` in the table `rows`, with its quantiles.
 fn row<'a>(seen: &'a WorkloadMetrics, rows: &str, name: &str, metric: &str) -> &'a Metric {
     let Some(Metric::Rows(rows)) = seen.get(rows) else {
         panic!("no rows");
@@ -328,7 +333,7 @@ fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
         60,
         "workload = { kind = \"voip\", playout = \"0s\" }",
     );
-    // 1 ms one way and the 20 ms of a datagram.
+    // The delay is 1 ms one way and the 20 ms of speech in a datagram.
     let expected = narrows_core::workload::emodel::rating(
         narrows_core::workload::emodel::G711_PLC,
         21.0,
@@ -371,7 +376,8 @@ fn random_loss_costs_a_call_what_the_model_says() {
     let Metric::Number(up) = row(of(&one), "ways", "to_server", "r") else {
         panic!("no number");
     };
-    // 95 · 2 / (2 + 25.1) = 7.0; of 100 000 datagrams within four deviations of the loss.
+    // The difference is 95 · 2 / (2 + 25.1) = 7.0. The tolerance is four standard deviations of the
+    // loss among 100 000 datagrams.
     assert!((up - down - 7.01).abs() < 0.6, "{up} {down}");
     assert_eq!(of(&one).number("r"), *down, "the worse way");
 }
@@ -398,8 +404,8 @@ fn a_response_takes_the_round_trip_and_what_its_bytes_take() {
                    \"55ms\" }\n",
     );
     let took = of(&one).quantiles("response_ms").unwrap();
-    // The request goes up without a link; then its ACK (66 bytes), and the answer behind it or not:
-    // 1066 bytes of 8 µs each.
+    // The request is sent up a link without a rate. The answer of 1066 bytes, at 8 µs per byte, may
+    // have to wait for the ACK of the request (66 bytes).
     let expected = 40.0 + 5.0 + 1066.0 * 0.008;
     assert!((took.p50 - expected).abs() < 0.6, "{took:?} {expected}");
     let each = of(&one).number("answers_per_s");
@@ -436,12 +442,12 @@ fn a_video_plays_the_highest_rung_that_its_path_sustains() {
             seen.number("played_s")
         );
         if abr == "rate" {
-            // The first is the lowest: (1 + 59 · 3) / 60.
+            // Only the first segment has the lowest bit rate: (1 + 59 · 3) / 60.
             assert!((seen.number("mean_bitrate_mbit") - 178.0 / 60.0).abs() < 0.12);
             assert!(seen.number("switches") >= 1.0);
         }
-        // The first segment, 500 kB: handshake, request, four rounds of slow start, and the rest at
-        // the path's rate.
+        // The first segment of 500 kB takes the handshake, the request, four round trips of slow
+        // start, and the rest at the path's rate.
         let start = seen.number("startup_delay_s");
         assert!(start > 500e3 * 8.0 / 5e6 && start < 1.3, "{start}");
     }
@@ -455,8 +461,8 @@ fn a_video_above_its_path_stalls_for_the_difference() {
                    workload = { kind = \"video\", ladder = [\"1500kbit\"], length = \"80s\" }\n",
     );
     let seen = of(&one);
-    // 20 segments of 750 kB; each takes longer than the 4 s that it plays, so each but the first
-    // stalls.
+    // There are 20 segments of 750 kB. Each takes longer to load than the 4 s that it plays, so
+    // playback stalls before each but the first.
     assert_eq!(
         (seen.number("segments"), seen.number("stalls")),
         (20.0, 19.0)
@@ -473,8 +479,8 @@ fn a_video_above_its_path_stalls_for_the_difference() {
 
 #[test]
 fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
-    // Upwards, beside the ACKs of what comes down, it has 1.44 to 1.60 Mbit/s in a minute and 1.51
-    // to 1.57 in four.
+    // The upload, which shares its direction with the ACKs of the download, has 1.44 to 1.60 Mbit/s
+    // over one minute, and 1.51 to 1.57 over four.
     let beside = |cc: &str| {
         run(&format!(
             "duration = \"240s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \
@@ -506,7 +512,7 @@ fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
     assert!(refused.contains("needs a [path.reverse]"), "{refused}");
 }
 
-/// Whatever the parameters say that they may: a run ends, with metrics.
+/// A run with any parameter at its least or greatest permitted value ends and has metrics.
 #[test]
 fn every_parameter_at_its_ends_is_carried_out() {
     use narrows_core::param::{Kind, Param, Params, Value};
@@ -518,7 +524,7 @@ fn every_parameter_at_its_ends_is_carried_out() {
         Kind::Number(_, a, b) => vec![Value::Number(*a), Value::Number(*b)],
         Kind::Span(_, a, b) => vec![Value::Span(*a), Value::Span(*b)],
         Kind::Bytes(_, a, b) => vec![Value::Bytes(*a), Value::Bytes(*b)],
-        // A rate at its most is for faster paths than this.
+        // The greatest rate is left out, because it is meant for faster paths than this one.
         Kind::Rate(_, a, _) => vec![Value::Rate(*a)],
         Kind::Word(words) => words.iter().map(|w| Value::Word((*w).into())).collect(),
         _ => vec![],
@@ -551,8 +557,8 @@ fn every_parameter_at_its_ends_is_carried_out() {
     }
 }
 
-/// Kolmogorov and Smirnov: gaps between arrivals are exponential. The greatest distance of 10 000
-/// is below 1.63 / √n in 99 of 100.
+/// Gaps between arrivals are exponential, by the test of Kolmogorov and Smirnov. For n = 10 000
+/// gaps, the greatest distance between the distributions is below 1.63 / √n in 99 % of samples.
 #[test]
 fn gaps_between_arrivals_are_exponential() {
     use narrows_core::units::{Span, Time};
@@ -580,7 +586,7 @@ fn gaps_between_arrivals_are_exponential() {
     }
     assert!(Span::ns(0) < last.since(Time::ZERO));
     gaps.sort_unstable_by(f64::total_cmp);
-    // 100 kB at 5 Mbit/s.
+    // The mean gap in s: the transmission time of 100 kB at 5 Mbit/s.
     let mean = 0.16;
     let n = gaps.len() as f64;
     let far = |(i, gap): (usize, &f64)| (1.0 - (-gap / mean).exp() - (i as f64 + 0.5) / n).abs();
@@ -588,15 +594,15 @@ fn gaps_between_arrivals_are_exponential() {
     assert!(distance < 1.63 / n.sqrt(), "{distance}");
 }
 
-/// The file without the flows behind the first.
+/// The text of a scenario without the flows after the first.
 fn alone(text: &str) -> String {
     let second = text.rfind("[[flow]]").unwrap();
     text[..second].into()
 }
 
-/// Measured with wget: 8 s alone, 232.8 s beside twelve streams. The network's rate was not
-/// published. Its round trip follows from the 8 s, and the queue of a second from the other
-/// measurements.
+/// A published measurement with wget took 8 s for the page alone, and 232.8 s in competition with
+/// twelve streams. The network's rate was not published. Its RTT follows from the 8 s, and the
+/// queue of one second from the other measurements.
 #[test]
 fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
     let text = include_str!("../../scenarios/workload/page-beside-a-download.toml");
@@ -607,7 +613,7 @@ fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
         assert!((6.0..10.0).contains(&load(&idle)), "{}", load(&idle));
         assert!((150.0..300.0).contains(&load(&busy)), "{}", load(&busy));
         assert_eq!(of(&busy).number("connections"), 62.0);
-        // Each object has waited at least twice for the queue before its first byte came.
+        // Before its first byte arrived, each object waited in the queue at least twice.
         let before = of(&busy).number("setup_s") + of(&busy).number("waiting_s");
         assert!(before > 62.0 * 2.0 * 0.8, "{before}");
     }
@@ -636,9 +642,10 @@ fn answers_use_ecn_as_the_handshake_agreed() {
     }
 }
 
-/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection. The columns
-/// are rate, RTT, bytes of buffer, congestion control, bytes of a response, milliseconds from it to
-/// the next request, and the mean response time in ms, which is equal in five runs.
+/// The reference is Linux 6.12 in virtual time, with requests of 100 bytes that are answered one by
+/// one on one connection. The columns are rate, RTT, bytes of buffer, congestion control, bytes of
+/// a response, milliseconds from a response to the next request, and the mean response time. That
+/// mean is in ms and was equal in five runs.
 #[test]
 fn answers_take_as_long_as_linux_s() {
     for (rate, rtt, buffer, cc, answer, think, response) in [
@@ -663,7 +670,8 @@ fn answers_take_as_long_as_linux_s() {
 
 #[test]
 fn every_transfer_is_listed_with_its_slowdown() {
-    // 4 full packets of 100 Mbit/s: 0.5 ms, and two round trips.
+    // The transmission of 4 full packets at 100 Mbit/s takes 0.5 ms, in addition to two round
+    // trips.
     let one = run(
         "duration = \"2s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"100Mbit\"\n\
          rtt = \"40ms\"\n[[flow]]\ncc = \"reno\"\nsize = \"5792B\"\nstart = \"500ms\"\n",

@@ -1,11 +1,12 @@
-//! Guarantees of the simulated world, for any TCP.
+//! Properties of the simulated network that hold for any congestion control.
 
 use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Bytes, Span};
 use narrows_sim::{Options, SimError, run};
 
-/// 66 B of ACK would be 0.05 ms, but the reverse path has no rate; 106 B at 10 Mbit/s take 84.8 us.
+/// The RTT of a ping in an empty network, in ms: 20 ms and the transmission of 106 B at 10 Mbit/s,
+/// 84.8 µs. The reverse path has no rate, so the reply takes no transmission time.
 const PING_MS: f64 = 20.0 + 0.0848;
 
 #[test]
@@ -17,7 +18,7 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
     for shown in [probe.rtt_ms.mean, probe.rtt_ms.p50, probe.rtt_ms.p99] {
         assert!((shown - PING_MS).abs() < 1e-9, "{shown}");
     }
-    // A token bucket that is never empty takes no time.
+    // A token bucket that is never empty adds no delay.
     s.path.hops[0].link = Link::Tbf {
         burst: Bytes::new(3080),
         peak: None,
@@ -32,7 +33,7 @@ fn answers_after_the_end_are_awaited_but_not_for_ever() {
     s.path.hops[0].rtt = Span::ms(1900);
     assert_eq!(play(&s).probes[0].received, 5);
     s.path.hops[0].rtt = Span::ms(2050);
-    // Those sent at 0, 20 and 40 ms are back by 2100 ms.
+    // The replies of the three pings sent at 0, 20 and 40 ms are back by 2100 ms.
     assert_eq!(play(&s).probes[0].received, 3);
 }
 

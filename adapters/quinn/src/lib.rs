@@ -1,8 +1,8 @@
-//! quinn-proto as a transport of narrows.
+//! The QUIC implementation quinn-proto as a transport of narrows.
 //!
-//! The configuration is quinn's default, but for the congestion control. As on Linux, at most ten
-//! datagrams leave with one call, as a super-packet that the path receives datagram by datagram.
-//! The sender opens the connection and one unidirectional stream.
+//! The configuration is quinn's default, except for the congestion control. As on Linux, one call
+//! sends at most ten datagrams as a super-packet, which the path receives datagram by datagram. The
+//! sender opens the connection and one unidirectional stream.
 
 use bytes::{Bytes, BytesMut};
 use narrows_adapter::{CHUNK, Clock, Supply, nanos, random, tls};
@@ -22,18 +22,18 @@ narrows_endpoint::export! {
       "cubic,newreno,bbr", narrows_endpoint::UDP_HEADERS, open }
 }
 
-/// Datagrams per super-packet, as in the crate `quinn`.
+/// Maximum number of datagrams per super-packet, as in the crate `quinn`.
 const SEGMENTS: usize = 10;
 
 struct End {
     clock: Clock,
     endpoint: quinn_proto::Endpoint,
-    /// The configuration of the opening side, until it connects.
+    /// The configuration of the client, until it connects.
     client: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     peer: SocketAddr,
     ecn: bool,
-    /// Datagrams to send.
+    /// Datagrams that wait to be sent, with their ECN codepoints.
     queue: VecDeque<(Vec<u8>, Ecn)>,
     buffer: Vec<u8>,
     supply: Supply,
@@ -102,7 +102,8 @@ fn bits(ecn: Option<EcnCodepoint>) -> Ecn {
 }
 
 impl End {
-    /// Handles everything that the connection has to report, and writes what it takes.
+    /// Handles all events of the connection, reads the data that arrived, and writes as much data
+    /// as the connection accepts.
     fn process(&mut self) {
         let Some((handle, connection)) = &mut self.connection else {
             return;

@@ -1,10 +1,11 @@
 //! smoltcp's TCP as a transport of narrows.
 //!
-//! Datagrams are IPv4 packets, so smoltcp's own headers cross the path. Each end is an interface
-//! with one socket, whose buffers hold 1 MiB; Nagle's algorithm and delayed ACKs are those of
-//! smoltcp's defaults. smoltcp reports neither window, RTT nor losses. The adapter counts a segment
-//! below the highest sequence number sent as lost, and measures the RTT of segments that were sent
-//! once (RFC 6298). smoltcp's clock has microseconds.
+//! The datagrams that narrows carries are smoltcp's IPv4 packets, so its own IP and TCP headers
+//! cross the path. Each end is an interface with one socket, whose buffers hold 1 MiB; Nagle's
+//! algorithm and delayed ACKs are those of smoltcp's defaults. smoltcp reports neither window, RTT
+//! nor losses. The adapter therefore counts a segment as lost when it is sent again, that is, below
+//! the highest sequence number sent. It measures the RTT of segments that were sent once (RFC
+//! 6298). smoltcp's clock has a resolution of 1 µs.
 
 use narrows_adapter::{CHUNK, Nanos, Supply};
 use narrows_endpoint::{Ecn, Endpoint, Role, Setting, Stats};
@@ -22,13 +23,13 @@ narrows_endpoint::export! {
       "cubic,reno,none", narrows_endpoint::ETHERNET_HEADER, open }
 }
 
-/// Bytes of each buffer of a socket.
+/// Size of a socket's send buffer and of its receive buffer, in bytes.
 const BUFFER: usize = 1 << 20;
 const PORT: u16 = 5001;
-/// Where the client's port comes from: the dynamic ports (RFC 6335, section 6).
+/// The first of the dynamic ports (RFC 6335, section 6), from which the client's port is chosen.
 const FIRST_PORT: u16 = 49_152;
 
-/// Packets in and out of an interface.
+/// A network device of smoltcp: the packets that arrived and the packets that it sent.
 struct Wire {
     mtu: usize,
     arrived: VecDeque<Vec<u8>>,
@@ -71,10 +72,11 @@ impl Device for Wire {
     }
 }
 
-/// What the packets of a sender show.
+/// What the adapter derives from the packets of a sender: RTT and losses.
 #[derive(Default)]
 struct Seen {
-    /// End of the highest segment sent, and the highest acknowledgement.
+    /// The sequence number after the highest segment sent; `acked` is the highest acknowledgement
+    /// number.
     highest: Option<TcpSeqNumber>,
     acked: Option<TcpSeqNumber>,
     /// The end of the measured segment and the time of its transmission.
@@ -135,7 +137,7 @@ impl Seen {
     }
 }
 
-/// Sequence number, acknowledgement and payload of a packet.
+/// Sequence number, acknowledgement number and bytes of payload of a packet.
 fn segment(packet: &[u8]) -> Option<(TcpSeqNumber, Option<TcpSeqNumber>, usize)> {
     let ip = Ipv4Packet::new_checked(packet).ok()?;
     let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
@@ -203,7 +205,7 @@ fn instant(now: Nanos) -> Instant {
 }
 
 impl End {
-    /// The application writes and reads.
+    /// The application writes what the send buffer accepts, and reads what arrived.
     fn serve(&mut self) {
         let socket = self.sockets.get_mut::<Socket<'_>>(self.socket);
         while socket.can_send() && self.supply.next() > 0 {
@@ -245,14 +247,15 @@ impl Endpoint for End {
     }
     fn poll(&mut self, now: Nanos, buffer: &mut Vec<u8>) -> Option<Ecn> {
         if self.wire.sent.is_empty() {
-            // The application reads what arrives, and its window update may leave at once.
+            // The application reads what arrived, so that a window update may be sent immediately.
             let at = instant(now);
             self.serve();
             self.interface.poll(at, &mut self.wire, &mut self.sockets);
             self.serve();
             self.interface.poll(at, &mut self.wire, &mut self.sockets);
             let next = self.interface.poll_at(at, &self.sockets);
-            // A time that has come without a packet is that of the next tick of the clock.
+            // A deadline that is already due is moved to the next tick of smoltcp's clock, 1 µs
+            // after `now`.
             self.due = next.map(|next| (next.max(at).total_micros() as u64 * 1000).max(now + 1000));
         }
         let packet = self.wire.sent.pop_front()?;

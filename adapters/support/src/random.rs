@@ -1,8 +1,8 @@
-//! Random numbers of a stack, from the seed of the run.
+//! Random numbers of a protocol stack, from the seed of the run.
 //!
-//! Some stacks draw from `rand::rng()`, which no configuration replaces. It takes its seed from the
-//! crate `getrandom`. The folder's `.cargo/config.toml` selects the custom backend of `getrandom`,
-//! which is the function below. Each run has a thread of its own, so it begins with a new
+//! Some stacks draw from `rand::rng()`, which their configuration cannot replace. It takes its seed
+//! from the crate `getrandom`. The folder's `.cargo/config.toml` selects the custom backend of
+//! `getrandom`, which is the function below. Each run has its own thread, so it begins with a new
 //! `rand::rng()`. TLS in `ring` uses another source, the operating system; its numbers affect
 //! neither sizes nor times.
 
@@ -17,7 +17,7 @@ pub fn seed(seed: u64) {
     STATE.set(STATE.get().rotate_left(1) ^ seed);
 }
 
-/// The next number of SplitMix64.
+/// The next number of the generator SplitMix64 of this thread.
 fn next() -> u64 {
     let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     STATE.set(state);
@@ -27,14 +27,14 @@ fn next() -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills `bytes`.
+/// Fills `bytes` with random numbers of this thread.
 pub fn fill(bytes: &mut [u8]) {
     for part in bytes.chunks_mut(8) {
         part.copy_from_slice(&next().to_le_bytes()[..part.len()]);
     }
 }
 
-/// A seed of 32 bytes.
+/// Derives a seed of 32 bytes from `seed`.
 pub fn bytes(seed: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (part, i) in bytes.chunks_mut(8).zip(1..) {
@@ -43,7 +43,7 @@ pub fn bytes(seed: u64) -> [u8; 32] {
     bytes
 }
 
-/// The custom backend of `getrandom`.
+/// The custom backend of `getrandom`: it writes `length` random bytes to `to`.
 ///
 /// # Safety
 ///

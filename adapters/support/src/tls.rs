@@ -1,8 +1,8 @@
-//! TLS configurations whose messages always have equal sizes.
+//! TLS configurations whose handshake messages have the same sizes in every run.
 //!
 //! The certificate is a constant with an Ed25519 key, because an ECDSA signature varies in length.
-//! It protects nothing: key and certificate are public. The client accepts this certificate and no
-//! other, without a look at the clock. The server sends no session tickets.
+//! It protects nothing: key and certificate are public. The client accepts only this certificate,
+//! and does not check its period of validity. The server sends no session tickets.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
@@ -12,11 +12,11 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// The certificate.
+/// The certificate of the server, in DER.
 pub const CERTIFICATE: &[u8] = include_bytes!("cert.der");
-/// Its key, in PKCS #8.
+/// The private key of the certificate, in PKCS #8.
 pub const KEY: &[u8] = include_bytes!("key.der");
-/// The name of the server.
+/// The name of the server, which the client requests.
 pub const NAME: &str = "narrows";
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl ServerCertVerifier for Only {
     }
 }
 
-/// The configuration of a client.
+/// The TLS configuration of a client.
 pub fn client() -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     Ok(ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -69,7 +69,7 @@ pub fn client() -> Result<ClientConfig, Error> {
         .with_no_client_auth())
 }
 
-/// The configuration of a server.
+/// The TLS configuration of a server.
 pub fn server() -> Result<ServerConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)

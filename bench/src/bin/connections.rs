@@ -1,5 +1,5 @@
-//! The cost of short connections: transfers of 10 kB arrive at random over a fast path. The program
-//! measures the engine's time and memory for them.
+//! Measures the cost of short connections: transfers of 10 kB begin at random times over a fast
+//! path. The program measures the CPU time and memory of the engine.
 //!
 //!     connections [NUMBER]          [default: 100000]
 //!
@@ -19,7 +19,7 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A thousand a second: at 40 ms some 60 are open at once.
+/// Connections per second. At an RTT of 40 ms about 60 are open at the same time.
 const PER_SECOND: u64 = 1000;
 
 fn main() -> ExitCode {

@@ -1,7 +1,8 @@
-//! `queue NAME FLOWS PACKETS TURNS`: turns of a discipline alone, as `benches/queues.rs` measures
-//! them, for tools that count instructions. The difference between 20 and 10 turns is 10 times
-//! [`TURN`] packets. It prints the time of the fastest and of the median turn. A standing backlog
-//! gathers in few flows with time, which may be more expensive for a discipline.
+//! `queue NAME FLOWS PACKETS TURNS` runs turns of a queue discipline alone, as `benches/queues.rs`
+//! does, for tools that count instructions. `PACKETS` is the standing backlog. The instructions of
+//! 20 turns minus those of 10 turns are those of 10 times [`TURN`] packets. The program prints the
+//! time per packet of the fastest and of the median turn. With time, the backlog concentrates in
+//! few flows, which some disciplines may serve more slowly.
 
 use narrows_bench::{Standing, TURN};
 use narrows_core::queue;

@@ -1,15 +1,15 @@
-//! Finds the tree of rules that is part of narrows, by a small random search, and prints it:
+//! Finds the tree of rules of the congestion control `remy` by a small random search, and prints
+//! it:
 //!
 //!     cargo run --release -p narrows-bench --bin remy > core/src/cc/remy/small.remy
 //!     cargo run --release -p narrows-bench --bin remy found     the tree below, without a search
 //!
 //! The search covers trees of one shape ([`Shape`]). The gap between ACKs determines the rate, in
-//! steps. In each step the round-trip time decides whether the rate grows or decreases, and slower
-//! flows accept longer queues. Flows that share a queue therefore converge to equal rates. Six
-//! numbers define such a tree. A candidate's score is Remy's: the mean over paths, and over the
-//! flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to the path's
-//! rtt. The paths have 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, and five BDP of drop-tail
-//! buffer.
+//! steps. In each step the RTT ratio decides whether the rate grows or decreases, and slower flows
+//! accept longer queues. Flows that share a queue therefore converge to equal rates. Six numbers
+//! define such a tree. A candidate's score is Remy's: the mean over paths, and over the flows on
+//! each, of `log(throughput) − log(delay)`, relative to the fair share and to the path's rtt. The
+//! paths have 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, and five BDP of drop-tail buffer.
 //!
 //! All random numbers come from one seed: the same source prints the same tree.
 
@@ -20,32 +20,33 @@ use narrows_core::scenario::Scenario;
 use narrows_sim::{Options, Packet, run};
 use std::fmt::Write;
 
-/// Candidates after the first.
+/// Number of candidates after the first.
 const ROUNDS: usize = 200;
-/// Gaps told apart, ms.
+/// The shortest gap between ACKs that the rules distinguish, in ms; [`SLOWEST`] is the longest.
 const FASTEST: f64 = 0.05;
 const SLOWEST: f64 = 25.0;
-/// A window holds so much time of its rate, ms.
+/// The window of a rule is the number of packets that its rate sends in this time, in ms.
 const HORIZON: f64 = 500.0;
 
-/// The parameters of a tree.
+/// The six parameters of a tree.
 #[derive(Copy, Clone, Debug)]
 struct Shape {
-    /// From one gap to the next.
+    /// Ratio of a limit between gaps to the next shorter one.
     step: f64,
-    /// A queue is borne while `rtt_ratio < 1 + bears · gapᵉ`, gap in ms …
+    /// The rate grows while `rtt_ratio < 1 + bears · gapᵉ`, with the gap in ms and the exponent `e`
+    /// of the next field.
     bears: f64,
-    /// … with this `e`.
+    /// The exponent `e` in the formula of `bears`.
     exponent: f64,
-    /// Times the gap, below that.
+    /// Factor on the gap if `rtt_ratio` is below that limit; it is less than 1.
     faster: f64,
-    /// Times the gap, above it.
+    /// Factor on the gap if `rtt_ratio` is above that limit; it is more than 1.
     slower: f64,
-    /// Times the gap, where the queue is twice as long.
+    /// Factor on the gap if the queue is more than twice as long as at that limit.
     slowest: f64,
 }
 
-/// A guess, to begin with.
+/// The parameters with which the search begins.
 const GUESS: Shape = Shape {
     step: 1.25,
     bears: 0.3,
@@ -65,27 +66,27 @@ const FOUND: Shape = Shape {
     slowest: 1.7,
 };
 
-/// As many decimals as a person reads.
+/// Rounds to three significant digits.
 fn plain(x: f64) -> f64 {
     let digits = 10f64.powf(2.0 - x.abs().log10().floor());
     (x * digits).round() / digits
 }
 
 impl Shape {
-    /// The tree's text.
+    /// The text of the tree, with `head` as its heading.
     fn text(&self, head: &str) -> String {
         let mut gaps = vec![FASTEST];
         while gaps[gaps.len() - 1] < SLOWEST {
             gaps.push(plain(gaps[gaps.len() - 1] * self.step));
         }
         let mut text = format!("remy-tree 1\n{head}");
-        // Before two ACKs have come nothing is known.
+        // Before two ACKs have arrived, gap and RTT ratio are unknown.
         text.push_str("rtt_ratio < 0.5\n  multiple 0 increment 10 intersend 1\n");
         self.steps(&mut text, 1, &gaps);
         text
     }
-    /// The rules for ACKs between the first and the last of `gaps` apart; those beyond are taken
-    /// for the nearest.
+    /// Writes the rules for gaps between the first and the last of `gaps`. Gaps outside this range
+    /// use the rules of the nearest gap.
     fn steps(&self, text: &mut String, depth: usize, gaps: &[f64]) {
         let indent = " ".repeat(2 * depth);
         assert!(depth < DEEPEST);
@@ -118,7 +119,7 @@ impl Shape {
         self.steps(text, depth + 1, &gaps[..=middle]);
         self.steps(text, depth + 1, &gaps[middle..]);
     }
-    /// Another one near it.
+    /// A random variation of these parameters.
     fn near(&self, rng: &mut Rng) -> Shape {
         let mut by = |x: f64, most: f64| x * most.powf(2.0 * rng.unit() - 1.0);
         let step = (1.0 + by(self.step - 1.0, 1.4)).clamp(1.15, 1.6);
@@ -139,7 +140,7 @@ impl Shape {
     }
 }
 
-/// How good a tree is, on all paths.
+/// The score of a tree: the mean over all flows of all paths.
 fn worth(text: &str) -> f64 {
     let registry = Registry::<Packet>::standard();
     let mut sum = 0.0;

@@ -1,11 +1,11 @@
-//! A set-up of `bench/scale.py`: several flows of one congestion control over one path of one BDP,
-//! in the engine alone. The queue is drop-tail, or a named discipline with its own limit. It prints
-//! the results as JSON; the caller measures its CPU time.
+//! Runs one set-up of `bench/scale.py`: several flows of one congestion control over one path with
+//! a buffer of one BDP, in the engine alone. The queue is drop-tail, or a named discipline with its
+//! own limit. It prints the results as JSON; the caller measures its CPU time.
 //!
 //!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
 //!     scale --list                                 the registered congestion controls
 //!
-//! There are no samples over time, but all metrics of a run.
+//! The run has no samples over time, but computes all metrics.
 
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;

@@ -3,18 +3,20 @@
 //!
 //! Differences from the algorithm of version 3: Startup has a pacing gain of 2.885 and a window of
 //! 2.885 bandwidth-delay products. Drain has a pacing gain of 1/2.885 and no time limit. ProbeDown
-//! has a pacing gain of 0.75. ProbeUp ends when it has lasted a minimum round trip and 1.25
-//! products are in flight. It ends before ACKs can show whether the rate still grows. Startup ends
-//! because of losses if at least 8 ACKs of one round trip report losses. The bound of data in
-//! flight is then the measured product, even if more was delivered. The loss threshold is also
-//! checked on the rate sample of each ACK. The undo of a spurious recovery restores the bounds, but
-//! not the state that the losses ended.
+//! has a pacing gain of 0.75, and ProbeUp a window of 2 products. ProbeUp ends when it has lasted a
+//! minimum round trip and 1.25 products are in flight, before ACKs can show whether the rate still
+//! grows. The full pipe is detected by the growth of the maximum rate, not of the rate of one round
+//! trip. Losses end Startup if more than 2 % of the packets of a round trip are lost
+//! and at least 8 of its ACKs report losses. The bound of data in flight is then the measured
+//! product, even if more was delivered. The loss threshold is also checked at each ACK, on the
+//! packets lost since its newest packet was sent. The undo of a spurious recovery restores the
+//! bounds, but not the phase (Startup or ProbeUp) that the losses ended.
 //!
 //! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), the alpha release (2019 to 2021)
 //! for constants that differ from the draft; the changes of version 3 (IETF 117, 2023). The
-//! deviations of version 3 apply. Two more: packets count towards the next increase of the bound
-//! even if they are acknowledged while the window is not the limit. Aggregation is measured over 10
-//! round trips.
+//! deviations of version 3 apply, and two more. First, packets counted towards the next increase of
+//! the bound are kept while the window is not the limit; the alpha release discards them. Second,
+//! aggregation is measured over 10 round trips, not over 5 to 10.
 
 use super::bbr3::Bbr3;
 use super::bbr3::version::{Version, params};
@@ -64,7 +66,8 @@ mod tests {
     use crate::cc::bbr3::version::V3;
     use crate::param::Params;
 
-    /// 10 Mbit/s, 40 ms: a product of 34.5 packets, and a buffer of four.
+    /// A path of 10 Mbit/s and 40 ms: a bandwidth-delay product of 34.5 packets, and a buffer of
+    /// four products.
     fn path_of(version: Version) -> Path {
         Path::new(version, 10.0, 40, 138)
     }
@@ -83,7 +86,7 @@ mod tests {
         assert_eq!((p.count("startup_losses"), p.count("drain_rounds")), (8, 0));
     }
 
-    /// Startup grows faster than version 3's and leaves a longer queue.
+    /// Startup grows faster than in version 3 and leaves a longer queue.
     #[test]
     fn startup_puts_nearly_three_products_in_flight() {
         let peak = |version| {
@@ -95,8 +98,8 @@ mod tests {
         assert!(v2 > 2.6 && v3 < 2.4, "{v2} {v3}");
     }
 
-    /// A quarter of a product is queued within two round trips; version 3 waits for three without
-    /// growth.
+    /// A quarter of a product is queued within two round trips. Version 3 waits for three round
+    /// trips without growth.
     #[test]
     fn asking_for_more_ends_when_a_queue_stands() {
         let lasts = |version| {
@@ -116,7 +119,8 @@ mod tests {
         assert_eq!((rounds(V2), rounds(V3)), (20, 4));
     }
 
-    /// Version 3 uses the data delivered in a round trip.
+    /// The bound is the bandwidth-delay product; in version 3, it is the data delivered in a round
+    /// trip.
     #[test]
     fn startup_that_loses_is_bounded_by_the_product() {
         let bound = |version| {
@@ -128,7 +132,8 @@ mod tests {
         assert_eq!((v2, v3), (product, 1000));
     }
 
-    /// In the third round trip the rate has grown, although its last packet does not show it.
+    /// In the third round trip the maximum rate has grown, although the rate of its last packet has
+    /// not.
     #[test]
     fn the_greatest_rate_tells_whether_the_pipe_is_full() {
         let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
@@ -136,14 +141,14 @@ mod tests {
         assert_eq!((full(V2), full(V3)), (false, true));
     }
 
-    /// Losses before the probe, reported by an ACK of a packet of the probe.
+    /// An ACK of a packet of the probe reports losses of packets that were sent before the probe.
     #[test]
     fn what_acks_tell_of_losses_is_judged_too() {
         let bound = |version| path_of(version).bound_after_ack(100, 3);
         assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
-    /// Eight ACKs that report losses; in version 3 six places.
+    /// Eight ACKs that report losses end Startup; in version 3, six separate ranges of lost bytes.
     #[test]
     fn losses_are_counted_by_the_acks_that_tell_of_them() {
         let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);

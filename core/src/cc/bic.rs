@@ -1,23 +1,25 @@
 //! BIC as in Linux: after a loss, the window approaches the old maximum by binary search.
 //!
-//! Algorithm, with `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at
-//! most 16 packets. From `d < 8` up to 3 packets beyond `W_max`, growth is one packet in five round
-//! trips. From 4 packets beyond `W_max` on, growth per round trip is a third of the distance to
-//! `W_max`, at most 16 packets. On loss `ssthresh = 0.8 cwnd` and `W_max = cwnd`. If `cwnd` is
-//! below the previous `W_max` at the loss, `W_max = 0.9 cwnd` instead (fast convergence). Up to 14
-//! packets, growth and reduction are those of Reno.
+//! Algorithm, below `W_max` by `d` packets: per round trip `cwnd += d/4`, at most 16 packets. From
+//! 7 packets below to 3 packets beyond `W_max`, growth is one packet in five round trips. From 4
+//! packets beyond `W_max` on, growth per round trip is a third of the distance to `W_max`, at most
+//! 16 packets. On loss `ssthresh = 0.8 cwnd` and `W_max = cwnd`. If `cwnd` is below the previous
+//! `W_max` at the loss, `W_max = 0.9 cwnd` instead (fast convergence). Up to 14 packets, growth and
+//! reduction are those of Reno.
 //!
 //! Sources: Xu, Harfoush, Rhee, "Binary increase congestion control (BIC) for fast long-distance
-//! networks" (INFOCOM 2004); Linux 6.12 for differences, all of which measurements show:
+//! networks" (INFOCOM 2004); Linux 6.12 for these differences, which measurements of Linux show:
 //! - β = 819/1024, and a search in quarters, not in halves;
-//! - growth is "one packet per `cnt` acknowledged". Above 14 packets, `cnt` is divided by the
-//!   packets per ACK, a moving average with the weight 1/16. This division once compensated for
-//!   growth that counted ACKs. Since 5.7, growth counts packets, and Linux still divides. A
-//!   receiver that delays ACKs therefore doubles these growth rates;
+//! - the window grows by one packet per `cnt` acknowledged packets. Above 14 packets, `cnt` is
+//!   divided by the packets per ACK, a moving average with the weight 1/16. This division once
+//!   compensated for growth that counted ACKs. Since 5.7, growth counts packets, and Linux still
+//!   divides. A receiver that acknowledges every second packet therefore doubles the growth rates
+//!   above;
 //! - `cnt` is computed anew when the window has changed, otherwise after 1/32 s;
-//! - before the first loss, growth is at least 5 % per round trip times the packets per ACK;
-//! - the reduction is computed from `cwnd`, not from the flight size; a timeout resets all but the
-//!   ratio.
+//! - before the first loss, growth per round trip is at least 5 % of the window, multiplied by the
+//!   packets per ACK;
+//! - the reduction is computed from `cwnd`, not from the flight size; a timeout resets all state
+//!   but the packets per ACK.
 
 use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Window};
@@ -28,13 +30,13 @@ use alloc::boxed::Box;
 
 /// Unit of β: 1/1024.
 const SCALE: u64 = 1024;
-/// The search covers a quarter of the distance at a time.
+/// Each round trip, the search covers the distance to `W_max` divided by this.
 const PART: u32 = 4;
-/// Unit and weight of the average of packets per ACK: 1/16.
+/// Unit and weight of the average of packets per ACK: 2⁻⁴ = 1/16.
 const RATIO_BITS: u32 = 4;
-/// A receiver that delays ACKs is assumed.
+/// Initial average of packets per ACK: 2, that of a receiver that delays ACKs.
 const FIRST_RATIO: u32 = 2 << RATIO_BITS;
-/// Maximum of `cnt` before the first loss.
+/// Maximum of `cnt` before the first loss, before the division by the packets per ACK.
 const FIRST_SEARCH: u32 = 20;
 
 /// The parameters.
@@ -85,10 +87,11 @@ pub struct Bic {
 
     /// Acknowledged packets per packet of growth.
     cnt: u32,
+    /// The window at the last loss, or 0.9 of it, in packets; 0 before the first loss.
     w_max: u32,
     last_cwnd: u32,
     last_tick: u64,
-    /// Packets per ACK, in 1/16.
+    /// Average of packets per ACK, in 1/16 packet.
     ratio: u32,
 }
 
@@ -113,7 +116,7 @@ impl Bic {
         }
     }
 
-    /// Computes `cnt`.
+    /// Computes `cnt`, if the window has changed or 1/32 s has passed.
     fn update(&mut self, now: Time, cwnd: u32) {
         let tick = now.as_ns() / self.ns_per_tick;
         if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
@@ -131,7 +134,7 @@ impl Bic {
         }
     }
 
-    /// `cnt` if every packet were acknowledged singly.
+    /// The value of `cnt` before the division by the packets per ACK.
     fn search(&self, cwnd: u32) -> u32 {
         let linear = cwnd / self.max_increment;
         let smooth = cwnd.saturating_mul(self.smooth_part) / PART;
@@ -254,7 +257,7 @@ mod tests {
     fn a_loss_leaves_819_of_1024_and_remembers_where() {
         let mut b = bic();
         assert_eq!((lose(&mut b, 1000), b.w_max), (799, 1000));
-        // Below the last maximum: 1000 · (1024 + 819)/2048 of it.
+        // A loss below the last maximum: 900 · (1024 + 819)/2048.
         assert_eq!((lose(&mut b, 900), b.w_max), (719, 809));
         b.fast_convergence = false;
         assert_eq!((lose(&mut b, 800), b.w_max), (639, 800));

@@ -3,25 +3,26 @@
 //!
 //! Algorithm, once per round trip: `g` is the mean change of the minimum round-trip time per round,
 //! over the last 8 rounds. If this mean is not positive, `g` is the mean change of the maximum
-//! round-trip time. With probability `1 − exp(−g/G)`, `G` = 3 ms,
-//! `ssthresh = 0.71 cwnd`, by PRR as after a mark. Five such back-offs in a row without a decrease
-//! of the queue are ineffective: other flows keep it full, so the next ones are skipped. On loss
-//! `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`. The *shadow* window is Reno's without
-//! back-offs. Growth is Reno's; slow start ends as in HyStart, with an eighth of the minimum round
-//! trip.
+//! round-trip time. If `g` is positive, the sender backs off with probability `1 − exp(−g/G)`, `G`
+//! = 3 ms: `ssthresh = 0.71 cwnd`, to which PRR reduces the window as after a mark. If five
+//! back-offs in a row do not decrease the queue, other flows keep it full, and further back-offs
+//! are skipped until the queue decreases. On loss `ssthresh = max(cwnd, shadow) / 2`, at most
+//! `cwnd`. The *shadow* window is the one that Reno would have without the back-offs. Growth is
+//! Reno's. Slow start ends as in HyStart. It ends after a train of ACKs longer than half the
+//! minimum round trip, or when the round-trip time exceeds its minimum by an eighth.
 //!
 //! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking
-//! 2011). Linux 6.12 differs, and all of it is kept:
-//! - gradients are summed, not averaged. A sum of µs times 42 in millionths of the exponent is
-//!   `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
+//! 2011). Linux 6.12 differs, and this file follows Linux:
+//! - gradients are summed, not averaged. The sum in µs times 42 is the exponent in millionths,
+//!   which is `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
 //! - the maximum round trip counts if the gradient of the minimum is not positive; the paper backs
 //!   off if the gradient of either is positive;
 //! - the paper holds the window for a round trip after a back-off, and uses the gradient to
 //!   distinguish random loss (loss tolerance). Here a back-off is a reduction like any other, and
 //!   tolerance is off by default;
-//! - an ACK of one packet where others acknowledged more (a delayed ACK) counts for the minimum
-//!   only;
-//! - the first packet after idleness resets all state.
+//! - after ACKs of several packets, as many ACKs of one packet, at most 5, count as delayed. Their
+//!   round-trip times count for the minimum only;
+//! - a packet that leaves while nothing is in flight resets all state.
 //!
 //! Deviation: Linux approximates the exponential by a table with 16 bits; here it is exact.
 
@@ -35,20 +36,21 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bits of `hystart_detect`.
+/// Bits of the parameter `hystart_detect`.
 const ACK_TRAIN: u64 = 1;
 const DELAY: u64 = 2;
-/// ACKs closer than this are one train, µs.
+/// ACKs that follow each other within this time belong to one train, µs.
 const TRAIN_GAP_US: u64 = 3_000;
-/// Lower bound of half and of an eighth of the minimum round trip, µs.
+/// Lower bound of both thresholds of slow start, µs: half the minimum round trip (ACK train), and
+/// the minimum round trip plus an eighth (delay).
 const FINEST_US: i64 = 125;
-/// Samples of a round before its minimum round trip counts.
+/// ACKs of a round in slow start before the minimum round-trip time of the round counts.
 const SAMPLES: u32 = 8;
-/// At or below this sum of gradients the queue decreases, µs.
+/// The queue decreases if a sum of gradients is at most this, µs.
 const FALLS_US: i64 = -32;
-/// With loss tolerance, gradients are rounded to multiples of this, µs.
+/// With loss tolerance, sums of gradients are rounded to multiples of this, µs.
 const GRAIN_US: i64 = 64;
-/// Maximum number of single-packet ACKs that count as delayed after one of more packets.
+/// Maximum number of single-packet ACKs that count as delayed, after ACKs of more packets.
 const DELAYED_MOST: u32 = 5;
 
 /// The parameters.
@@ -105,36 +107,39 @@ struct Extremes {
     most: i64,
 }
 
-/// The state of the queue by its gradients.
+/// The state of the queue, inferred from the gradients of round-trip times.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Queue {
     Unknown,
-    /// The minimum round trip grows and the maximum no longer does.
+    /// The minimum round-trip time grows and the maximum does not.
     Full,
     NotFull,
-    /// It grew, and a back-off is in progress.
+    /// The round-trip time grew, and a back-off is in progress.
     BackingOff,
 }
 
-/// The measurements, which idleness resets.
+/// The measurements, which are reset when a packet leaves while nothing is in flight.
 #[derive(Clone, Debug)]
 struct Memory {
-    /// Round trips of this round and of the one before; `None` before the first.
+    /// Minimum and maximum round-trip time of this round; `None` before the first sample.
     round: Option<Extremes>,
+    /// Minimum and maximum round-trip time of the round before.
     last: Option<Extremes>,
-    /// The ring of gradients, its sum, and the index of the next one.
+    /// The ring of the last gradients.
     gradients: Vec<Extremes>,
+    /// The sum of the gradients in the ring.
     sum: Extremes,
+    /// The index of the next gradient in the ring.
     tail: usize,
     filled: bool,
     queue: Queue,
     /// Number of single-packet ACKs that still count as delayed.
     delayed: u32,
-    /// Bytes: the round lasts until this is acknowledged.
+    /// The round ends when a byte above this one is acknowledged.
     round_end: u64,
-    /// Packets: the window without back-offs.
+    /// The window that Reno would have without back-offs, in packets.
     shadow: u32,
-    /// Back-offs since the queue last decreased.
+    /// Back-offs that were drawn since the queue last decreased.
     backoffs: u64,
     // slow start
     samples: u32,
@@ -175,7 +180,7 @@ pub struct Cdg {
     use_shadow: bool,
     tolerant: bool,
     rng: Rng,
-    /// Bytes: everything below has been sent.
+    /// The first byte that has not been sent.
     nxt: u64,
     m: Memory,
 }
@@ -196,7 +201,7 @@ impl Cdg {
         }
     }
 
-    /// Ends slow start, if a detector finds congestion.
+    /// Ends slow start, if a train of ACKs or the delay indicates congestion.
     fn search(&mut self, w: &mut Window, ev: &Ack) {
         let m = &mut self.m;
         if let Some(round) = m.round {
@@ -221,7 +226,8 @@ impl Cdg {
         }
     }
 
-    /// Draws with probability `1 − exp(−g/G)`, unless the last back-offs had no effect.
+    /// Returns whether to back off: true with probability `1 − exp(−g/G)`, but false if the last
+    /// back-offs were ineffective. `gradient_us` is the sum of gradients.
     fn backs_off(&mut self, gradient_us: u64, cwnd: u32) -> bool {
         let keeps = decay(gradient_us.saturating_mul(self.factor));
         let draw = (self.rng.next_u64() >> 32) as u32;
@@ -242,8 +248,8 @@ impl Cdg {
 }
 
 impl Memory {
-    /// Returns whether ACKs have been close together for longer than half of the minimum round
-    /// trip.
+    /// Returns whether ACKs have followed each other within 3 ms for longer than half the minimum
+    /// round trip.
     fn on_train(&mut self, ev: &Ack, delay_min_us: i64) -> bool {
         let now = ev.now.as_us();
         match self.last_ack_us {
@@ -263,7 +269,8 @@ impl Memory {
         }
     }
 
-    /// The sum of gradients over the window, µs, with the change from `last` to `round`.
+    /// Adds the gradient from the round `last` to the round `round`. Returns the sum of gradients
+    /// over the window of rounds, µs: that of the minimum if positive, otherwise of the maximum.
     fn gradient(&mut self, last: Extremes, round: Extremes, tolerant: bool) -> i64 {
         let new = Extremes {
             least: round.least - last.least,
@@ -297,12 +304,12 @@ impl Memory {
     }
 }
 
-/// In whole grains, rounded to the nearest.
+/// The number of grains of 64 µs nearest to `us`.
 fn nearest(us: i64) -> i64 {
     (us + us.signum() * GRAIN_US / 2) / GRAIN_US
 }
 
-/// `exp(−x)`, `x` in millionths, as a share of 2³².
+/// Returns `exp(−x)` as a share of 2³², where `x` is `millionths`/10⁶.
 fn decay(millionths: u64) -> u32 {
     // From 2²⁴ on (an exponent of 17) Linux returns zero.
     if millionths >= 1 << 24 {

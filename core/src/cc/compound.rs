@@ -1,15 +1,15 @@
 //! Compound TCP: Reno, with a second window that grows fast while there is no queue.
 //!
-//! Algorithm, with `win = cwnd + dwnd`: `cwnd` is Reno's, but grows by one packet per `win`
-//! acknowledged. `dwnd` changes once per round trip in avoidance by `diff = win (1 − base/rtt)`,
-//! the packets in the queue:
+//! Algorithm, with `win = cwnd + dwnd`: `cwnd` is Reno's, but grows by one packet per `win` packets
+//! acknowledged. Once per round trip in congestion avoidance, `dwnd` changes. The change depends on
+//! `diff = win (1 − base/rtt)`, the packets in the queue:
 //! - `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is at least 38;
 //! - otherwise `dwnd −= ζ diff`, and `ssthresh` is at most `win`, so that slow start does not undo
-//!   it;
+//!   this decrease;
 //! - on loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`. In slow start and after a
 //!   timeout, `dwnd` is 0;
-//! - `γ` follows the queue that `cwnd` alone would build: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1
-//!   − base/rtt)`, within 5 to 30.
+//! - `γ` follows the packets of `cwnd` in the queue: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1 −
+//!   base/rtt)`, within 5 to 30. Before the first loss and after a timeout, `γ` is 30.
 //!
 //! Without queues, therefore, `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`.
 //! Once the queue holds `γ` packets, the sum `win` is constant while `cwnd` grows, so `dwnd`
@@ -19,9 +19,9 @@
 //! approach for high-speed and long distance networks", INFOCOM 2006. Choices where they are open:
 //! - `α winᵏ` is computed from the whole window, as in the paper (drafts 00 and 01 use `dwnd`); `k
 //!   = 3/4`, as in Windows (0.8 at first);
-//! - `rtt` is the mean of the round trip's samples without ACKs in recovery. `base` is the minimum
-//!   of the connection, and the smoothed round trip after a timeout, because the path may have
-//!   changed;
+//! - `rtt` is the mean of the samples of the last round trip; round trips with ACKs in recovery are
+//!   omitted. `base` is the minimum of the connection. A timeout sets `base` to the smoothed round
+//!   trip, because the path may have changed;
 //! - `λ = 0.8`; known implementations use 0.25, 0.5 and 0.8.
 
 use super::reno::{avoid, slow_start};
@@ -34,7 +34,7 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// Share of Reno's queue that counts for γ.
+/// γ tends to this share of the packets that Reno's part has in the queue at a loss.
 const OF_RENO: f64 = 0.75;
 
 /// The parameters.
@@ -93,10 +93,11 @@ pub const PARAMS: &[Param] = &[
 /// The round trip under measurement.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Round {
-    /// It ends when everything below is acknowledged, bytes.
+    /// The round trip ends when every byte below this one is acknowledged.
     ends: u64,
-    /// The sum and the number of its samples.
+    /// The sum of the round-trip times measured in this round trip.
     sum: Span,
+    /// The number of round-trip times in `sum`.
     samples: u64,
 }
 
@@ -111,15 +112,16 @@ pub struct Compound {
     lambda: f64,
     low_window: u32,
 
-    /// `dwnd`, packets; its whole packets are part of the transport's window.
+    /// The delay window, in packets. The transport's window `win` includes its whole packets.
     dwnd: f64,
-    /// Before the last reduction.
+    /// The delay window before the last reduction.
     prior_dwnd: f64,
+    /// Packets in the queue above which the delay window decreases.
     gamma: f64,
-    /// Packets of Reno's part in the queue; `None` until a round trip has been measured since the
-    /// last loss.
+    /// Packets of Reno's part in the queue in the last round trip. `None` until a round trip has
+    /// been measured since the last loss.
     diff_reno: Option<f64>,
-    /// The minimum round trip.
+    /// The minimum round trip of the connection, or since a timeout.
     base: Option<Span>,
     srtt: Span,
     round: Option<Round>,
@@ -147,7 +149,7 @@ impl Compound {
         }
     }
 
-    /// Reno's part of the window.
+    /// Reno's part of the window, in packets.
     fn reno(&self, w: &Window) -> u32 {
         w.cwnd.saturating_sub(self.dwnd as u32)
     }
@@ -177,7 +179,7 @@ impl Compound {
         }
     }
 
-    /// The queue of Reno alone at a loss is the limit for both parts.
+    /// Moves γ towards ¾ of the packets that Reno's part had in the queue before a loss.
     fn tune_gamma(&mut self) {
         if let Some(diff) = self.diff_reno.take() {
             let (low, high) = self.gamma_range;
@@ -321,8 +323,8 @@ mod tests {
         w.cwnd_cnt = 0;
     }
 
-    /// One round trip starts the measurement. The next ends it, with one packet of Reno's and 0.125
-    /// · 257^0.75 − 1 = 7.02 of the delay window.
+    /// One round trip starts the measurement. The next one ends it: Reno's part grows by one
+    /// packet, and the delay window by 0.125 · 257^0.75 − 1 = 7.02 packets.
     #[test]
     fn without_a_queue_it_grows_by_a_power_of_the_window() {
         let (mut c, mut w, mut una) = (compound(), in_avoidance(255), 0);
@@ -354,8 +356,8 @@ mod tests {
         }
     }
 
-    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, with the
-    /// threshold at 50. A later decrease for delay is not undone by Reno's slow start.
+    /// A loss at 100 packets, 60 of Reno's part and 40 of the delay window, leaves 30 and 20, with
+    /// the threshold at 50. Slow start does not undo a later decrease for delay.
     #[test]
     fn slow_start_does_not_undo_what_a_queue_takes() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -382,7 +384,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (80, 0.0));
     }
 
-    /// 0.125 · 37^0.75 is 1.9: it would grow, but the window is too small.
+    /// 0.125 · 37^0.75 is 1.9: the delay window would grow, but a window of 37 packets is too
+    /// small.
     #[test]
     fn a_small_window_is_renos() {
         for (cwnd, grows) in [(37, false), (38, true)] {
@@ -437,8 +440,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (8, 0.0));
     }
 
-    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18. It
-    /// is computed once per measurement, and at least 5.
+    /// Reno's part had 20 packets in the queue, of which ¾ count. With λ = 0.8, γ = 0.2 · 30 + 0.8
+    /// · 15 = 18. γ is computed once per measurement, and is at least 5.
     #[test]
     fn gamma_follows_what_reno_alone_keeps_in_the_queue() {
         let (mut c, mut w) = (compound(), in_avoidance(100));

@@ -1,34 +1,36 @@
 //! Copa: keeps a few packets per flow in the queue, by moving towards a target rate that follows
 //! the delay.
 //!
-//! Algorithm: `standing` is the minimum round trip of the last half of a smoothed round trip.
-//! `least` is the minimum round trip of the last 10 s, and `dq = standing − least`.
+//! Algorithm: `standing` is the minimum RTT over the last half of the smoothed RTT. `least` is the
+//! minimum RTT of the last 10 s, and `dq = standing − least` is the queueing delay.
 //! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise
 //!   `cwnd −= v/(δ cwnd)`; `δ = 0.5`;
-//! - `v = 1`, doubled each round trip from the third one in the same direction on, and reset to 1
-//!   by a change of direction;
+//! - `v` is 1 at first. It doubles at the end of each round trip that is at least the third one in
+//!   which the window moved in the same direction. A change of direction resets it to 1;
 //! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; the pacing rate
 //!   is `2 cwnd/standing`;
-//! - the queue is nearly empty if `dq < 0.1 (max − least)`, where `max` is the maximum round trip
-//!   of the last 4 round trips. After 5 round trips in which the queue was never nearly empty, the
-//!   mode is competitive. In this mode, `1/δ` grows by 1 per round trip and is halved on loss,
-//!   never below 2. In the default mode a loss has no effect.
+//! - the queue is nearly empty if `dq < 0.1 (max − least)`, where `max` is the maximum RTT of the
+//!   last 4 round trips. After 5 round trips in which the queue was never nearly empty, the mode is
+//!   competitive, until the queue is nearly empty again. In this mode, `1/δ` grows by 1 per round
+//!   trip without loss and is halved on loss, never below 2. In the default mode a loss has no
+//!   effect.
 //!
-//! In the steady state the window exceeds its target; the sender detects this one round trip later,
-//! and the window turns. The queue oscillates between nothing and 2.5/δ packets per flow in 5 round
-//! trips. A queue that is regularly empty indicates that all flows are Copa's.
+//! In the steady state, the sender detects one round trip late that the window exceeds its target,
+//! and then reduces the window. The queue oscillates between nothing and 2.5/δ packets per flow,
+//! with a period of 5 round trips. A queue that is regularly empty indicates that all competing
+//! flows use Copa.
 //!
 //! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet",
-//! NSDI 2018. Choices where it is open:
+//! NSDI 2018. Choices where the paper is open:
 //! - when `v > 1` and an ACK requires the other direction, `v` is 1 at once. If `v` were reset at
 //!   the end of the round trip only, the oscillation would be larger;
-//! - `v/δ` is at most `cwnd`: no faster than slow start;
+//! - `v/δ` is at most `cwnd`, so that the window never grows faster than in slow start;
 //! - a queue with less than one packet of the flow counts as empty, too. The paper models the queue
 //!   as a fluid. Real flows send whole packets, which are acknowledged in pairs, so the last packet
 //!   rarely leaves the queue. A tenth of an oscillation of five packets is only half a packet.
 //!   Without this rule, flows of Copa alone would enter the competitive mode;
 //! - packets leave one by one, as those of the paper's sender do;
-//! - an unused window does not grow, but decreases; a timeout restarts slow start.
+//! - a window that is not used up does not grow, but may decrease; a timeout restarts slow start.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Rto, Sample, Start, Window};
@@ -40,15 +42,15 @@ use alloc::boxed::Box;
 
 /// Minimum window, packets.
 const LEAST: f64 = 2.0;
-/// Round trips in one direction before the velocity doubles.
+/// The velocity doubles from this round trip in the same direction on.
 const STEADY: u32 = 3;
-/// Number of round trips over which the maximum is taken.
+/// Number of round trips over which the maximum RTT is taken.
 const GREATEST_OF: u64 = 4;
-/// Round trips without an empty queue that indicate competing flows.
+/// Round trips without a nearly empty queue that indicate competing flows.
 const PATIENCE: u64 = 5;
-/// The queue is nearly empty below this share of its oscillation.
+/// The queue is nearly empty if its delay is below this share of the range of RTTs.
 const NEARLY: f64 = 0.1;
-/// The queue is also empty with fewer packets of the flow's own than this.
+/// The queue also counts as empty if it contains fewer packets of this flow than this number.
 const WHOLE: f64 = 1.0;
 /// Pacing rate, as a multiple of the window per round trip.
 const PACING_GAIN: f64 = 2.0;
@@ -75,7 +77,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Direction of the window.
+/// Direction in which the window moves.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Direction {
     Up,
@@ -91,14 +93,16 @@ pub struct Copa {
     may_compete: bool,
 
     slow_start: bool,
-    /// Fraction of a packet in the window.
+    /// Fraction of a packet by which the window exceeds `Window::cwnd`.
     part: f64,
+    /// `v`, the multiple of the step size.
     velocity: f64,
     direction: Option<Direction>,
-    /// Round trips in this direction, including the last one.
+    /// Number of successive round trips in this direction, including the last one.
     steady: u32,
-    /// The window at the begin of the round trip, and the end of the round trip, bytes.
+    /// The window at the start of the round trip, in packets.
     began_with: f64,
+    /// The round trip ends when every byte below this one is acknowledged.
     round_ends: u64,
 
     /// 1/δ in competitive mode; `None` in the default mode.
@@ -140,7 +144,7 @@ impl Copa {
         self.competing.map_or(self.delta, |packets| 1.0 / packets)
     }
 
-    /// The standing round trip and its queueing delay, s.
+    /// The RTTs `standing` and `dq` of the module header, in seconds.
     fn delays(&self) -> Option<(f64, f64)> {
         let (standing, least) = (self.standing.get()?, self.least.get()?);
         Some((
@@ -155,7 +159,8 @@ impl Copa {
         (w.min_burst, w.max_burst) = (1, 1);
     }
 
-    /// Chooses the mode: competitive if other flows keep the queue full.
+    /// Chooses the mode: competitive if other flows keep the queue full. `queue` is the queueing
+    /// delay in seconds, `own` the number of this flow's packets in the queue.
     fn choose_mode(&mut self, now: Time, queue: f64, own: f64) {
         let greatest = self.greatest.get().unwrap_or(0);
         let swing = Span::ns(greatest.saturating_sub(self.least.get().unwrap_or(0))).as_s();
@@ -171,7 +176,7 @@ impl Copa {
         }
     }
 
-    /// Handles the end of a round trip.
+    /// Handles the end of a round trip: updates `1/δ` in competitive mode, and the velocity.
     fn end_round(&mut self, cwnd: f64) {
         if let Some(packets) = self.competing.as_mut().filter(|_| !self.lost) {
             *packets += 1.0;
@@ -195,7 +200,7 @@ impl Copa {
         self.began_with = cwnd;
     }
 
-    /// Moves the window towards the target, for `packets` acknowledged.
+    /// Moves the window towards the target, after `packets` packets were acknowledged.
     fn step(&mut self, w: &mut Window, direction: Direction, packets: u32) {
         if self.velocity > 1.0 && self.direction.is_some_and(|was| was != direction) {
             (self.velocity, self.steady) = (1.0, 0);
@@ -347,7 +352,7 @@ mod tests {
         c.on_ack(w, &ev);
     }
 
-    /// Minimum 100 ms, standing `standing`, smoothed 100 ms, a window of `cwnd`.
+    /// A flow with a minimum and a smoothed RTT of 100 ms, `standing` ms and a window of `cwnd`.
     fn with_queue(standing: u64, cwnd: u32) -> (Copa, Window) {
         let mut c = copa();
         sample(&mut c, 0, 100);
@@ -356,8 +361,8 @@ mod tests {
         (c, Window::new(cwnd))
     }
 
-    /// 10 packets, a queue of 20 ms: the rate is 83/s and the target is 100/s. At 25 ms both are
-    /// 80/s, at 26 ms the target is less.
+    /// With 10 packets and a queue of 20 ms, the rate is 83 packets/s and the target 100 packets/s.
+    /// At 25 ms both are 80 packets/s, at 26 ms the target is less than the rate.
     #[test]
     fn the_window_moves_towards_the_target() {
         for (standing, up) in [(120, true), (125, true), (126, false)] {
@@ -399,7 +404,7 @@ mod tests {
         assert_eq!(c.least.get(), Some(130_000_000));
     }
 
-    /// A round trip per ACK, each one up by 0.02 packets times the velocity.
+    /// Each ACK ends a round trip and increases the window by 0.02 packets times the velocity.
     #[test]
     fn the_velocity_doubles_from_the_third_round_trip_on() {
         let (mut c, mut w) = with_queue(101, 100);
@@ -446,7 +451,7 @@ mod tests {
         assert!(w.cwnd == 22 && !c.slow_start);
     }
 
-    /// 100 packets of 1448 bytes in 120 ms, twice.
+    /// The pacing rate is twice that of 100 packets of 1448 bytes in 120 ms.
     #[test]
     fn packets_leave_twice_as_fast_as_the_window_passes() {
         let (mut c, mut w) = with_queue(120, 100);
@@ -473,8 +478,8 @@ mod tests {
         assert_eq!((c.competing, c.delta()), (None, 0.5));
     }
 
-    /// 2 ms of an oscillation of 10 are more than a tenth. With 50 packets they hold less than one
-    /// packet, with 60 more.
+    /// A delay of 2 ms is more than a tenth of a range of 10 ms. With a window of 50 packets, a
+    /// queue of 2 ms contains less than one packet of the flow; with 60 packets it contains more.
     #[test]
     fn a_queue_without_a_packet_of_its_own_is_empty() {
         for (cwnd, competing) in [(50, None), (60, Some(2.0))] {

@@ -6,24 +6,26 @@
 //! 0.4 packets/s³`. `t` is the time since the epoch began, plus the minimum RTT. `K = cbrt((W_max −
 //! cwnd)/C)`, where `cwnd` is the window at the start of the epoch. If this `cwnd` is not below
 //! `W_max`, `K = 0`, and `cwnd` takes the place of `W_max`. On loss `ssthresh = 0.7 cwnd` and
-//! `W_max = cwnd`. If `cwnd` is then still below the last `W_max`, `W_max = 0.85 cwnd` (fast
-//! convergence). A second window, the friendly window, grows as that of a Reno sender that also
-//! reduces to 0.7: by `0.53` packets per RTT. The larger of both windows is used.
+//! `W_max = cwnd`. If `cwnd` is below the previous `W_max` at the loss, `W_max = 0.85 cwnd` instead
+//! (fast convergence). A second window, the friendly window, grows by 0.53 packets per RTT. With a
+//! reduction to 0.7, this growth results in the average rate of Reno. The larger of both windows is
+//! used.
 //!
 //! Sources: RFC 9438, and Linux 6.12 where Linux differs from it. Recordings of Linux show each
 //! difference (`sim/tests/reference.rs`, `core/tests/replay.rs`):
 //! - β is 717/1024 and C is 410/1024. Times are in units of 1/1024 s, read on the kernel's tick.
 //!   The cube root is an initial guess, refined by one Newton step;
 //! - the curve is evaluated one *minimum* RTT ahead, not one smoothed RTT;
-//! - the window grows by one packet per `cnt` acknowledged packets. This is at most 50 % per RTT,
-//!   and before the first loss at least 5 % per RTT;
+//! - the window grows by one packet per `cnt` acknowledged packets. The growth is at most 50 % per
+//!   RTT, and before the first loss at least 5 % per RTT;
 //! - the curve is evaluated at most once per tick. While the window is constant, `cnt` is computed
 //!   at most every 1/32 s;
 //! - the reduction is computed from `cwnd`, not from the flight size;
 //! - the friendly window always grows by 8/15 packets per RTT. In RFC 9438 it grows by one packet
 //!   per RTT once it has reached the window before the last reduction;
-//! - the epoch begins with the first ACK in congestion avoidance after a reduction. Idle time does
-//!   not count as time of the epoch;
+//! - the epoch begins with the first ACK in congestion avoidance after a reduction. Time without
+//!   data in flight does not count as time of the epoch;
+//! - RTTs measured in the first second of an epoch do not count for the minimum RTT;
 //! - a timeout resets all state.
 
 use super::hystart::{self, HyStart, Mode};
@@ -36,15 +38,15 @@ use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// Unit of β and the friendly slope: 1/1024.
+/// Unit of β: 1/1024.
 const SCALE: u64 = 1024;
 const BETA: u64 = 717;
-/// C in 1/1024 packet per s³, as `bic_scale · 10`.
+/// C in 1/1024 packet per s³; in Linux, `bic_scale · 10`.
 const C_SCALED: u64 = 410;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets for each packet of Reno's growth with this β, in eighths of the window. It
-/// is 8 (1 + β) / (3 (1 − β)), rounded down to 15.
+/// Acknowledged packets per packet of growth of the friendly window, in eighths of the window. The
+/// value is `8 (1 + β) / (3 (1 − β))`, rounded down to 15.
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;
@@ -73,7 +75,7 @@ struct Epoch {
     start: u64,
     /// `K` in 1/1024 s.
     k: u64,
-    /// The plateau of the curve.
+    /// The window at the plateau of the curve, in packets.
     origin: u32,
 }
 
@@ -95,8 +97,9 @@ pub struct Cubic {
     last_tick: u64,
     /// Packets acknowledged since the friendly window last grew.
     acked: u32,
+    /// The friendly window, in packets.
     w_est: u32,
-    /// The minimum round trip since the last timeout.
+    /// The minimum RTT since the last timeout.
     min_rtt: Option<Span>,
 }
 
@@ -222,7 +225,7 @@ impl CongestionControl for Cubic {
 
     fn on_sample(&mut self, w: &mut Window, ev: &Sample) {
         let Some(rtt) = ev.rtt else { return };
-        // For a second after a recovery, the queue is not representative of the path.
+        // For a second after the start of an epoch, the queue is not representative of the path.
         let tick = self.tick(ev.now);
         if self
             .epoch
@@ -416,7 +419,7 @@ mod tests {
         assert_eq!((c.w_max, c.cnt), (0, 0));
     }
 
-    /// The round trips of the second round are 1.5 times those of the first: a queue.
+    /// The RTTs of the second round are 1.5 times those of the first: there is a queue.
     #[test]
     fn slow_start_ends_where_a_queue_begins() {
         let mut c = cubic();

@@ -6,9 +6,10 @@
 //! cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN, the flow behaves as
 //! Reno.
 //!
-//! The receiver must echo single marks ([`Need::EcnEcho`]), and the queue must mark packets that
-//! find more than `K` packets before them. Then `N` flows keep the queue between `K + N` and `K + N
-//! − ½ √(2N (C·RTT + K))`. If `K > C·RTT/7`, the queue never becomes empty.
+//! The receiver must echo every single mark ([`Need::EcnEcho`]), and the queue must mark packets
+//! that arrive while it holds more than `K` packets. Then `N` synchronized flows over a link with
+//! the capacity `C` keep the queue between `K + N` and `K + N − ½ √(2N (C·RTT + K))` packets. For
+//! `K > C·RTT/7`, the queue never becomes empty.
 //!
 //! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue;
 //! Linux 6.12 for differences from the RFC:
@@ -16,9 +17,10 @@
 //!   decreases to 0;
 //! - `F` counts packets, not bytes, including SACKed ones; an ACK with ECE marks all packets that
 //!   it delivers;
-//! - at the end of a window, the packets of the ACK count. Before 6.15
+//! - the packets of the ACK that ends a window count in this window. Before 6.15
 //!   ([`Rule::DeliveredBeforeEvent`](crate::kernel::Rule::DeliveredBeforeEvent)), those that it
-//!   acknowledged in order were counted afterwards;
+//!   acknowledged in order counted in the next window;
+//! - a loss that a tail loss probe repaired reduces the window as a mark does;
 //! - a loss during a reduction for a mark reduces the window again, from its present value.
 
 use super::reno::Reno;
@@ -33,7 +35,7 @@ use alloc::boxed::Box;
 /// Unit of `α`: 1/1024.
 const ONE: u32 = 1 << SCALE;
 const SCALE: u32 = 10;
-/// Minimum window.
+/// Minimum of the slow start threshold after a reduction, in packets.
 const LEAST: u32 = 2;
 
 /// The parameters.
@@ -57,13 +59,13 @@ pub const PARAMS: &[Param] = &[
 pub struct Dctcp {
     shift_g: u32,
     alpha: u32,
-    /// The window of data is over when everything below is acknowledged.
+    /// The window of data is over when every byte below this one is acknowledged.
     window_end: u64,
-    /// Packets delivered before it, and the marked ones among them.
+    /// Packets delivered before this window of data, and the marked packets among them.
     before: (u64, u64),
-    /// The window before the last reduction.
+    /// The congestion window before the last reduction, in packets.
     prior_cwnd: u32,
-    /// The path has no ECN.
+    /// Whether the flow behaves as Reno, because the two ends did not agree on ECN.
     reno: bool,
 }
 
@@ -80,10 +82,10 @@ impl Dctcp {
         }
     }
 
-    /// Updates `α` after a window of data with `delivered` packets, `marked` of them marked.
+    /// Updates `α` after a window of data with `delivered` packets, of which `marked` were marked.
     fn observe(&mut self, delivered: u64, marked: u64) {
         let share = self.alpha >> self.shift_g;
-        // A share that rounds to zero becomes zero.
+        // If the decrease rounds to zero, α itself becomes zero, as in Linux.
         self.alpha -= if share == 0 { self.alpha } else { share };
         let new = (marked << (SCALE - self.shift_g.min(SCALE))) / delivered.max(1);
         self.alpha = u64::from(self.alpha)
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(cuts, [50, 75, 96, 100, 2, 100]);
     }
 
-    /// RFC 8257 section 3.5.
+    /// RFC 8257 section 3.5: a loss halves the window, whatever α is.
     #[test]
     fn a_loss_takes_half_however_little_was_marked() {
         let (mut cc, mut w) = dctcp();

@@ -3,18 +3,19 @@
 //! Algorithm: the window for a loss rate p is `W = 0.12 / p^0.835`. It equals the window of Reno at
 //! a loss rate of 10⁻³ (38 packets), and is 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38)
 //! / ln(83000/38)`, this requires `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`. On
-//! loss `ssthresh = (1 − b(w)) w`, per round trip `cwnd += a(w)`. Up to 38 packets, a = 1 and b =
-//! 1/2, as in Reno.
+//! loss `ssthresh = (1 − b(w)) w`, per round trip in congestion avoidance `cwnd += a(w)`. Up to 38
+//! packets, a = 1 and b = 1/2, as in Reno.
 //!
-//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for
-//! differences, all of which measurements show:
-//! - a row applies to every window down to the row before: a(w) is rounded up, b(w) down;
-//! - growth counts ACKs, not packets. A receiver that delays ACKs halves the growth, so small
-//!   windows grow more slowly than in Reno;
-//! - the row is looked up when the window grows in avoidance, so a loss uses the row of the last
-//!   such ACK. The first loss, at the end of slow start, removes half of the window. If two losses
-//!   follow each other without growth in between, the second removes the same fraction as the
-//!   first;
+//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for these
+//! differences, which measurements of Linux show:
+//! - a row applies to every window between its own and that of the row before: a(w) is rounded up,
+//!   b(w) down;
+//! - growth counts ACKs, not packets. A receiver that acknowledges every second packet halves the
+//!   growth, so small windows grow more slowly than in Reno;
+//! - the row is looked up by each ACK that may grow the window in congestion avoidance. A loss
+//!   uses the row of the last such ACK. The first loss, at the end of slow start, removes half of
+//!   the window. If two losses follow each other without such an ACK in between, the second removes
+//!   the same fraction as the first;
 //! - b(w) is in 1/256, rounded down, except in the last row (beyond 89 053 packets), where Linux
 //!   has 24, not 23;
 //! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses
@@ -26,8 +27,7 @@ use alloc::boxed::Box;
 
 /// Rows of the table.
 const ROWS: usize = 73;
-/// The window of each row, in packets: the first one at which a(w) has grown by another packet. It
-/// is the row's upper end.
+/// The largest window of each row, in packets.
 const UP_TO: [u32; ROWS] = [
     38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529, 1793, 2076, 2378, 2699, 3039, 3399, 3778,
     4177, 4596, 5036, 5497, 5979, 6483, 7009, 7558, 8130, 8726, 9346, 9991, 10661, 11358, 12082,
@@ -36,26 +36,26 @@ const UP_TO: [u32; ROWS] = [
     46776, 48961, 51258, 53677, 56230, 58932, 61799, 64851, 68113, 71617, 75401, 79517, 84035,
     89053, 94717,
 ];
-/// Reduction on loss at that window: b(w), in 1/256.
+/// Reduction on loss in each row: b(w), in 1/256 of the window.
 const TAKES: [u8; ROWS] = [
     128, 112, 104, 98, 93, 89, 86, 83, 81, 78, 76, 74, 72, 71, 69, 68, 66, 65, 64, 62, 61, 60, 59,
     58, 57, 56, 55, 54, 53, 52, 52, 51, 50, 49, 48, 48, 47, 46, 45, 45, 44, 43, 43, 42, 41, 41, 40,
     39, 39, 38, 38, 37, 36, 36, 35, 35, 34, 33, 33, 32, 32, 31, 30, 30, 29, 28, 28, 27, 26, 26, 25,
     24, 24,
 ];
-/// The largest window of which 128/256 fit into 32 bits.
+/// The largest window whose product with 128 fits into 32 bits.
 const MOST: u32 = u32::MAX / 128;
 
 /// HighSpeed's state.
 #[derive(Clone, Debug, Default)]
 pub struct HighSpeed {
-    /// The row of the table.
+    /// The index of the present row of the table.
     row: usize,
 }
 
 impl HighSpeed {
-    /// Finds the first row that reaches `cwnd`, or the last row. Windows change little between two
-    /// ACKs.
+    /// Finds the first row whose largest window is at least `cwnd`, or the last row. The search
+    /// begins at the present row, because windows change little between two ACKs.
     fn find_row(&mut self, cwnd: u32) {
         while self.row < ROWS - 1 && cwnd > UP_TO[self.row] {
             self.row += 1;
@@ -64,7 +64,7 @@ impl HighSpeed {
             self.row -= 1;
         }
     }
-    /// a(w): packets per round trip.
+    /// a(w), the growth per round trip in packets.
     fn growth(&self) -> u32 {
         self.row as u32 + 1
     }
@@ -132,12 +132,12 @@ mod tests {
         0.5 + (0.1 - 0.5) * (libm::log(w) - libm::log(38.0))
             / (libm::log(83_000.0) - libm::log(38.0))
     }
-    /// a(w); p(w) = 0.078 / w^1.2 with the 1/12.8 of its appendix B.
+    /// a(w), with p(w) = 1 / (12.8 w^1.2) as in appendix B of the RFC.
     fn a(w: f64) -> f64 {
         w * w * 2.0 * b(w) / ((2.0 - b(w)) * libm::pow(w, 1.2) * 12.8)
     }
     /// The table by the method of appendix B: a row at each window at which a(w) has grown by more
-    /// than one since the last.
+    /// than one since the last row.
     fn derived() -> Vec<(u32, f64)> {
         let (mut rows, mut last) = (Vec::from([(38, 0.5)]), 1.0);
         for w in 38..100_000 {

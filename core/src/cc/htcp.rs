@@ -2,22 +2,24 @@
 //!
 //! Algorithm: let `Δ` be the time since the last congestion event, in seconds. `f(Δ)` is 1 for `Δ ≤
 //! 1`, and `1 + 10 (Δ − 1) + ((Δ − 1)/2)²` for a larger `Δ`. `f` is multiplied by `min_rtt / 100
-//! ms`, a factor that is limited to the range from 1/10 to 2. The product is at least 1. Each
-//! window acknowledged adds `α = 2 (1 − β) f` packets to `cwnd`. On congestion `ssthresh = max(β
-//! cwnd, 2)`, where `β = min_rtt / max_rtt` is limited to the range from 0.5 to 0.8. To empty a
-//! short queue, a reduction by less than half suffices. `β = 0.5` if the throughput has changed by
-//! more than a fifth since the previous congestion event.
+//! ms`, a factor that is limited to the range from 1/10 to 2. The product, at least 1, is called
+//! `f` from here on. Each window acknowledged in congestion avoidance adds `α = 2 (1 − β) f`
+//! packets to `cwnd`. On congestion `ssthresh = max(β cwnd, 2)`, where `β = min_rtt / max_rtt` is
+//! limited to the range from 0.5 to 0.8. To empty a short queue, a reduction by less than half
+//! suffices. `β = 0.5` if the maximum throughput has changed by more than a fifth since the
+//! previous congestion event.
 //!
 //! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004);
 //! draft-leith-tcp-htcp-06; Linux 6.12 for differences:
 //! - α, β are in 1/128, `f` in whole packets, time in ticks of the kernel;
-//! - α is computed at a congestion and when the window grows by a packet, not with each ACK. Growth
-//!   counts the packets of the ACK in Open, one in any other state. The ACK that grows the window
-//!   does not count;
-//! - `max_rtt` grows in Open only. A round trip more than 20 ms above it does not count. At each
-//!   congestion, its excess over `min_rtt` decays by a twentieth;
-//! - β follows the round trips from the second congestion of an unchanged path on, if `min_rtt` is
-//!   above 10 ms. The first congestion of a connection counts as a change of the path.
+//! - α is computed at each congestion event and when the window grows by a packet, not with each
+//!   ACK. Towards growth, an ACK in the state Open counts the packets that it acknowledged in
+//!   order, an ACK in any other state counts one. The ACK that grows the window does not count;
+//! - `max_rtt` grows in the state Open only. An RTT more than 20 ms above it does not count. At
+//!   each congestion event, its excess over `min_rtt` decays by a twentieth;
+//! - β is 0.5 at a congestion event at which the throughput has changed, and at the next event.
+//!   From the second event on with unchanged throughput, β is `min_rtt / max_rtt`, if `min_rtt` is
+//!   above 10 ms. The first event of a connection counts as a change.
 
 use super::reno::slow_start;
 use super::{
@@ -34,11 +36,11 @@ const UNIT: u32 = 128;
 /// Bounds of β: a half, and about 0.8.
 const BETA_LEAST: u32 = UNIT / 2;
 const BETA_MOST: u32 = 102;
-/// Round trips up to this are too short to measure the queue.
+/// If the minimum RTT is at most this, RTTs are too short to measure the queue.
 const SHORT: Span = Span::ms(10);
-/// Maximum increase of the greatest round trip at once; a larger one is not a queue.
+/// Maximum increase of `max_rtt` by one RTT sample; a larger increase is not caused by the queue.
 const JUMP: Span = Span::ms(20);
-/// The round trip by which α is scaled, as a fraction of a second: 100 ms.
+/// α is scaled by the minimum RTT divided by 100 ms, which is a second divided by this.
 const SCALE_TENTHS: u64 = 10;
 
 /// The parameters.
@@ -77,23 +79,24 @@ pub struct Htcp {
 
     alpha: u32,
     beta: u32,
-    /// Whether the path has been unchanged for one congestion, so that β may follow the round
-    /// trips.
+    /// Whether the throughput was unchanged at the last congestion event, so that β may be
+    /// `min_rtt / max_rtt` at the next one.
     settled: bool,
-    /// Packets of the last ACK that count for growth.
+    /// Packets of the last ACK that count towards growth.
     packets: u32,
     min_rtt: Option<u64>,
     max_rtt: u64,
-    /// Time when the last congestion ended.
+    /// Time when the last congestion event began, or when recovery from it ended.
     congestion: u64,
     before: Option<Before>,
 
-    /// Packets acknowledged since the bandwidth measurement began, and the time of its begin.
+    /// Packets acknowledged in order since the present bandwidth measurement began.
     measured: u32,
+    /// Time when the present bandwidth measurement began.
     since: Option<u64>,
     bandwidth: u64,
     max_bandwidth: u64,
-    /// The maximum bandwidth between the two congestions before.
+    /// The maximum bandwidth before the last congestion event.
     max_bandwidth_before: u64,
 }
 
@@ -135,7 +138,7 @@ impl Htcp {
         }
     }
 
-    /// Measures the bandwidth about once per round trip in Open.
+    /// Measures the bandwidth about once per round trip, in the states Open and Disorder.
     fn measure_bandwidth(&mut self, tick: u64, cwnd: u32, acked: u32, state: State) {
         if !matches!(state, State::Open | State::Disorder) {
             self.measured = 0;
@@ -145,8 +148,8 @@ impl Htcp {
         self.measured = self.measured.saturating_add(acked);
         let grows = (self.alpha / UNIT).max(1);
         let Some(least) = self.min_rtt else { return };
-        // The first measurement runs from the start of the kernel's clock, so its result is near
-        // zero.
+        // In Linux, the first measurement runs from the start of the kernel's clock, so its result
+        // is near zero. Here it is zero.
         let took = self.since.map(|since| tick.saturating_sub(since));
         let whole = cwnd >= grows && self.measured >= cwnd - grows;
         if !whole || took.is_some_and(|took| took < least) {
@@ -328,7 +331,7 @@ mod tests {
         w.ssthresh
     }
 
-    /// f(1) = 1, f(2) = 11.25, f(3) = 22, f(11) = 126; whole packets; α = 2 (1 − 0.5) f.
+    /// f(1) = 1, f(2) = 11.25, f(3) = 22, f(11) = 126, rounded down; α = 2 (1 − 0.5) f.
     #[test]
     fn alpha_grows_with_the_square_of_the_time_since_congestion() {
         let mut c = htcp();
@@ -385,8 +388,8 @@ mod tests {
         assert_eq!(c.packets, 5);
     }
 
-    /// The first congestion of a path takes half, with any queue; the second 40/60 of the window,
-    /// 85/128.
+    /// The first congestion event leaves half of the window, with any queue; the second leaves
+    /// 40/60 of the window, 85/128.
     #[test]
     fn beta_is_the_ratio_of_round_trips() {
         let mut c = htcp();
@@ -413,7 +416,7 @@ mod tests {
         assert_eq!([10, 11].map(beta), [64, 102]);
     }
 
-    /// A change of up to 20 % is the same path, a larger one is another path.
+    /// A change of the throughput by up to 20 % counts as none; a larger one sets β = 0.5.
     #[test]
     fn where_the_throughput_has_changed_half_is_taken() {
         let beta = |now, switch| {
@@ -445,7 +448,8 @@ mod tests {
     }
 
     /// Windows of 100 packets that take 100 ms: 1000 packets per second. Within three round trips
-    /// of a congestion the estimate follows at once, later by a quarter.
+    /// of a congestion event a measurement replaces the estimate; later it has a weight of a
+    /// quarter.
     #[test]
     fn bandwidth_is_a_window_over_its_time() {
         let mut c = htcp();

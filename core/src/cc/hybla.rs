@@ -1,22 +1,25 @@
-//! Hybla as in Linux: over a longer path, the rate grows as fast as Reno's over a path of 25 ms.
+//! Hybla as in Linux: above an RTT of 25 ms, the rate grows as fast as that of Reno at an RTT of 25
+//! ms.
 //!
-//! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance
-//! `cwnd += ρ²/cwnd`; the initial window is `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2,
-//! 2)`. The window of Reno grows by 1/rtt packets per second, and its rate by 1/rtt². On a path
-//! with four times the round trip, the rate of Reno therefore grows 16 times more slowly. From 25
-//! ms on, the rate of Hybla grows independently of the round trip.
+//! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, congestion
+//! avoidance `cwnd += ρ²/cwnd`; the initial window is `cwnd = ρ`; on congestion `ssthresh =
+//! max(cwnd / 2, 2)`. The window of Reno grows by 1/rtt packets per second, and its rate by 1/rtt².
+//! On a path with four times the RTT, the rate of Reno therefore grows 16 times more slowly. From
+//! an RTT of 25 ms on, the rate of Hybla grows independently of the RTT.
 //!
 //! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12
 //! for differences:
-//! - each ACK causes one step, for any number of acknowledged packets, so a receiver that delays
-//!   ACKs halves the growth;
-//! - the initial window is `ρ` in whole packets, not the host's: one packet on a short path;
-//! - `ρ` is in units of 1/8. It follows the smoothed round trip only when this reaches a new
-//!   minimum, so a queue does not increase `ρ`;
-//! - 2^ρ is 2 to the whole part (at most 16) times a rounded eighth's power; fractions of a packet
-//!   are in 1/128;
-//! - a step that rounds to zero (below 1/128 packet) is replaced by one packet per window of ACKs;
-//! - in any state but Open it grows as Reno; the window is at most 65535 packets;
+//! - each ACK causes one step, for any number of acknowledged packets, so a receiver that
+//!   acknowledges every second packet halves the growth;
+//! - the initial window is `ρ` in whole packets, not the initial window of the host. It is one
+//!   packet on a path with an RTT below 50 ms;
+//! - `ρ` is in units of 1/8. It is recomputed only when the smoothed RTT reaches a new minimum, so
+//!   a queue does not increase `ρ`;
+//! - 2^ρ is computed from the whole part of `ρ`, at most 16, and the remaining eighths. The power
+//!   of the eighths is rounded to 1/128. Fractions of a packet are in 1/128;
+//! - if the step rounds to zero (below 1/128 packet), the window grows by one packet per `cwnd`
+//!   ACKs instead;
+//! - in any state but Open the window grows as in Reno; the window is at most 65535 packets;
 //! - the paper's estimator of bandwidth and its pacing are left out.
 
 use super::reno::Reno;
@@ -50,10 +53,11 @@ pub struct Hybla {
     rtt0_us: u64,
     /// ρ in eighths.
     rho8: u32,
-    /// The smoothed round trip, and its minimum, in eighths of a microsecond.
+    /// The smoothed RTT, in eighths of a microsecond.
     srtt8_us: u64,
+    /// The minimum of the smoothed RTT, in eighths of a microsecond.
     least8_us: u64,
-    /// Fraction of a packet, in 1/128.
+    /// Fraction of a packet by which the window exceeds `Window::cwnd`, in 1/128.
     fraction: u32,
     open: bool,
 }
@@ -74,12 +78,12 @@ impl Hybla {
         self.least8_us = self.srtt8_us;
         self.rho8 = (self.srtt8_us / self.rtt0_us).clamp(8, 1 << 15) as u32;
     }
-    /// The step of slow start, in 1/128 packet.
+    /// The growth per ACK in slow start, in 1/128 packet.
     fn doubling(&self) -> u32 {
         let (whole, eighths) = (self.rho8 >> 3, self.rho8 & 7);
         (EIGHTHS[eighths as usize] << whole.min(STEEPEST)) - PACKET
     }
-    /// The step of avoidance, in 1/128 packet.
+    /// The growth per ACK in congestion avoidance, in 1/128 packet.
     fn avoidance(&self, cwnd: u32) -> u32 {
         // ρ² in 1/128 is twice the square of its eighths.
         2 * self.rho8 * self.rho8 / cwnd.max(1)
@@ -227,7 +231,7 @@ mod tests {
         assert_eq!(grown(&mut c, &mut w, 1), 12);
     }
 
-    /// ρ²/cwnd per ACK: 16/100 of a packet are 20/128.
+    /// The growth is ρ²/cwnd per ACK: 16/100 of a packet, which is rounded to 20/128.
     #[test]
     fn avoidance_grows_by_the_ratio_squared_per_window_of_acks() {
         let (mut c, mut w) = begun(100_000);
@@ -236,7 +240,8 @@ mod tests {
         assert_eq!((grown(&mut c, &mut w, 1), c.fraction), (101, 12));
     }
 
-    /// 128/200 of 1/128 is rounded off; a window of ACKs still gives a packet.
+    /// A step of 128/200 of 1/128 packet is rounded down to 0. A window of ACKs still increases the
+    /// window by a packet.
     #[test]
     fn where_a_step_is_rounded_off_a_window_of_acks_gives_a_packet() {
         let (mut c, mut w) = begun(25_000);

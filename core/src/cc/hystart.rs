@@ -3,21 +3,23 @@
 //! HyStart (Ha, Rhee 2011; Linux 6.12) runs from a window of 16 packets on. It ends slow start at
 //! most once, and may do so again after a timeout. Either detector sets `ssthresh = cwnd`:
 //! - *ACK train*: since the round began, ACKs at most 2 ms apart have arrived for longer than half
-//!   of the minimum round trip. For paced flows, this time is the whole minimum round trip. An
-//!   allowance for bursts of at most 1 ms is added to the minimum round trip. Such a train means
-//!   that the path is full.
-//! - *Delay*: after eight samples, the minimum round trip of a round exceeds the connection's
-//!   minimum by an eighth of that minimum. The required difference is at least 4 ms and at most 16
-//!   ms.
+//!   of the minimum RTT. For paced flows, this time is the whole minimum RTT. An allowance for
+//!   bursts of at most 1 ms is first added to the minimum RTT. Such a train means that the path is
+//!   full.
+//! - *Delay*: after eight RTT samples of a round, the minimum RTT of the round exceeds the
+//!   connection's minimum by an eighth of that minimum. The required difference is at least 4 ms
+//!   and at most 16 ms.
 //!
-//! Before 5.6 ([`Rule::HystartMicroseconds`]) the clock had whole milliseconds, and round trips
-//! were in eighths of one. An ACK train of half of the minimum round trip was enough for paced
-//! flows as well. Before 5.8, only the first eight round trips of a round counted.
+//! Before 5.6 ([`Rule::HystartMicroseconds`]) the clock had whole milliseconds, and RTTs were in
+//! eighths of a millisecond. There was no allowance for bursts, and half of the minimum RTT was
+//! enough for paced flows as well. Before 5.8, only the first eight RTT samples of a round counted.
 //!
-//! HyStart++: after eight samples of a round, its minimum round trip is compared with that of the
-//! last round. If it is higher by an eighth (at least 4 ms, at most 16 ms), slow start becomes
-//! conservative. For five rounds, the window then grows at a quarter of the rate. After these
-//! rounds, slow start ends. If the delay falls again before, normal slow start resumes.
+//! HyStart++: after eight RTT samples of a round, its minimum RTT is compared with that of the last
+//! round. If it is higher by an eighth (at least 4 ms, at most 16 ms), slow start becomes
+//! conservative. For five rounds, the window then grows at a quarter of the rate of slow start.
+//! After these rounds, slow start ends. If the minimum RTT of a round falls below the one that
+//! began the conservative phase, normal slow start resumes. An ACK counts at most 8 packets, also
+//! for paced flows, to which RFC 9406 sets no limit.
 
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::Rule;
@@ -30,18 +32,18 @@ const SAMPLES: u32 = 8;
 const ACK_GAP_US: u64 = 2_000;
 const DELAY_LEAST_US: u64 = 4_000;
 const DELAY_MOST_US: u64 = 16_000;
-/// Packets per ACK that count for HyStart++ without pacing.
+/// Maximum number of packets per ACK that grow the window with HyStart++ (L of RFC 9406).
 const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// A millisecond in eighths, the unit of round trips before [`Rule::HystartMicroseconds`].
+/// An eighth of a millisecond in µs: the unit of RTTs before [`Rule::HystartMicroseconds`].
 const EIGHTH_US: u64 = 125;
 
 /// The algorithm that ends slow start.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// None: only a loss ends it.
+    /// None: only a loss or a mark ends slow start.
     Off,
     /// Linux's HyStart.
     Linux,
@@ -58,7 +60,7 @@ pub const PARAM: Param = Param {
 };
 
 impl Mode {
-    /// From the word of [`PARAM`].
+    /// Returns the mode for a value of the parameter [`PARAM`].
     pub fn from_word(word: &str) -> Mode {
         match word {
             "off" => Mode::Off,
@@ -112,8 +114,9 @@ impl HyStart {
     pub fn reset(&mut self) {
         *self = HyStart::new(self.mode, &self.host);
     }
-    /// Handles an ACK up to `una` that grows the window in slow start: it may begin a new round.
-    /// (Linux does this before the ACK's sample.)
+    /// Handles an ACK that grows the window in slow start: it may begin a new round. Since Linux
+    /// 5.16 ([`Rule::HystartRoundsBySamples`]), rounds of Linux's HyStart begin in `on_sample`
+    /// instead.
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
         let by_samples =
             self.mode != Mode::PlusPlus && self.host.kernel.follows(Rule::HystartRoundsBySamples);
@@ -139,8 +142,8 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// Handles a round-trip sample in slow start; `least` is the connection's minimum. May set
-    /// `w.ssthresh`.
+    /// Handles an RTT sample in slow start; `least` is the connection's minimum RTT. If a detector
+    /// of Linux's HyStart finds congestion, `w.ssthresh` is set to the window.
     pub fn on_sample(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         match self.mode {
             Mode::Off => {}
@@ -252,7 +255,8 @@ impl HyStart {
         }
     }
 
-    /// Number of acknowledged packets that may grow the window.
+    /// Returns how many of `acked` acknowledged packets may grow the window: with HyStart++ at most
+    /// 8, and a quarter of them in the conservative phase.
     pub fn growth(&mut self, acked: u32) -> u32 {
         if self.mode != Mode::PlusPlus || self.found {
             return acked;
@@ -272,8 +276,8 @@ fn threshold_us(least: u64) -> u64 {
     (least / 8).clamp(DELAY_LEAST_US, DELAY_MOST_US)
 }
 
-/// Allowance of the ACK train for bursts: the time of four of the largest bursts at the present
-/// rate, at most 1 ms.
+/// Allowance of the ACK train for bursts, in µs: the duration of four maximum super-packets at the
+/// pacing rate, at most 1 ms.
 fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {
@@ -345,8 +349,8 @@ mod tests {
         HyStart::new(Mode::Linux, &host)
     }
 
-    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms.
-    /// Before, the first eight of a round counted; now the minimum of all does.
+    /// On a path of 40 ms, eight high RTTs of a round are followed by a low one. Before 5.8, the
+    /// minimum of the first eight counted; since then, the minimum of all counts.
     #[test]
     fn eight_round_trips_of_a_round_counted_before_5_8() {
         let ended = |kernel| {

@@ -1,10 +1,11 @@
 //! TCP Illinois as in Linux: losses determine when the window decreases, queueing delay determines
 //! by how much.
 //!
-//! Algorithm: `d` is the mean queueing delay of the last round trip, `d_m` the maximum so far,
-//! `d₁ = d_m/100`. Per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
-//! - `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`, 0.3 with a full
-//!   queue.
+//! Algorithm: `d` is the mean queueing delay of the last round trip, `d_m` the maximum queueing
+//! delay of the connection, `d₁ = d_m/100`. Per round trip in congestion avoidance `cwnd += α`, on
+//! loss `ssthresh = (1 − β) cwnd`.
+//! - `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`, which is 0.3 at `d
+//!   = d_m`.
 //! - `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, linear between them.
 //! - Below 15 packets `α = 1`, `β = 1/2`.
 //!
@@ -14,9 +15,10 @@
 //! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008). Linux
 //! 6.12 for the details:
 //! - α is in 1/128 and β in 1/64, both computed once per round trip, also in slow start;
-//! - after a round trip with a queue, α is 10 again only after five round trips without a queue;
-//! - the minimum and the maximum round trip are kept forever, even over a timeout, which sets α = 1
-//!   and β = 1/2;
+//! - after a round trip with a queue, α is 10 again in the fifth round trip without a queue. In the
+//!   four before, α keeps its value. Round trips with a queue do not restart this count;
+//! - the minimum and the maximum RTT are kept for the whole connection. A timeout does not reset
+//!   them, but sets α = 1 and β = 1/2;
 //! - growth counts packets acknowledged in order, and discards the rest when the window changes;
 //! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses
 //!   `ssthresh` does not count in congestion avoidance.
@@ -37,7 +39,7 @@ const ALPHA_MOST: u64 = 10 * ALPHA_ONE;
 const BETA_BITS: u32 = 6;
 const BETA_LEAST: u64 = (1 << BETA_BITS) / 8;
 const BETA_MOST: u64 = (1 << BETA_BITS) / 2;
-/// Upper limit of round trips: Linux's arithmetic has 32 bits.
+/// Upper limit of RTTs in µs (3.36 s), because Linux's arithmetic has 32 bits.
 const RTT_MOST: u64 = u32::MAX as u64 / ALPHA_MOST;
 
 /// The parameters.
@@ -56,22 +58,22 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Round trips measured in the present one.
+/// The RTT samples of the present round trip.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Round {
-    /// It ends when more than this is acknowledged, in bytes. `None` stands for the data that will
-    /// have been sent when the next ACK arrives.
+    /// The round trip ends when a byte above this one is acknowledged. `None`, after a timeout, is
+    /// replaced by the end of the sent data when the next ACK arrives.
     end: Option<u64>,
     sum_us: u64,
     samples: u64,
 }
 
-/// Observations of the queue.
+/// Observations of the queue: whether a queueing delay above `d₁` was measured.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Queue {
-    /// No queue so far, or none for long.
+    /// No queue so far, or five round trips without one since the last.
     Unseen,
-    /// A queue, and then this many round trips without one.
+    /// A queue, and since the first one this many round trips without one.
     Met(u64),
 }
 
@@ -83,7 +85,7 @@ pub struct Illinois {
 
     alpha: u64,
     beta: u64,
-    /// The minimum and the maximum round trip, µs.
+    /// The minimum and the maximum RTT of the connection, µs.
     range_us: Option<(u64, u64)>,
     round: Round,
     queue: Queue,
@@ -109,7 +111,7 @@ impl Illinois {
         }
     }
 
-    /// Updates α and β once per round trip.
+    /// Updates α and β; called once per round trip.
     fn update(&mut self, cwnd: u32) {
         if cwnd < self.win_thresh {
             self.be_reno();
@@ -142,7 +144,7 @@ impl Illinois {
                 }
             };
         }
-        // A queue between two round trips without one does not restart the count.
+        // A round trip with a queue does not restart the count of round trips without one.
         if self.queue == Queue::Unseen {
             self.queue = Queue::Met(0);
         }
@@ -165,7 +167,7 @@ fn beta(delay: u64, worst: u64) -> u64 {
 impl CongestionControl for Illinois {
     fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
         self.acked = ev.acked;
-        // Only data from before the timeout has been sent.
+        // After a timeout, the round trip ends when all data sent so far is acknowledged.
         self.round.end.get_or_insert(ev.nxt);
         let Some(rtt) = ev.rtt else { return };
         let us = rtt.as_us().min(RTT_MOST);
@@ -254,7 +256,7 @@ mod tests {
     }
 
     impl Flow {
-        /// In avoidance.
+        /// A flow in congestion avoidance.
         fn new(cwnd: u32) -> Flow {
             let mut w = Window::new(cwnd);
             w.ssthresh = cwnd;
@@ -279,7 +281,7 @@ mod tests {
             }
             (self.cc.alpha, self.cc.beta)
         }
-        /// After 10 ms and 60 ms have been measured, and a round trip with both.
+        /// A flow after a round trip in which RTTs of 10 ms and 60 ms were measured.
         fn on_a_path(cwnd: u32) -> Flow {
             let mut f = Flow::new(cwnd);
             f.ack(10_000);
@@ -292,8 +294,8 @@ mod tests {
         }
     }
 
-    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10: at delays of 1, 10, 50 and
-    /// 100 % of the greatest.
+    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10, at delays of 1, 10, 50 and
+    /// 100 % of the maximum delay.
     #[test]
     fn alpha_falls_with_the_delay() {
         let alpha = |delay| Flow::new(100).cc.alpha(delay, 50_000);

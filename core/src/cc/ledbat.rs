@@ -2,26 +2,28 @@
 //!
 //! Algorithm, with `W` the congestion window in packets, `base` the minimum RTT of the last ten
 //! minutes, `delay` the current RTT minus `base`, and `GAIN = 1/min(16, ⌈2 · 60 ms/base⌉)`:
-//! - slow start `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ · 60 ms`;
-//! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
-//!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`. This lowers `ssthresh` to `W`, so that slow
-//!   start does not undo it. A loss halves the window;
-//! - slowdown: `W = 2` for two round trips, then slow start, whatever the delay is, back to the
-//!   window before the slowdown. The first slowdown begins 2 round trips after slow start. The time
-//!   between two slowdowns is nine times the duration of the first of the two.
+//! - the first slow start: `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ ·
+//!   60 ms`;
+//! - congestion avoidance: while `delay ≤ 60 ms`, `W += GAIN` per round trip. Otherwise, once per
+//!   round trip, `W += max(GAIN − W (delay/60 ms − 1), −W/2)`, and `ssthresh` is lowered to `W`, so
+//!   that slow start does not undo the decrease. A loss halves the window;
+//! - slowdown: `W = 2` for two round trips. Then slow start, with any delay, restores the window
+//!   before the slowdown. The first slowdown begins 2 round trips after the first slow start. The
+//!   time from the end of a slowdown to the next one is nine times the duration of the slowdown.
 //!
-//! Slowdowns empty the queue, so every flow measures the path without it. Flows that start late
-//! therefore measure the same minimum round trip as older flows, and have the same target.
+//! Slowdowns empty the queue, so every flow measures the RTT of the path without the queue. Flows
+//! that start late therefore measure the same minimum RTT as older flows, and have the same target.
 //!
 //! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Choices where
-//! they are open:
-//! - `delay` is that of the minimum of the last four samples (RFC 6817's CURRENT_FILTER), which
-//!   excludes delayed ACKs. For a burst, this minimum is the round trip of its first packets, so a
-//!   flow with larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
+//! these documents are open:
+//! - the current RTT is the minimum of the last four samples (RFC 6817's CURRENT_FILTER), which
+//!   excludes delayed ACKs. For a burst, this minimum is the RTT of its first packets, so a flow
+//!   with larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
 //! - the slow start out of a slowdown grows by GAIN, too, because its duration determines the time
 //!   to the next slowdown;
-//! - a loss ends the first slow start, as a delay does. A loss during a slowdown halves the window
-//!   that is restored after the slowdown. A timeout ends a slowdown.
+//! - a loss ends the first slow start, as a delay does. A loss while a slowdown keeps `W = 2`
+//!   halves the window that is restored. A loss during the slow start out of a slowdown halves the
+//!   present window and ends the slowdown. A timeout ends a slowdown.
 
 use super::{
     Ack, CcKind, CongestionControl, Family, INFINITE_SSTHRESH, Loss, Reduced, Rto, Sample,
@@ -31,15 +33,15 @@ use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// The window at the start and in slowdowns, and the minimum.
+/// The window at the start and in slowdowns, and its minimum, in packets.
 const LEAST: u32 = 2;
-/// Share of the target that ends the first slow start.
+/// The first slow start ends when the delay exceeds this share of the target.
 const ENOUGH: f64 = 0.75;
 /// Round trips of a slowdown at the minimum window, and between slow start and the first slowdown.
 const ROUND_TRIPS: u64 = 2;
-/// Number of samples of which the minimum is the present round trip.
+/// The current RTT is the minimum of this number of samples.
 const FILTER: usize = 4;
-/// Minutes of history; each has its minimum round trip.
+/// Number of minutes whose minimum RTTs are stored, including the present minute.
 const HISTORY: usize = 10;
 const MINUTE: u64 = 60_000_000_000;
 
@@ -73,11 +75,11 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The minimum round trip of ten minutes, minute by minute.
+/// The minimum RTT of each of the last ten minutes.
 #[derive(Clone, Debug, Default)]
 struct Base {
     least: [Option<Span>; HISTORY],
-    /// The minute of the newest one.
+    /// The number of the minute of the newest sample, from the start of the clock.
     minute: u64,
 }
 
@@ -100,11 +102,11 @@ impl Base {
 enum Phase {
     /// The first slow start.
     Start,
-    /// Time of the next slowdown, if there is one.
+    /// Congestion avoidance. The next slowdown begins at `due`; `None` if slowdowns are disabled.
     Avoidance { due: Option<Time> },
-    /// The window is at its minimum until then.
+    /// A slowdown that began at `since`: the window is at its minimum until `until`.
     Held { since: Time, until: Time },
-    /// The window returns to the threshold.
+    /// A slowdown that began at `since`: the window grows by slow start to the threshold.
     Return { since: Time },
 }
 
@@ -118,13 +120,13 @@ pub struct Ledbat {
 
     phase: Phase,
     base: Base,
-    /// The newest samples, in a ring.
+    /// The newest RTT samples, in a ring.
     recent: [Option<Span>; FILTER],
     newest: usize,
     srtt: Span,
-    /// Fraction of a packet by which the window must still change.
+    /// Fraction of a packet by which the window exceeds `Window::cwnd`.
     owed: f64,
-    /// The round trip ends when everything below is acknowledged, bytes.
+    /// The round trip ends when every byte below this one is acknowledged.
     round_ends: u64,
 }
 
@@ -146,7 +148,8 @@ impl Ledbat {
         }
     }
 
-    /// Packets per packet acknowledged in slow start, per round trip in avoidance.
+    /// GAIN: growth in packets, per packet acknowledged in slow start and per round trip in
+    /// congestion avoidance.
     fn gain(&self) -> f64 {
         let base = self.base.get().map_or(1, |base| base.as_ns().max(1));
         let divisor = (2 * self.target.as_ns())
@@ -161,12 +164,13 @@ impl Ledbat {
         now.unwrap_or(Span::ZERO) - self.base.get().unwrap_or(Span::ZERO)
     }
 
-    /// Excess of the delay over the target, as a share of it; negative below.
+    /// Excess of the queueing delay over the target, as a share of the target. It is negative if
+    /// the delay is below the target.
     fn excess(&self) -> f64 {
         self.delay().as_s() / self.target.as_s() - 1.0
     }
 
-    /// Changes the window by `packets`; whole packets take effect at once.
+    /// Changes the window by `packets`. Whole packets change `Window::cwnd`; the fraction is kept.
     fn move_by(&mut self, w: &mut Window, packets: f64) {
         let cwnd = (f64::from(w.cwnd) + self.owed + packets).max(f64::from(LEAST));
         w.cwnd = (cwnd as u32).min(w.clamp);
@@ -192,7 +196,8 @@ impl Ledbat {
         };
     }
 
-    /// Ends phases by time or delay.
+    /// Enters the next phase if its time or delay is reached. During a slowdown, keeps the window
+    /// at its minimum.
     fn advance(&mut self, w: &mut Window, now: Time) {
         match self.phase {
             Phase::Start if self.excess() > ENOUGH - 1.0 => {
@@ -258,7 +263,7 @@ impl CongestionControl for Ledbat {
         }
         match self.phase {
             Phase::Held { .. } => {}
-            // After a timeout, too: up to the threshold, with any delay.
+            // Slow start, also after a timeout: up to the threshold, with any delay.
             _ if w.in_slow_start() => {
                 if ev.cwnd_limited {
                     self.move_by(w, self.gain() * f64::from(ev.delivered));
@@ -366,7 +371,8 @@ mod tests {
         l.on_ack(w, &ev);
     }
 
-    /// In avoidance with a base of `base` ms and a queue of `queue` ms; no slowdown is due.
+    /// A flow in congestion avoidance with a minimum RTT of `base` ms and a queueing delay of
+    /// `queue` ms. No slowdown is due.
     fn in_avoidance(base: u64, queue: u64, cwnd: u32) -> (Ledbat, Window) {
         let (mut l, mut w) = (ledbat(), Window::new(cwnd));
         w.ssthresh = LEAST;
@@ -379,7 +385,7 @@ mod tests {
         (l, w)
     }
 
-    /// Section 4.2: one in ⌈120/base⌉ packets, never less than one in 16, never more than one.
+    /// Section 4.2: the gain is 1/⌈120/base⌉, at least 1/16 and at most 1.
     #[test]
     fn the_gain_is_smaller_the_shorter_the_path() {
         for (base, divisor) in [
@@ -453,7 +459,7 @@ mod tests {
         assert_eq!(l.base.get(), Some(Span::ms(90)));
     }
 
-    /// At the target it still grows, by a third of a packet per window.
+    /// At the target delay the window still grows, by a third of a packet per window acknowledged.
     #[test]
     fn below_the_target_it_gains_a_share_of_a_packet_per_round_trip() {
         let (mut l, mut w) = in_avoidance(50, 60, 30);
@@ -509,8 +515,8 @@ mod tests {
         assert_eq!(w.ssthresh, 2);
     }
 
-    /// Two round trips of 50 ms at two packets, and back to 40 by doubling less than once per round
-    /// trip. The time to the next one is nine times as long.
+    /// The slowdown keeps two packets for two round trips of 50 ms. Slow start with the gain then
+    /// restores 40 packets. The time to the next slowdown is nine times as long.
     #[test]
     fn a_slowdown_holds_two_packets_for_two_round_trips_and_comes_back() {
         let (mut l, mut w) = in_avoidance(50, 0, 40);

@@ -1,10 +1,11 @@
 //! TCP-LP, low priority, as in Linux: yields as soon as one-way delays grow.
 //!
-//! Algorithm, per sample of the one-way delay (the peer's timestamp minus the echo of the
-//! sender's): `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, the flow behaves
-//! as Reno. If `owd` exceeds this threshold, `cwnd` is halved, and an *inference* of three round
-//! trips begins, in which the window does not grow. If `owd` exceeds the threshold again before the
-//! inference ends, `cwnd = 1`. With each such reduction, `min` is set to `owd` and `max` to
+//! Algorithm, per sample of the one-way delay (the peer's timestamp minus the echo of the sender's
+//! timestamp): `owd = 7/8 owd + 1/8 sample`. `min` and `max` are the minimum and the maximum
+//! sample. While `owd ≤ min + 0.15 (max − min)`, the flow behaves as Reno. If `owd` exceeds this
+//! threshold, `cwnd` is halved, and an *inference* of three round trips begins, in which the window
+//! does not grow. If `owd` exceeds the threshold again before the inference ends, `cwnd = 1`, and
+//! the inference begins again. With each such reduction, `min` is set to `owd` and `max` to
 //! `2 owd`. A loss has the effect that it has in Reno. A reduction for delay does not change
 //! `ssthresh`, so the window grows back to `ssthresh` by slow start.
 //!
@@ -14,14 +15,14 @@
 //! - timestamps count milliseconds, so smaller changes are invisible. On a short path, a delay of 1
 //!   ms after a delay of 0 ms already counts as a queue;
 //! - the rate of the peer's clock is estimated from the timestamps of successive ACKs, 63/64 old
-//!   and 1/64 new, in whole hertz. It falls by 1 with any lower value and rises only with one
-//!   higher by at least 64. The peer's timestamps count for 1000/rate ms in whole numbers: 1 from
-//!   501 to 1000 Hz, and 0 above;
-//! - the greatest delay is discarded, and the second greatest is the maximum;
+//!   and 1/64 new, in whole hertz. A lower new value decreases the estimate by at least 1 Hz. Only
+//!   a new value that is higher by at least 64 Hz increases it. One unit of the peer's timestamps
+//!   counts as 1000/rate ms, rounded down: 1 ms from 501 to 1000 Hz, and 0 above;
+//! - `max` is the second greatest delay, because the greatest is discarded;
 //! - the arithmetic has 32 bits, which must hold eighths of a delay. Linux's timestamps have a
 //!   random offset (`tcp_timestamps = 1`), so seven of eight connections never see the delay grow,
-//!   and are Reno. `stamp_offset = "none"` corresponds to `tcp_timestamps = 2` on both hosts: the
-//!   algorithm of the paper.
+//!   and behave as Reno. `stamp_offset = "none"` corresponds to `tcp_timestamps = 2` on both hosts:
+//!   the algorithm of the paper.
 //!
 //! Deviation: timestamps begin with the run, not with the host. This matters only if the estimate
 //! of the peer's clock rate is wrong.
@@ -32,15 +33,15 @@ use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
 use alloc::boxed::Box;
 
-/// Timestamps per second.
+/// Rate of the sender's timestamp clock, Hz.
 const STAMP_HZ: u32 = 1000;
-/// Weight of a new estimate of the peer's clock: 1/2⁶.
+/// Weight of a new measurement of the rate of the peer's clock: 1/2⁶.
 const CLOCK_BITS: u32 = 6;
 /// Weight of a new delay sample, and unit of the smoothed delay: 1/2³.
 const DELAY_BITS: u32 = 3;
-/// Threshold between the minimum and the maximum delay, in hundredths.
+/// Position of the threshold between the minimum and the maximum delay, in hundredths.
 const THRESHOLD: u32 = 15;
-/// Round trips of an inference.
+/// Duration of an inference, in round trips.
 const INFERENCE: u32 = 3;
 
 /// The parameters.
@@ -55,25 +56,26 @@ pub const PARAMS: &[Param] = &[Param {
 /// One-way delays, in ms beyond an unknown offset, modulo 2³².
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Delays {
-    /// Smoothed, in eighths; 0 before the first.
+    /// The smoothed delay, in eighths of a millisecond; 0 before the first sample.
     smoothed8: u32,
     least: u32,
     most: u32,
-    /// The greatest of all: it becomes `most` when a greater one arrives.
+    /// The greatest delay, which is not used as the maximum. It becomes `most` when a greater delay
+    /// arrives.
     most_reserve: u32,
 }
 
 /// TCP-LP's state.
 #[derive(Clone, Debug)]
 pub struct Lp {
-    /// Offset of the peer's timestamps.
+    /// Offset that is added to the peer's timestamps.
     offset: u32,
     delays: Delays,
     /// The estimated rate of the peer's clock, Hz.
     remote_hz: u32,
-    /// The timestamps of the ACK before: the peer's and the sender's.
+    /// The timestamps of the last ACK: the peer's timestamp, and the echo of the sender's.
     last_stamps: (u32, u32),
-    /// Time of the last reduction, ms; `None` before the first.
+    /// Time of the last reduction for delay, ms; `None` before the first.
     last_cut_ms: Option<u32>,
     /// Duration of an inference, ms.
     inference_ms: u32,
@@ -119,19 +121,20 @@ impl Lp {
         self.remote_hz = match (self.remote_hz, moved) {
             (0, _) => hz as u32,
             (_, true) => ((scaled + hz - (scaled >> CLOCK_BITS)) >> CLOCK_BITS) as u32,
-            // No change.
+            // Without a new measurement, the estimate is unchanged.
             (_, false) => self.remote_hz,
         };
     }
 
-    /// Returns the one-way delay of these timestamps.
+    /// Returns the one-way delay that the timestamps of an ACK show, in ms; `None` until the rate
+    /// of the peer's clock is known.
     fn delay(&mut self, theirs: u32, ours: u32) -> Option<u32> {
         self.judge_clock(theirs, ours);
         let step = STAMP_HZ.checked_div(self.remote_hz)?;
         Some(theirs.wrapping_mul(step).wrapping_sub(ours))
     }
 
-    /// Returns whether the delay is below the threshold.
+    /// Returns whether the smoothed delay does not exceed the threshold.
     fn within_threshold(&self) -> bool {
         let d = &self.delays;
         let share = THRESHOLD.wrapping_mul(d.most.wrapping_sub(d.least)) / 100;
@@ -162,7 +165,8 @@ impl Delays {
         };
     }
 
-    /// The window was reduced: restarts the measurement.
+    /// Called when the window was reduced: the minimum becomes the smoothed delay, and the maximum
+    /// twice that delay.
     fn begin_anew(&mut self) {
         self.least = self.smoothed8 >> DELAY_BITS;
         self.most = self.smoothed8 >> (DELAY_BITS - 1);
@@ -247,7 +251,7 @@ mod tests {
         Lp::new(&params, &Host::default())
     }
 
-    /// A path of 50 ms whose queue adds `queue_ms`; an ACK per millisecond.
+    /// A flow with one ACK per millisecond, on a path of 50 ms to which a queue adds `queue_ms`.
     struct Flow {
         cc: Lp,
         w: Window,
@@ -289,7 +293,8 @@ mod tests {
         assert_eq!((f.cc.delays.smoothed8 >> 3, f.cc.delays.least), (10, 10));
     }
 
-    /// Delays from 10 to 110 ms have been measured: 25 ms is no queue, 26 ms is.
+    /// Delays from 10 to 110 ms have been measured: 25 ms does not exceed the threshold, 26 ms
+    /// does.
     #[test]
     fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
         let cwnd = |owd: u32| {
@@ -376,8 +381,8 @@ mod tests {
         assert_eq!((d.most, d.most_reserve), (200, 300));
     }
 
-    /// Eleven timestamps of the peer in ten of the sender: 1100 Hz is taken unchanged at first,
-    /// then counts for 1/64, rounded down.
+    /// The peer's timestamp advances by eleven while the sender's advances by ten. The first
+    /// measurement, 1100 Hz, is used unchanged; later ones have the weight 1/64, rounded down.
     #[test]
     fn the_peers_clock_is_estimated_by_sixty_fourths() {
         let mut cc = lp();
@@ -427,8 +432,8 @@ mod tests {
         assert_eq!(w.cwnd, 12);
     }
 
-    /// With random offsets, a delay is visible only for those below 2²⁹, one in eight. The others
-    /// never yield.
+    /// Only flows with a random offset below 2²⁹, one in eight, detect a delay. The others never
+    /// yield.
     #[test]
     fn seven_of_eight_random_offsets_blind_it() {
         let gives_way = |offset: u32| {

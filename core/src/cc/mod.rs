@@ -1,22 +1,27 @@
 //! Congestion controls, one file or folder each: state machines that set a [`Window`] at transport
 //! events.
 //!
-//! The transport owns the window and lends it to the congestion control with every event. Recovery
-//! (PRR) and idle restart change the window too, in the same way for all congestion controls. The
-//! exceptions are congestion controls with their own recovery, which return true from
-//! [`CongestionControl::owns_recovery`].
+//! The transport owns the window and lends it to the congestion control with every event. The
+//! transport itself reduces the window during recovery (PRR), after an idle period, and if the
+//! window is not used up for a whole timeout. It does not do so for congestion controls that return
+//! true from [`CongestionControl::owns_recovery`]. A timeout sets every window to the packets in
+//! flight plus one.
 //!
-//! For one ACK, the transport calls in this order:
+//! For one ACK of data in flight, the transport calls these methods in this order:
 //!
 //! 1. `on_sample`, with the measurements of the ACK;
-//! 2. `on_packet_lost` for each packet that the ACK showed to be lost, if it is needed;
-//! 3. `on_loss`, `on_spurious_loss`, `on_reduced` and `on_state`, if the state of recovery changed;
-//! 4. `on_ack`, which may change the window.
+//! 2. `on_spurious_loss`, `on_reduced` and `on_state`, if the ACK ends or undoes a reduction;
+//! 3. `on_packet_lost` for each packet that the ACK showed to be lost, if
+//!    [`CongestionControl::needs_flight_record`] returns true;
+//! 4. `on_loss` and `on_state`, if a reduction begins;
+//! 5. `on_ack`, which may change the window;
+//! 6. `on_loss` and `on_state`, if `on_ack` has requested a reduction ([`Window::reduce`]).
 //!
-//! `on_start` precedes all of them, when the connection is established. When the retransmission
-//! timer fires, the transport calls `on_packet_lost`, then `on_loss` if an episode of loss begins,
-//! then `on_state` and `on_rto`. `on_sent` is called for data that leaves while nothing else is in
-//! flight.
+//! If the number of SACKed segments detects losses, not RACK, `on_packet_lost` may follow
+//! `on_loss`. `on_start` precedes all other calls, when the connection is established. When the
+//! retransmission timer fires, the transport calls `on_packet_lost`, then `on_loss` if an episode
+//! of loss begins, then `on_state` and `on_rto`. The transport calls `on_sent` before data leaves
+//! while nothing else is in flight.
 
 pub mod bbr;
 pub mod bbr2;
@@ -54,44 +59,46 @@ use crate::transport::{EcnUse, Gso, Signals, State};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// A threshold that is never reached: slow start has no limit.
+/// The initial slow start threshold, in packets. The window never reaches it.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-/// Minimum number of segments in a burst, unless the congestion control sets another
-/// (`tcp_min_tso_segs`).
+/// Minimum number of segments in a burst (one super-packet), unless the congestion control sets
+/// another value (Linux: `tcp_min_tso_segs`).
 pub const MIN_BURST: u32 = 2;
 
 /// The limits of a sender: packets in flight (of one MSS, as Linux counts) and pacing rate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
-    /// The congestion window.
+    /// The congestion window, in packets.
     pub cwnd: u32,
-    /// Below this threshold the window doubles per round trip (slow start).
+    /// The slow start threshold, in packets. A window below it is in slow start and doubles per
+    /// round trip.
     pub ssthresh: u32,
-    /// Packets acknowledged towards the next increase in congestion avoidance.
+    /// Packets acknowledged in congestion avoidance since the last increase of `cwnd`.
     pub cwnd_cnt: u32,
-    /// Maximum of `cwnd`.
+    /// Maximum of `cwnd`, in packets.
     pub clamp: u32,
     /// The pacing rate of the congestion control; `None` selects the transport's own formula. The
     /// rate also determines the size of bursts of flows without pacing.
     pub pacing: Option<Rate>,
     /// Minimum number of segments in a burst.
     pub min_burst: u32,
-    /// Maximum number of segments in a burst, if the device would accept more.
+    /// Maximum number of segments in a burst. The limit of the device (GSO) applies as well.
     pub max_burst: u32,
     /// Set by a congestion control that limits its flow on purpose: delivery-rate samples of the
-    /// data in flight count as limited by the application. The transport resets it.
+    /// data in flight count as limited by the application. The transport resets this field.
     pub app_limited: bool,
     /// Set in `on_ack` by a congestion control that detects congestion itself. A reduction begins
-    /// as after a mark (state `Cwr`, PRR), unless one is in progress. The transport resets it.
+    /// as after a mark (state `Cwr`, PRR), if the state is `Open` or `Disorder`. The transport
+    /// resets this field.
     pub reduce: bool,
 }
 
-/// A window that limits nothing (1.5 GB), for congestion controls that set only a rate. Metrics
-/// omit this window.
+/// A window that limits nothing: 2²⁰ packets, 1.5 GB. It is for congestion controls that set only a
+/// pacing rate. Metrics omit this window.
 pub const NO_WINDOW: u32 = 1 << 20;
 
 impl Window {
-    /// The window at the start of a connection.
+    /// The window at the start of a connection: `iw` packets, without a slow start threshold.
     pub fn new(iw: u32) -> Window {
         Window {
             cwnd: iw,
@@ -105,7 +112,7 @@ impl Window {
             reduce: false,
         }
     }
-    /// Returns whether the window is below its threshold.
+    /// Returns whether the window is below the slow start threshold.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -115,23 +122,24 @@ impl Window {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sample {
-    /// Time of its arrival.
+    /// Arrival time of the ACK.
     pub now: Time,
-    /// The round-trip time of the newest packet that this ACK acknowledged cumulatively or
-    /// selectively, if the time was measured.
+    /// The round-trip time of the last packet that this ACK SACKed, or else acknowledged in order.
+    /// `None` if the time was not measured, because packets were retransmitted and no timestamp was
+    /// echoed.
     pub rtt: Option<Span>,
-    /// Packets that this ACK acknowledged cumulatively.
+    /// Packets that this ACK acknowledged in order, including those that earlier ACKs SACKed.
     pub acked: u32,
-    /// Bytes: everything below is acknowledged.
+    /// The first byte that is not acknowledged in order, after this ACK (Linux: `snd_una`).
     pub una: u64,
-    /// Bytes: everything below has been sent.
+    /// The first byte that has not been sent (Linux: `snd_nxt`).
     pub nxt: u64,
     /// The pacing rate of the transport, which also determines the size of bursts of flows without
     /// pacing.
     pub pacing: Rate,
     /// Whether the flow is paced.
     pub paced: bool,
-    /// Whether it reported marks.
+    /// Whether this ACK reported ECN marks.
     pub ece: bool,
     /// Whether this ACK only acknowledged more data in order, without a SACK, a mark, or a change
     /// of the peer's window (Linux's fast path).
@@ -140,22 +148,24 @@ pub struct Sample {
     pub state: State,
     /// The smoothed round-trip time, including this ACK, in eighths of a microsecond as in Linux.
     pub srtt8_us: u64,
-    /// Packets delivered so far, as Linux passes them here. They include the packets that this ACK
-    /// SACKed, but not the packets that it acknowledged in order.
+    /// Packets delivered since the start of the connection, including those of this ACK. Without
+    /// the rule `delivered_before_event` of the kernel and without AccECN, packets that this ACK
+    /// acknowledged in order are missing.
     pub delivered: u64,
-    /// Marked packets among `delivered`. With ECE, all packets that a marked ACK delivered count,
-    /// including packets that this ACK SACKed. With a counter, marks that this ACK reports are not
-    /// included.
+    /// Marked packets among `delivered`. With ECE, all packets that a marked ACK delivered count.
+    /// Without the rule `delivered_before_event`, marks that a counter in this ACK reports are
+    /// missing.
     pub delivered_ce: u64,
     /// The timestamp of the peer in this ACK, and the echoed timestamp of the sender, in ms.
     pub stamps: (u32, u32),
-    /// Packets SACKed and not acknowledged in order, including this ACK.
+    /// Packets that are SACKed and not acknowledged in order, after this ACK.
     pub sacked: u32,
-    /// The number of packets in flight when the newest packet that this ACK acknowledged was sent.
-    /// It is the number of packets delivered since then, including this packet and this ACK. 0 if
-    /// this ACK acknowledged no packet.
+    /// Packets delivered since the transmission of the last sent packet that this ACK acknowledged,
+    /// including this packet. This is an estimate of the packets in flight at that transmission. 0
+    /// if this ACK acknowledged no packet.
     pub flight: u32,
-    /// The sum of the routers' feedback in the headers of packets that arrived since the last ACK.
+    /// The sum of the routers' feedback in the headers of the packets that reached the receiver
+    /// since its last ACK.
     pub feedback: Feedback,
 }
 
@@ -163,18 +173,20 @@ pub struct Sample {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ack {
-    /// Time of its arrival.
+    /// Arrival time of the ACK.
     pub now: Time,
-    /// Packets newly acknowledged, cumulatively or selectively.
+    /// Packets that this ACK newly acknowledged or SACKed, and duplicates that a DSACK reported.
     pub delivered: u32,
-    /// Whether the window may grow. The window may not grow in recovery, or if the ACK acknowledged
-    /// no new data in order.
+    /// Whether the window may grow. It may not grow while PRR controls it (states `Cwr` and
+    /// `Recovery`), or if the ACK acknowledged no new data in order. If reordering of more than
+    /// three packets was seen, a new SACK is enough.
     pub may_grow: bool,
-    /// Whether the window was the limit in the last round.
+    /// Whether the window limited transmission in the last round trip. In slow start, the use of
+    /// more than half of the window is enough.
     pub cwnd_limited: bool,
-    /// Bytes: everything below is acknowledged.
+    /// The first byte that is not acknowledged in order, after this ACK (Linux: `snd_una`).
     pub una: u64,
-    /// Bytes: everything below has been sent.
+    /// The first byte that has not been sent (Linux: `snd_nxt`).
     pub nxt: u64,
     /// Packets in flight after this ACK.
     pub in_flight: u32,
@@ -182,13 +194,13 @@ pub struct Ack {
     pub lost: u32,
     /// The state of recovery after this ACK.
     pub state: State,
-    /// Whether it reported marks.
+    /// Whether this ACK reported ECN marks.
     pub ece: bool,
-    /// Marked packets. With ECE these are all that the ACK delivered, as in Linux's `delivered_ce`.
-    /// With a counter, this is the increase of the counter, which may exceed the packets that this
-    /// ACK delivered.
+    /// Marked packets. If this ACK has ECE, all packets that it delivered count, as in Linux's
+    /// `delivered_ce`. With a counter, this is the increase of the counter, which may exceed the
+    /// packets that this ACK delivered.
     pub marked: u32,
-    /// The delivery sample of this ACK, if needed ([`CongestionControl::needs_delivery`]).
+    /// The delivery sample of this ACK, if [`CongestionControl::needs_delivery`] returns true.
     pub delivery: Option<Delivery>,
 }
 
@@ -196,13 +208,13 @@ pub struct Ack {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The delivery rate over the flight of the newest packet that this ACK acknowledged; `None` if
-    /// the rate is unknown.
+    /// The delivery rate from the transmission of the newest packet to this ACK. The newest packet
+    /// is the last sent one of those that this ACK delivered. `None` if the rate is unknown.
     pub sample: Option<RateSample>,
-    /// The round-trip time of that packet, if it is known.
+    /// The round-trip time of this ACK, as [`Sample::rtt`].
     pub rtt: Option<Span>,
-    /// Whether the receiver may have delayed this ACK: the ACK acknowledged one short packet, and
-    /// no other packet was in flight.
+    /// Whether the receiver may have delayed this ACK: the ACK acknowledged one short packet that
+    /// was not retransmitted, and no other packet was in flight.
     pub maybe_delayed: bool,
     /// Packets in flight before this ACK.
     pub prior_in_flight: u32,
@@ -210,8 +222,8 @@ pub struct Delivery {
     pub next_departure: Time,
     /// Totals of the connection, including this ACK.
     pub totals: Totals,
-    /// The result of the flight that this ACK ends, if needed
-    /// ([`CongestionControl::needs_flight_record`]).
+    /// The result of the flight that this ACK ends, if [`CongestionControl::needs_flight_record`]
+    /// returns true.
     pub flight: Option<FlightSample>,
 }
 
@@ -220,9 +232,9 @@ pub struct Delivery {
 pub struct FlightSample {
     /// Packets in flight after the newest acknowledged packet was sent, including this packet.
     pub in_flight: u32,
-    /// Packets delivered since.
+    /// Packets delivered since that transmission.
     pub delivered: u64,
-    /// Those of the delivered packets that ACKs with marks delivered.
+    /// Packets marked by the network that ACKs reported since that transmission ([`Ack::marked`]).
     pub delivered_ce: u64,
     /// Packets marked lost since the newest acknowledged packet was sent.
     pub lost: u64,
@@ -247,20 +259,20 @@ pub struct Totals {
 pub struct RateSample {
     /// Packets that had been delivered when the newest acknowledged packet was sent.
     pub prior_delivered: u64,
-    /// Packets delivered since.
+    /// Packets delivered since that transmission.
     pub delivered: u64,
     /// The duration of these deliveries: the time in which the packets were sent or the time in
     /// which they were acknowledged, whichever is longer.
     pub interval: Span,
-    /// Whether the application limited the flow when that packet was sent.
+    /// Whether the application limited the flow when the newest acknowledged packet was sent.
     pub app_limited: bool,
 }
 
-/// Congestion: the window must be reduced. At most once per round trip.
+/// The event of congestion: the window must be reduced. It occurs at most once per round trip.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Time of its detection.
+    /// Time at which the congestion was detected.
     pub now: Time,
     /// The cause of the reduction.
     pub cause: Cause,
@@ -268,12 +280,12 @@ pub struct Loss {
     pub in_flight: u32,
 }
 
-/// One packet is marked lost; this precedes all other events
-/// ([`CongestionControl::needs_flight_record`]).
+/// The event that one packet is marked lost, for congestion controls whose
+/// [`CongestionControl::needs_flight_record`] returns true.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LostPacket {
-    /// Time of its detection.
+    /// Time at which the loss was detected.
     pub now: Time,
     /// The first byte of the packet.
     pub seq: u64,
@@ -296,7 +308,7 @@ pub enum Cause {
     Loss,
     /// The network marked packets (ECN).
     Mark,
-    /// A tail loss probe repaired a loss.
+    /// A tail loss probe repaired a loss that no ACK had shown.
     TailProbe,
     /// The retransmission timer fired.
     Timeout,
@@ -304,7 +316,7 @@ pub enum Cause {
     Asked,
 }
 
-/// The connection is established; no data has been sent.
+/// The event that the connection is established; no data has been sent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Start {
@@ -316,12 +328,12 @@ pub struct Start {
     pub min_rtt: Span,
     /// Totals: the SYN has been delivered.
     pub totals: Totals,
-    /// Whether both ends agreed on the kind of ECN that the congestion control needs. Without it,
-    /// such a congestion control falls back to Reno.
+    /// Whether both ends agreed on the use of ECN that the congestion control needs. Without it,
+    /// a congestion control that needs ECN falls back to Reno.
     pub ecn: bool,
 }
 
-/// Data leaves while no other data is in flight.
+/// The event that data leaves while no other data is in flight.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sent {
@@ -331,13 +343,13 @@ pub struct Sent {
     pub last_sent: Option<Time>,
     /// Whether the application had no data to send before this event.
     pub app_limited: bool,
-    /// Bytes: everything below had been sent before this event.
+    /// The first byte that had not been sent before this event (Linux: `snd_nxt`).
     pub nxt: u64,
     /// Totals of the connection.
     pub totals: Totals,
 }
 
-/// The retransmission timer fired.
+/// The event that the retransmission timer fired.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rto {
@@ -347,7 +359,8 @@ pub struct Rto {
     pub totals: Totals,
 }
 
-/// A reduction is over: the window has been set to the threshold.
+/// The event that a reduction is over: PRR has ended. Unless the reduction was undone, the window
+/// has been set to the slow start threshold.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reduced {
@@ -355,7 +368,7 @@ pub struct Reduced {
     pub now: Time,
 }
 
-/// The state of recovery changes.
+/// The event that the state of recovery changes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StateChange {
@@ -365,17 +378,17 @@ pub struct StateChange {
     pub from: State,
     /// The new state, which may equal the old state.
     pub to: State,
-    /// Bytes: everything below has been sent.
+    /// The first byte that has not been sent (Linux: `snd_nxt`).
     pub nxt: u64,
 }
 
-/// A reduction of the window was spurious.
+/// The event that a reduction of the window was spurious: the packets were not lost.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SpuriousLoss {
-    /// Time of its detection.
+    /// Time at which the transport detected this.
     pub now: Time,
-    /// The window before the reduction.
+    /// The window before the reduction, in packets.
     pub prior_cwnd: u32,
     /// Totals of the connection.
     pub totals: Totals,
@@ -417,31 +430,32 @@ event_at! {
 
 /// A congestion control.
 pub trait CongestionControl: Send + Sync {
-    /// The connection is established.
+    /// Called when the connection is established.
     fn on_start(&mut self, _w: &mut Window, _ev: &Start) {}
-    /// Data leaves while no other data is in flight.
+    /// Called before data leaves while no other data is in flight.
     fn on_sent(&mut self, _w: &mut Window, _ev: &Sent) {}
-    /// The measurements of an ACK, before loss detection.
+    /// Called for each ACK of data in flight with its measurements, before loss detection.
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
-    /// An ACK, after loss detection. The window grows here.
+    /// Called for each ACK of data in flight, after loss detection. The window grows here.
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
-    /// Congestion: the congestion control sets `w.ssthresh`. If
-    /// [`owns_recovery`](Self::owns_recovery) returns true, it also sets the window; otherwise PRR
-    /// reduces the window to the threshold.
+    /// Called when the window must be reduced: the congestion control sets `w.ssthresh`. If
+    /// [`owns_recovery`](Self::owns_recovery) returns true, the congestion control itself controls
+    /// the window. Otherwise PRR reduces the window to the threshold.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
-    /// One packet was marked lost; called only if
+    /// Called for each packet that is marked lost, only if
     /// [`needs_flight_record`](Self::needs_flight_record) returns true.
     fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
-    /// The retransmission timer fired, and everything in flight counts as lost. If an episode of
-    /// loss begins, the transport calls `on_loss` before.
+    /// Called when the retransmission timer has fired. The packets in flight are marked lost by
+    /// then; since Linux 4.18, recently sent packets are not. If an episode of loss begins, the
+    /// transport calls `on_loss` before.
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
-    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called if
+    /// Called when a reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called if
     /// [`owns_recovery`](Self::owns_recovery) returns true.
     fn on_reduced(&mut self, _w: &mut Window, _ev: &Reduced) {}
-    /// The state of recovery changes (`set_state` in Linux).
+    /// Called when the state of recovery changes (`set_state` in Linux).
     fn on_state(&mut self, _w: &mut Window, _ev: &StateChange) {}
-    /// The reduction was spurious: the congestion control restores the window. The transport
-    /// restores the threshold.
+    /// Called when a reduction was spurious: the congestion control restores the window. The
+    /// transport restores the threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
     }
@@ -454,20 +468,21 @@ pub trait CongestionControl: Send + Sync {
     fn owns_recovery(&self) -> bool {
         false
     }
-    /// Returns whether it requests pacing.
+    /// Returns whether the congestion control requests pacing.
     fn needs_pacing(&self) -> bool {
         false
     }
-    /// Returns whether it needs [`Ack::delivery`].
+    /// Returns whether the congestion control needs [`Ack::delivery`].
     fn needs_delivery(&self) -> bool {
         false
     }
-    /// Returns whether it needs [`Delivery::flight`] and [`on_packet_lost`](Self::on_packet_lost).
+    /// Returns whether the congestion control needs [`Delivery::flight`] and
+    /// [`on_packet_lost`](Self::on_packet_lost).
     fn needs_flight_record(&self) -> bool {
         false
     }
-    /// Returns whether its packets carry a congestion header; then [`congestion`](Self::congestion)
-    /// is called for each packet.
+    /// Returns whether the flow's packets carry a congestion header. If so,
+    /// [`congestion`](Self::congestion) is called for each packet.
     fn needs_feedback(&self) -> bool {
         false
     }
@@ -476,18 +491,18 @@ pub trait CongestionControl: Send + Sync {
     fn congestion(&self, _w: &Window) -> Option<Congestion> {
         None
     }
-    /// The number of windows for which the send buffer has room.
+    /// The number of congestion windows of data for which the send buffer has room.
     fn send_buffer_windows(&self) -> u32 {
         2
     }
     /// Calls the visitor with each named number of the internal state, for traces (`w_max`, `k_s`
     /// …).
     fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}
-    /// The name of its present mode, for traces; `None` if it has no modes.
+    /// The name of the present mode, for traces; `None` if the congestion control has no modes.
     fn mode(&self) -> Option<&'static str> {
         None
     }
-    /// A copy in its present state.
+    /// A copy of the congestion control in its present state.
     fn fork(&self) -> Box<dyn CongestionControl>;
 }
 
@@ -496,11 +511,11 @@ pub trait CongestionControl: Send + Sync {
 pub struct Host {
     /// The kernel's timer frequency in Hz, on which some congestion controls of Linux depend.
     pub hz: u32,
-    /// The release whose rules apply.
+    /// The Linux release whose rules apply.
     pub kernel: Kernel,
-    /// The largest super-packet.
+    /// The maximum size of a super-packet.
     pub gso: Gso,
-    /// Seed of the congestion control's random choices; every flow has another.
+    /// Seed of the congestion control's random choices; every flow has a different one.
     pub seed: u64,
 }
 
@@ -546,18 +561,20 @@ impl Family {
 /// A requirement of a congestion control on the connection or the path.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). The connection
-    /// is configured so.
+    /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). This need
+    /// configures the connection so.
     EcnEcho,
     /// Both ends use ECN with code point ECT(1), and the receiver counts marks (RFC 9331, RFC
-    /// 9768). The connection is configured so.
+    /// 9768). This need configures the connection so.
     EcnCount,
-    /// The receiver sends no SACK. The connection is configured so.
+    /// The receiver sends no SACK. This need configures the connection so.
     NoSack,
-    /// It requires pacing: `host.pacing` must not be off. Some congestion controls request pacing
-    /// but also run without it, as BBR does in Linux; [`CcKind::paced`] reports the request.
+    /// Pacing is required: the scenario's `host.pacing` must not be off. Some congestion controls
+    /// only request pacing and also run without it, as BBR does in Linux; [`CcKind::paced`] reports
+    /// the request.
     Pacing,
-    /// Round-trip times with a resolution finer than a millisecond: `host.clock` must be `us`.
+    /// Round-trip times have a resolution finer than a millisecond: the scenario's `host.clock`
+    /// must be `us`.
     FineRtt,
     /// Every packet carries a congestion header, and the bottleneck's queue writes into it.
     Feedback,
@@ -588,39 +605,40 @@ pub struct DefaultIn {
     pub until: &'static str,
 }
 
-/// Creates a congestion control. This is a closure, because the one of a plugin refers to the
-/// loaded plugin.
+/// A closure that creates a congestion control for a flow. It is not a plain function, because the
+/// closure of a plugin refers to the loaded plugin.
 pub type MakeCc = dyn Fn(&Params, &Host) -> Box<dyn CongestionControl> + Send + Sync;
 
 /// One congestion control of a registry.
 #[derive(Clone)]
 pub struct CcKind {
-    /// The kernel's name, if there is one.
+    /// The name in Linux, if Linux has the congestion control; otherwise a name of narrows.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The specification that it implements.
+    /// The specification that the congestion control implements.
     pub source: &'static str,
     /// The main signal of the congestion control.
     pub family: Family,
-    /// Year of its first publication.
+    /// Year in which the congestion control was first published.
     pub year: u16,
     /// The requirements of the congestion control.
     pub needs: &'static [Need],
-    /// Systems whose default congestion control it is or was.
+    /// Systems whose default congestion control this is or was.
     pub default_in: &'static [DefaultIn],
     /// The parameters of the congestion control.
     pub params: &'static [Param],
-    /// Creates an instance for a flow of `host`.
+    /// Creates an instance for a flow, from parameters and the properties of the sending host.
     pub make: &'static MakeCc,
 }
 
 impl CcKind {
-    /// Returns whether it has this requirement.
+    /// Returns whether the congestion control has the requirement `need`.
     pub fn needs(&self, need: Need) -> bool {
         self.needs.contains(&need)
     }
-    /// The signals that it requires of a connection.
+    /// The signals that the congestion control requires of a connection. Without a requirement,
+    /// these are classic ECN (RFC 3168), if both ends support it, and SACK.
     pub fn signals(&self) -> Signals {
         Signals {
             ecn: if self.needs(Need::EcnCount) {
@@ -633,8 +651,8 @@ impl CcKind {
             sack: !self.needs(Need::NoSack),
         }
     }
-    /// Returns whether it requests pacing (`SK_PACING_NEEDED` in Linux), according to a new
-    /// instance.
+    /// Returns whether a new instance with default parameters requests pacing (`SK_PACING_NEEDED`
+    /// in Linux).
     pub fn paced(&self) -> bool {
         (self.make)(&Params::defaults(self.params), &Host::default()).needs_pacing()
     }

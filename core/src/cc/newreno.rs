@@ -3,9 +3,9 @@
 //! Algorithm: the window is [Reno](super::reno)'s. The third duplicate ACK marks the first segment
 //! lost and begins recovery. Each duplicate ACK before recovery allows the transmission of one new
 //! segment; in recovery, PRR determines how many segments leave. A partial ACK acknowledges new
-//! data in recovery without ending recovery. It marks the first unacknowledged segment lost as
-//! well. Thus one hole per round trip is repaired. Recovery ends when data beyond the last byte
-//! that was sent before recovery is acknowledged.
+//! data in recovery without ending recovery. A partial ACK also marks the first unacknowledged
+//! segment lost. Thus one lost segment per round trip is retransmitted. Recovery ends when data
+//! beyond the last byte that was sent before recovery is acknowledged.
 //!
 //! Sources: RFC 6582 (which obsoletes 3782 and 2582); RFC 3042 (limited transmit); Linux 6.12 with
 //! `net.ipv4.tcp_sack=0`. `tcp::sender::dupack` implements the algorithm and lists the deviations
@@ -49,7 +49,7 @@ mod tests {
     struct Test {
         sender: Sender,
         window: u64,
-        /// The ACK sent before.
+        /// The first segment that the last ACK did not acknowledge.
         acked: u64,
         /// The first segment that has not been sent.
         next: u64,
@@ -59,7 +59,7 @@ mod tests {
         fn begun() -> Test {
             Test::behind(WINDOW)
         }
-        /// The same with a peer that offers `window` bytes.
+        /// As `begun`, with a peer that offers a receive window of `window` bytes.
         fn behind(window: u64) -> Test {
             let config = Config::default().under(KIND.signals(), EcnNegotiation::Off);
             let mut sender = Sender::new(
@@ -175,8 +175,9 @@ mod tests {
         assert_eq!(t.sender.info().state, State::Disorder);
     }
 
-    /// Recovery began when segments up to 11 had left. An ACK for exactly these does not end it,
-    /// and duplicates after it begin no other. The next ACK that advances ends it, without an undo.
+    /// Recovery began when segments up to 11 had left. An ACK for exactly these segments does not
+    /// end recovery, and duplicates after it begin no new one. The next ACK of more data ends it,
+    /// without an undo.
     #[test]
     fn recovery_ends_beyond_what_had_been_sent_before_it() {
         let mut t = Test::begun();
@@ -211,8 +212,8 @@ mod tests {
         );
     }
 
-    /// Segments 0 and 2 are lost. Each of the others is acknowledged singly and without SACK, and
-    /// so is a duplicate.
+    /// Segments 0 and 2 are lost at first. Each of the other segments causes an ACK without SACK,
+    /// and so does a duplicate segment.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
         let mut receiver =

@@ -1,30 +1,34 @@
 //! TCP-NV, New Vegas, as in Linux: Vegas that changes its window only after a minimum number of RTT
 //! samples.
 //!
-//! Algorithm, per round-trip sample: `rate` = packets in flight when the packet left / its smoothed
-//! round trip. Once per round trip, from the maximum `rate` since the last decision:
+//! Algorithm, per RTT sample: `rate` = packets in flight when the acknowledged packet left /
+//! averaged RTT. Once per round trip, from the maximum `rate` since the last decision:
 //! `ideal = rate · min_rtt`, which fills the path without a queue, and `max = ideal + 10` packets.
-//! - `cwnd > max`, with at least 60 samples: `ssthresh = max`, and `cwnd` loses 30 % of the excess,
-//!   at least 2 packets. An excess of up to 2 packets is removed entirely.
-//! - `cwnd ≤ max − 2`, with at least 20 samples: Reno's growth is allowed.
-//! - Otherwise there is no change.
+//! - `cwnd > max`, with at least 60 samples since the last decision: `ssthresh = max`, and `cwnd`
+//!   loses 30 % of the excess, at least 2 packets. An excess of up to 2 packets is removed
+//!   entirely. Growth stops.
+//! - `cwnd ≤ max − 2`, with at least 20 samples since the last decision: from now on, the window
+//!   grows as in Reno.
+//! - Otherwise there is no decision.
 //!
-//! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision.
+//! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision to grow.
 //!
 //! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all of the following:
-//! - in slow start, the first decision to decrease needs only 30 samples. No decision is made
-//!   before the second round trip. If there are too few samples for ten round trips, growth stops
-//!   until there are enough;
-//! - the round trip is averaged, half old, half new. The number of packets in flight when a packet
-//!   left is the number of packets delivered since then. Before 5.16, it was computed from the
-//!   bytes sent and not acknowledged;
-//! - the minimum round trip is valid for a random 3.75 to 6.25 s, and for 2 s at first. Then the
-//!   minimum of that period replaces it. This new minimum is correct only if the queue drains in
-//!   that period. Otherwise the 10 packets of NV in the queue become part of the minimum;
-//! - a window with only one sample per round trip is enlarged by 2 until there are more;
-//! - a timeout halves the growth rate, and each further timeout halves it again. Nine decisions to
-//!   grow in a row double it;
-//! - a reduction resets the average and the minimum round trip to the next sample.
+//! - while `ssthresh` is infinite, a decision to decrease needs only 30 samples. A decision to
+//!   decrease is made in the second round trip after the last decision at the earliest. If it lacks
+//!   samples for more than ten round trips, growth stops until the next decision to grow;
+//! - the RTT is averaged, half old, half new. The number of packets in flight when a packet left is
+//!   the number of packets delivered since then. Before 5.16, it was computed from the bytes sent
+//!   and not acknowledged;
+//! - the minimum RTT is valid for a random 3.75 to 6.25 s, and for 2 s at first. Then the minimum
+//!   of that period replaces it. This new minimum is correct only if the queue drains in that
+//!   period. Otherwise the 10 packets that NV keeps in the queue become part of the minimum;
+//! - let a round trip have only one sample, although at least 3 packets were acknowledged. It is
+//!   extended until 6 more packets are acknowledged, and growth is allowed. Both numbers increase
+//!   by 2 with each such round trip, up to 79 and 81;
+//! - a timeout halves the growth rate, and each further timeout halves it again, down to 1/256.
+//!   Nine decisions to grow in a row double it, up to that of Reno;
+//! - at the end of a reduction, the average and the minimum RTT restart with the next sample.
 //!
 //! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in
 //! 6.12 enters it).
@@ -40,13 +44,15 @@ use crate::transport::{MSS, State};
 use crate::units::Time;
 use alloc::boxed::Box;
 
-/// Unit of rates: hundreds of bits per second, which is bytes times this over µs.
+/// Factor from bytes per µs to hundreds of bits per second, the unit of rates.
 const RATE_UNIT: u64 = 80_000;
-/// The window for a round trip with only one sample: its initial value, its increment, its maximum.
+/// Initial value of `small_cwnd`, in packets.
 const SMALL_CWND: u32 = 4;
+/// Increment of `small_cwnd`, in packets.
 const SMALL_CWND_STEP: u32 = 2;
+/// Maximum of `small_cwnd`, in packets.
 const SMALL_CWND_MOST: u32 = 81;
-/// Maximum slowdown of growth by timeouts, as a power of two.
+/// Minimum of the binary logarithm of the growth rate, which timeouts decrease.
 const SLOWEST: i32 = -8;
 /// Minimum number of acknowledged packets per packet of growth.
 const FASTEST_GROWTH: u32 = 4;
@@ -207,24 +213,26 @@ pub struct Nv {
     rng: Rng,
     seen: Seen,
     may_grow: bool,
-    /// After a reduction all measurements are reset.
+    /// Whether a reduction is in progress, at whose end all measurements are reset.
     reset_due: bool,
-    /// Growth is Reno's times this power of 2.
+    /// The growth rate is that of Reno times 2 to the power of this.
     growth: i32,
-    /// Consecutive decisions without congestion.
+    /// Number of successive decisions to grow since the growth rate last changed.
     calm: u32,
+    /// If a round trip has only one sample, it is extended by this number of packets.
     small_cwnd: u32,
-    /// The averaged round trip, µs; 0 before the first.
+    /// The averaged RTT, µs; 0 before the first sample.
     rtt_us: u64,
     min_rtt_us: u64,
-    /// The minimum of the present period, µs.
+    /// The minimum RTT of the present period, µs.
     next_min_rtt_us: u64,
-    /// The tick at which it becomes the minimum.
+    /// The tick at which the present period ends and `next_min_rtt_us` becomes the minimum RTT.
     period_ends: u64,
-    /// Bytes: the round lasts until more than this is acknowledged.
+    /// The round trip ends when a byte above this one is acknowledged.
     round_end: u64,
-    /// Bytes: everything below is acknowledged, now and at the last sample.
+    /// The first byte that is not acknowledged in order.
     una: u64,
+    /// The value of `una` at the last sample.
     counted: u64,
 }
 
@@ -263,7 +271,8 @@ impl Nv {
         self.counted = self.una;
     }
 
-    /// Takes a round-trip sample, µs, and the bytes in flight.
+    /// Takes an RTT sample, µs, and the bytes that were in flight when the acknowledged packet
+    /// left.
     fn measure(&mut self, rtt_us: u64, in_flight: u64) {
         let weight = self.set.rtt_factor;
         let average = if weight == 0 {
@@ -281,7 +290,7 @@ impl Nv {
         self.next_min_rtt_us = self.next_min_rtt_us.min(average);
     }
 
-    /// Replaces the minimum round trip if its period is over.
+    /// Replaces the minimum RTT if its period of validity is over.
     fn renew(&mut self, tick: u64) {
         if tick < self.period_ends {
             return;
@@ -293,14 +302,14 @@ impl Nv {
         self.small_cwnd = (self.small_cwnd / 2).max(SMALL_CWND);
     }
 
-    /// The maximum window: it fills the path, plus the packets allowed in the queue.
+    /// `max`, in packets: the window that fills the path, plus the packets allowed in the queue.
     fn greatest(&self) -> u32 {
         let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us)
             / u128::from(RATE_UNIT * u64::from(MSS));
         (ideal.min(u128::from(u32::MAX / 2)) as u32).saturating_add(self.set.pad)
     }
 
-    /// Decides, once per round trip.
+    /// Decides whether to shrink the window or to allow growth; called once per round trip.
     fn decide(&mut self, w: &mut Window) {
         let set = self.set;
         let greatest = self.greatest();
@@ -468,7 +477,7 @@ mod tests {
 
     const MSS64: u64 = MSS as u64;
 
-    /// A flow over a path of `rtt_us` in which `flight` packets are in flight.
+    /// A flow of which `flight` packets are in flight, on a path with an RTT of `rtt_us`.
     struct Flow {
         cc: Nv,
         w: Window,
@@ -487,7 +496,7 @@ mod tests {
                 now_us: 0,
             }
         }
-        /// An ACK of one packet; `nxt` ends the round for the last one.
+        /// An ACK of one packet. If it ends a round, `nxt` is the end of the next round.
         fn ack(&mut self, rtt_us: u64, flight: u32, nxt: u64) {
             self.una += MSS64;
             self.now_us += 10;
@@ -538,8 +547,8 @@ mod tests {
         }
     }
 
-    /// 100 packets in flight over 50 ms with a minimum of 40 ms: 80 fill the path, and ten more may
-    /// queue.
+    /// With 100 packets in flight at an RTT of 50 ms and a minimum of 40 ms, 80 packets fill the
+    /// path, and ten more may be in the queue.
     #[test]
     fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
         let mut f = Flow::new(100);
@@ -661,7 +670,7 @@ mod tests {
         assert_eq!(f.cc.min_rtt_us, 60_000);
     }
 
-    /// Seeds differ in the period, 3.75 to 6.25 s; the first is 2 s.
+    /// The seed determines the period, from 3.75 to 6.25 s; the first period is 2 s.
     #[test]
     fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
         let mut f = Flow::new(100);
@@ -693,7 +702,7 @@ mod tests {
         }
     }
 
-    /// Round trips with one sample only enlarge the small window and allow growth.
+    /// A round trip with only one sample is extended, increases `small_cwnd` and allows growth.
     #[test]
     fn a_round_trip_with_one_sample_calls_for_a_larger_window() {
         let mut f = Flow::new(4);

@@ -3,14 +3,15 @@
 //!
 //! Algorithm, with `p` the share of marked packets: `α = (1 − g) α + g p`, `g = 1/16`, once per
 //! round trip from the first mark on; `α = 1` until then. A mark removes the fraction `α/2` of the
-//! window, once per round trip; a loss removes half of the window, once per recovery. Every packet
-//! acknowledged without a mark adds `s / cwnd`, also during a reduction for a mark. In equilibrium
-//! two packets per round trip are marked: `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, twice
-//! that in slow start, in bursts of a quarter of a millisecond.
+//! window, once per round trip; a loss removes half of the window, once per recovery. In congestion
+//! avoidance, every packet acknowledged without a mark adds `s / cwnd` packets to the window, also
+//! during a reduction for a mark; `s = 1`. In equilibrium two packets per round trip are marked:
+//! `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, and twice that while `cwnd < ssthresh / 2`. A
+//! burst contains the data of a quarter of a millisecond.
 //!
-//! Round trips below 25 ms: after 500 of them a flow behaves as one of 25 ms. `s = (srtt / 25 ms)²`
-//! instead of 1, and `α` and reductions are computed once in 25 ms. Then the rate of such a flow,
-//! and not its window, grows as fast as that of a flow of 25 ms.
+//! From the 500th round trip of the connection on, a flow with an RTT below 25 ms behaves as if its
+//! RTT were 25 ms. Then `s = (srtt / 25 ms)²`, and `α` and reductions are computed at most once in
+//! 25 ms. The rate of this flow grows as fast as that of a flow with an RTT of 25 ms.
 //!
 //! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for the
 //! requirements; the Linux implementation (L4STeam, version 0.6) for numbers and order. The window
@@ -18,10 +19,10 @@
 //! remainder is lost. The rate counts packets of 1500 bytes. Without ECN that counts marks
 //! ([`Need::EcnCount`]), the flow behaves as Reno.
 //!
-//! Deviations: in a recovery the window is constant, as in Linux. After a timeout the window grows
-//! as in Reno. In the Linux implementation, it grows only after the end of the episode. There is no
-//! fallback to Reno for a queue that seems to mark as in RFC 3168. In the Linux implementation,
-//! this fallback is off by default.
+//! During recovery the window is constant, as in the Linux implementation. Deviations from the
+//! Linux implementation: after a timeout the window grows as in Reno; there, it grows only after
+//! the lost data is repaired. There is no fallback to Reno for a queue that seems to mark as in RFC
+//! 3168; there, this fallback is off by default.
 
 use super::reno::{self, Reno};
 use super::{
@@ -36,9 +37,9 @@ use alloc::boxed::Box;
 /// Unit of fractions of a packet and of `α`: 2⁻²⁰.
 const BITS: u32 = 20;
 const ONE: i64 = 1 << BITS;
-/// Minimum window.
+/// Minimum window, in packets.
 const LEAST: u32 = 2;
-/// Bytes of a packet, for the rate.
+/// Bytes that each packet contributes to the pacing rate.
 const MTU: u64 = 1500;
 /// Burst size as a share of a second of the rate: 2⁻¹², a quarter of a millisecond.
 const BURST_SHIFT: u32 = 12;
@@ -74,23 +75,27 @@ pub struct Prague {
     rtt_target: Span,
     rtt_transition: u64,
 
-    /// Fraction of the window beyond whole packets, in 2⁻²⁰.
+    /// Fraction of a packet by which the window exceeds `Window::cwnd`, in 2⁻²⁰.
     part: i64,
     /// `α`, in 2⁻²⁰, times `1/g`.
     alpha_g: u64,
     seen_mark: bool,
     /// Packets delivered since the last update of `α`.
     delivered: u64,
+    /// Packets marked since the last update of `α`.
     marked: u64,
+    /// Time of the last update of `α`.
     worked_out: Option<Time>,
+    /// Time of the last reduction for a mark.
     reduced: Option<Time>,
-    /// The round trip is over when everything below is acknowledged.
+    /// The round trip is over when every byte below this one is acknowledged.
     round_end: u64,
     rounds: u64,
     srtt: Span,
-    /// The window before the last loss.
+    /// The window before the last loss, in packets.
     prior_cwnd: u32,
-    /// The path has no ECN that counts.
+    /// Whether the flow behaves as Reno, because the two ends did not agree on ECN that counts
+    /// marks.
     reno: bool,
 }
 
@@ -122,11 +127,12 @@ impl Prague {
         self.alpha_g >> self.shift_g
     }
 
-    /// Returns whether it behaves as a flow of the target's round trip.
+    /// Returns whether the flow behaves as one with the RTT `rtt_target`.
     fn acts_slower(&self) -> bool {
         self.rounds >= self.rtt_transition && self.srtt < self.rtt_target
     }
-    /// Returns whether it is too early to act again after `last`.
+    /// Returns whether a flow that behaves as one with the RTT `rtt_target` must wait, because less
+    /// than `rtt_target` has passed since `last`.
     fn too_soon(&self, now: Time, last: Option<Time>) -> bool {
         self.acts_slower() && last.is_some_and(|last| now.since(last) < self.rtt_target)
     }
@@ -142,7 +148,7 @@ impl Prague {
         (((rtt * rtt) << BITS) / (target * target).max(1)) as u64
     }
 
-    /// Updates `α` at the end of a round trip.
+    /// Counts the end of a round trip, and updates `α` if it is due.
     fn end_round(&mut self, ev: &Ack) {
         self.round_end = ev.nxt;
         self.rounds += 1;
@@ -251,7 +257,7 @@ impl CongestionControl for Prague {
     }
 
     fn on_state(&mut self, w: &mut Window, ev: &StateChange) {
-        // A loss after a mark: the transport treats both as one.
+        // A loss during a reduction for a mark: the transport does not call `on_loss` for it.
         if !self.reno && ev.to == State::Recovery && ev.from == State::Cwr {
             self.halve(w);
         }
@@ -375,7 +381,7 @@ mod tests {
         assert_eq!((w.cwnd, w.ssthresh), (52, 52));
     }
 
-    /// Twenty bits, with the remainder: a share of one in a million is not lost.
+    /// α has twenty bits and a stored remainder, so a share of one mark in a million is not lost.
     #[test]
     fn alpha_follows_the_share_of_marks() {
         let (mut cc, mut w) = prague();
@@ -425,7 +431,8 @@ mod tests {
         assert_eq!(w.cwnd, 40);
     }
 
-    /// 5 ms: a twenty-fifth of a packet per round trip, and α and reductions once in 25 ms.
+    /// With an RTT of 5 ms, the window grows by 1/25 packet per round trip, and `α` and reductions
+    /// are computed once in 25 ms.
     #[test]
     fn a_short_path_acts_like_one_of_25_ms_after_500_round_trips() {
         let (mut cc, mut w) = prague();

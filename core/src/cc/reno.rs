@@ -1,4 +1,4 @@
-//! Reno as in Linux: one packet per round trip, half on loss.
+//! Reno as in Linux: the window grows by one packet per round trip and is halved on loss.
 //!
 //! Algorithm: slow start `cwnd += acked` up to `ssthresh`; congestion avoidance `cwnd += 1` per
 //! `cwnd` packets acknowledged; on congestion `ssthresh = max(cwnd / 2, 2)`.
@@ -7,14 +7,15 @@
 //! - the unit is packets, not bytes;
 //! - when an ACK crosses `ssthresh`, the packets beyond `ssthresh` count in congestion avoidance;
 //! - the reduction is computed from `cwnd`, not from the flight size;
-//! - acknowledged packets beyond a whole window increase the window at once. If they were counted
-//!   before a reduction of the window, they increase it by one packet only.
+//! - an ACK that completes several windows of packets in congestion avoidance increases `cwnd` by
+//!   as many packets at once. If packets counted before a reduction exceed the reduced window, they
+//!   increase it by one packet only.
 
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Window};
 use alloc::boxed::Box;
 
-/// Slow start: the window doubles per round trip, up to the threshold. Returns the acknowledged
-/// packets left over.
+/// Slow start: the window grows by `acked` packets, up to the threshold. Returns the acknowledged
+/// packets beyond the threshold.
 pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     let grown = w.cwnd.saturating_add(acked).min(w.ssthresh);
     let rest = acked - (grown - w.cwnd);
@@ -34,7 +35,8 @@ pub fn beyond_slow_start(w: &mut Window, ev: &Ack) -> Option<u32> {
     Some(slow_start(w, ev.delivered)).filter(|left| *left > 0)
 }
 
-/// Additive increase: one packet for every `per` packets acknowledged.
+/// Additive increase: the window grows by one packet for every `per` packets acknowledged. `acked`
+/// is the number of packets that this ACK acknowledged.
 pub fn avoid(w: &mut Window, per: u32, acked: u32) {
     let per = per.max(1);
     if w.cwnd_cnt >= per {
@@ -50,7 +52,7 @@ pub fn avoid(w: &mut Window, per: u32, acked: u32) {
     w.cwnd = w.cwnd.min(w.clamp);
 }
 
-/// Reno's state is the window.
+/// Reno, which has no state besides the window.
 #[derive(Clone, Debug, Default)]
 pub struct Reno;
 

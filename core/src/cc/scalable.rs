@@ -1,5 +1,5 @@
 //! Scalable TCP as in Linux: above 100 packets, the window grows by a hundredth of the acknowledged
-//! packets. A loss reduces it by an eighth.
+//! packets. A loss reduces the window by an eighth.
 //!
 //! Algorithm: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per
 //! round trip; on loss `ssthresh = cwnd − cwnd/8`. The window returns to its value before a loss
@@ -8,7 +8,7 @@
 //! shares, because both windows grow and decrease by the same factors.
 //!
 //! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR
-//! 33(2), 2003). a = 0.01 and b = 0.125 are the paper's. Linux 6.12 differs in details:
+//! 33(2), 2003), with a = 0.01 and b = 0.125. Linux 6.12 differs in details:
 //! - below 100 packets the window grows as in Reno. In the paper, this threshold is 16 packets, and
 //!   a loss below it halves the window. In Linux, a loss always removes an eighth;
 //! - the reduction is computed from `cwnd`, not from the flight size.
@@ -17,12 +17,12 @@ use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use alloc::boxed::Box;
 
-/// Acknowledged packets per packet of growth: a = 0.01.
+/// Acknowledged packets per packet of growth, for windows of at least as many packets: a = 1/100.
 const PER: u32 = 100;
-/// Reduction on loss: b = 1/8.
+/// A loss reduces the window by the window divided by this: b = 1/8.
 const PART: u32 = 8;
 
-/// Scalable's state is the window.
+/// Scalable TCP, which has no state besides the window.
 #[derive(Clone, Debug, Default)]
 pub struct Scalable;
 

@@ -1,7 +1,8 @@
-//! TIMELY: a rate that follows the gradient of the round trip, for data centres.
+//! TIMELY: a pacing rate that follows the gradient of the RTT, for data centres.
 //!
-//! Algorithm, at every completed segment of 64 KiB, with `rtt` its round trip without its own
-//! serialization: `diff ← (1 − α) diff + α (rtt − the one before)`, `gradient = diff/20 µs`;
+//! Algorithm, at every completed segment of 64 KiB, with `rtt` the RTT of the segment without its
+//! own transmission time: `diff ← (1 − α) diff + α (rtt − rtt of the last segment)`, `gradient =
+//! diff/20 µs`;
 //! - `rtt < 50 µs`: `rate += δ`; `rtt > 500 µs`: `rate *= 1 − β (1 − 500 µs/rtt)`;
 //! - between them, `gradient ≤ 0`: `rate += N δ`, with `N = 5` from the fifth segment in a row with
 //!   `gradient ≤ 0` on, before `N = 1`; `gradient > 0`: `rate *= 1 − β gradient`.
@@ -11,20 +12,20 @@
 //! unique fixed point, and flows need not be fair. Source: Zhu, Ghobadi, Misra, Padhye, "ECN or
 //! delay: lessons learnt from analysis of DCQCN and TIMELY", CoNEXT 2016.
 //!
-//! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015;
-//! α and the minimum round trip from the paper of 2016. The defaults are for 10 Gbit/s. It was
-//! designed for network cards that send and time segments. Over TCP:
-//! - a segment is this many bytes acknowledged in order, sent as one burst. The round trip of a
-//!   segment is the minimum of the round trips of its ACKs. This is the round trip of its first
-//!   packets, because the other packets wait behind them. The paper uses the round trip of the last
-//!   packet and subtracts the transmission time of the segment at the rate of the card. Both
-//!   results are equal if card and bottleneck are equally fast;
+//! Source: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter" (SIGCOMM 2015).
+//! The values of α and the minimum RTT (20 µs) are from the paper of 2016. The defaults are for 10
+//! Gbit/s. TIMELY was designed for network cards that send and time segments. Over TCP:
+//! - a segment is 64 KiB of data acknowledged in order, in whole packets. Bursts have this size.
+//!   The RTT of a segment is the minimum of the RTTs of its ACKs. This is the RTT of its first
+//!   packets, because the other packets wait behind them. The paper uses the RTT of the last packet
+//!   and subtracts the transmission time of the segment at the rate of the card. Both results are
+//!   equal if card and bottleneck are equally fast;
 //! - a flow begins at the line rate, and its rate stays between `δ` and the line rate. In the
 //!   paper, the initial rate is divided by the number of flows of the host, which is one here;
 //! - no segment reduces the rate by more than half, as in the authors' published code. Without this
 //!   limit, a gradient above 1/β would reduce the rate to zero;
-//! - the window limits nothing. Lost packets are retransmitted without an effect on the rate: the
-//!   paper's network is lossless.
+//! - the window limits nothing. Lost packets are retransmitted without an effect on the rate,
+//!   because the paper's network is lossless.
 
 use super::{
     Ack, CcKind, CongestionControl, Family, Loss, NO_WINDOW, Need, Sample, SpuriousLoss, Start,
@@ -94,9 +95,9 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Multiple of the increment in hyperactive increase.
+/// `N` from the fifth segment without a rising RTT on (hyperactive increase).
 const HURRY: f64 = 5.0;
-/// Minimum share of the rate that a segment leaves.
+/// Minimum of the rate after a segment, as a share of the rate before.
 const LEFT: f64 = 0.5;
 
 /// The state of TIMELY.
@@ -113,16 +114,17 @@ pub struct Timely {
     beta: f64,
     hai_after: u64,
 
-    /// bit/s.
+    /// The pacing rate, bit/s.
     rate: f64,
-    /// The round trip of the last segment, s.
+    /// The RTT of the last segment, s.
     last: Option<f64>,
-    /// The smoothed difference of two, s.
+    /// The smoothed difference between the RTTs of successive segments, s.
     diff: f64,
-    /// Consecutive segments without a rising round trip.
+    /// Number of successive segments with `gradient ≤ 0`.
     calm: u64,
-    /// The minimum round trip of the present segment, and the segment's end, bytes.
+    /// The minimum RTT of the present segment.
     least: Option<Span>,
+    /// The segment is complete when every byte below this one is acknowledged.
     segment_ends: u64,
 }
 
@@ -150,7 +152,7 @@ impl Timely {
         }
     }
 
-    /// Handles a complete segment with a round trip of `rtt` seconds.
+    /// Computes the rate after a complete segment with an RTT of `rtt` seconds.
     fn complete(&mut self, rtt: f64) {
         let change = rtt - self.last.unwrap_or(rtt);
         self.last = Some(rtt);
@@ -253,7 +255,7 @@ mod tests {
     use crate::units::Time;
     use alloc::vec::Vec;
 
-    /// At 1 Gbit/s, the last segment after `us`.
+    /// A flow at 1 Gbit/s whose last segment had an RTT of `us`.
     fn after(us: f64) -> Timely {
         Timely {
             rate: 1e9,
@@ -278,7 +280,7 @@ mod tests {
         near(rate(&mut after(49.9), 30.0), 1010.0);
     }
 
-    /// 1000 µs are twice the threshold: less 0.8 · ½.
+    /// An RTT of 1000 µs is twice the threshold, so the rate is reduced by 0.8 · ½.
     #[test]
     fn above_the_high_threshold_it_falls_whatever_the_gradient() {
         near(rate(&mut after(2000.0), 1000.0), 600.0);
@@ -286,8 +288,8 @@ mod tests {
         near(rate(&mut after(500.0), 501.0), 1000.0 * (1.0 - 0.8 / 501.0));
     }
 
-    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the minimum round trip, less 0.8 of that.
-    /// Then 0.125 of it is left and 2 µs more: 1.859375 µs.
+    /// An increase from 100 to 101 µs is 0.875 µs smoothed. The gradient is 0.04375, and the rate
+    /// is reduced by 0.8 of that. With 2 µs more, the smoothed increase is 1.859375 µs.
     #[test]
     fn between_them_it_falls_with_the_gradient() {
         let mut t = after(100.0);
@@ -295,8 +297,8 @@ mod tests {
         near(rate(&mut t, 103.0), 965.0 * (1.0 - 0.8 * 1.859375 / 20.0));
     }
 
-    /// An increase of the round trip by more than 1/(0.8 · 0.875) of the minimum would make it
-    /// negative.
+    /// Without the limit, an increase of the RTT by more than 1/(0.8 · 0.875) of the minimum would
+    /// make the rate negative.
     #[test]
     fn no_segment_takes_more_than_half() {
         near(rate(&mut after(100.0), 400.0), 500.0);
@@ -312,7 +314,7 @@ mod tests {
         near(rate(&mut t, 30.0), 10_000.0);
     }
 
-    /// Falling and constant round trips: 10 Mbit/s each, and from the fifth on 50.
+    /// Segments with falling or constant RTTs add 10 Mbit/s each, and 50 Mbit/s from the fifth on.
     #[test]
     fn from_the_fifth_calm_segment_on_it_hurries() {
         let mut t = after(300.0);

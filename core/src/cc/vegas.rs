@@ -1,25 +1,26 @@
-//! Vegas as in Linux: keeps two to four of its packets in the queue, by the round trip, without
-//! waiting for losses.
+//! Vegas as in Linux: keeps two to four packets of the flow in the queue, measured by the RTT,
+//! without waiting for losses.
 //!
-//! Algorithm, once per round trip, with `rtt` its minimum, `base` the minimum of the connection,
-//! and `queued = cwnd · (rtt − base) / base`:
-//! - slow start: above `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and slow start
+//! Algorithm, once per round trip, with `rtt` its minimum RTT, `base` the minimum RTT of the
+//! connection, and `queued = cwnd · (rtt − base) / base`, in packets:
+//! - slow start: if `queued > gamma` (1), `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and slow start
 //!   ends; otherwise the window doubles as Reno's;
-//! - avoidance: `cwnd − 1` above `beta` queued, `cwnd + 1` below `alpha`, otherwise no change; at
-//!   least 2 packets;
-//! - in a round trip with at most two measurements, and during recovery, the window changes as in
-//!   Reno. The response to a loss is also that of Reno.
+//! - congestion avoidance: `cwnd − 1` if `queued > beta` (4), `cwnd + 1` if `queued < alpha` (2),
+//!   otherwise no change; at least 2 packets;
+//! - in any state but Open, the window changes as in Reno. If a round trip had at most two RTT
+//!   samples, the ACK that ends it changes the window as in Reno. The response to a loss is also
+//!   that of Reno.
 //!
 //! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet"
 //! (IEEE JSAC 13(8), 1995). Linux 6.12 differs, as measurements show:
-//! - slow start doubles with every round trip, not with every other;
+//! - slow start doubles the window with every round trip, not with every other;
 //! - the divisor of `queued` is `base`, not `rtt`, which makes `queued` a little larger; `queued`
 //!   and its bounds are whole packets;
-//! - the paper's early retransmissions are left out: recovery is the transport's;
+//! - the paper's early retransmissions are left out, because the transport controls recovery;
 //! - `base` is reset whenever data leaves while none is in flight, after a pause or after a
 //!   timeout. A standing queue of other flows then counts as part of the path;
-//! - the window changes even if it did not limit the sender; `ssthresh` is kept at three quarters
-//!   of the window or more.
+//! - the window changes even if it did not limit the sender. At the end of each round trip,
+//!   `ssthresh` is raised to three quarters of the window if it is lower.
 //!
 //! Linux computes `queued` in 32 bits, which overflow if the packets of a large window wait for
 //! seconds. In this file, the computation does not overflow.
@@ -31,9 +32,9 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// A round trip with at most this many measurements may consist of delayed ACKs.
+/// A round trip with at most this many RTT samples may consist of delayed ACKs only.
 const TOO_FEW: u32 = 2;
-/// Added to Linux's whole microseconds, so that no round trip is zero.
+/// Added to every RTT, so that no RTT is zero, as in Linux.
 const NEVER_ZERO: Span = Span::us(1);
 /// Minimum window, in packets.
 const LEAST: u32 = 2;
@@ -60,51 +61,52 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Round-trip times by round trip: the minimum of all, and of this one.
+/// The minimum RTT since the last reset, and that of the present round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundTrips {
     base: Option<Span>,
     least: Option<Span>,
     samples: u32,
-    /// It ends when more than this is acknowledged.
+    /// The round trip ends when a byte above this one is acknowledged.
     end: u64,
 }
 
-/// The result of a round trip.
+/// The RTTs that a round trip resulted in.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Delays {
-    /// The minimum round trip of the connection, µs.
+    /// The minimum RTT since the last reset, µs.
     pub base: u64,
-    /// The minimum of the last round trip, µs; at least `base`.
+    /// The minimum RTT of the last round trip, µs; at least `base`.
     pub rtt: u64,
 }
 
 impl RoundTrips {
-    /// Without measurements; everything below `nxt` has been sent.
+    /// A state without measurements. The round trip ends with the acknowledgement of data from
+    /// `nxt` on, the first byte that has not been sent.
     pub(super) fn from(nxt: u64) -> RoundTrips {
         RoundTrips {
             end: nxt,
             ..RoundTrips::default()
         }
     }
-    /// Takes a measurement.
+    /// Takes an RTT sample.
     pub(super) fn take(&mut self, rtt: Span) {
         let rtt = rtt + NEVER_ZERO;
         let least = |of: Option<Span>| Some(of.map_or(rtt, |of| of.min(rtt)));
         (self.base, self.least) = (least(self.base), least(self.least));
         self.samples = self.samples.saturating_add(1);
     }
-    /// Begins another round trip; everything below `nxt` has been sent.
+    /// Begins another round trip; `nxt` is the first byte that has not been sent.
     pub(super) fn begin(&mut self, nxt: u64) {
         self.end = nxt;
         self.samples = 0;
         self.least = None;
     }
-    /// Returns whether it is over, if everything below `una` is acknowledged.
+    /// Returns whether the round trip is over, if every byte below `una` is acknowledged.
     pub(super) fn over(&self, una: u64) -> bool {
         una > self.end
     }
-    /// Returns its result; `None` with too few measurements.
+    /// Returns the RTTs of the round trip; `None` if there were too few samples.
     pub(super) fn told(&self) -> Option<Delays> {
         let enough = self.samples > TOO_FEW;
         let (base, rtt) = (self.base?.as_us(), self.least?.as_us());
@@ -118,10 +120,10 @@ pub struct Vegas {
     alpha: u64,
     beta: u64,
     gamma: u64,
-    /// The connection is in Open: Vegas decides, not Reno.
+    /// Whether the state of recovery is Open: then the rules of Vegas apply, not those of Reno.
     on: bool,
     rounds: RoundTrips,
-    /// Packets queued in the last round trip with a result.
+    /// `queued` of the last round trip with enough RTT samples, in packets.
     queued: u64,
 }
 
@@ -298,7 +300,7 @@ mod tests {
         assert_eq!(b.w.ssthresh, 49, "else it would be in slow start");
     }
 
-    /// 100 · 5.2/100 = 5.2, but 100 · 5.2/105.2 = 4.9.
+    /// The divisor is the minimum RTT: 100 · 5.2/100 = 5.2, but 100 · 5.2/105.2 = 4.9.
     #[test]
     fn the_excess_is_in_units_of_the_least_round_trip() {
         let mut b = bench(99, 99);

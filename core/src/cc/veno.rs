@@ -1,26 +1,28 @@
 //! Veno as in Linux: Reno that uses Vegas's measure to distinguish congestion from random loss.
 //!
 //! Algorithm, with every ACK that may grow the window: `queued = cwnd · (rtt − base) / rtt`. `rtt`
-//! is the minimum since the last such ACK and `base` the minimum of the connection. `beta` is three
-//! packets.
-//! - slow start as Reno;
-//! - avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`, otherwise for
-//!   every other `cwnd`;
+//! is the minimum RTT since the last such ACK and `base` the minimum RTT of the connection. `beta`
+//! is three packets.
+//! - slow start as in Reno;
+//! - congestion avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`,
+//!   otherwise `cwnd + 1` per `2 cwnd` packets acknowledged;
 //! - on congestion `ssthresh = 4/5 cwnd` if `queued < beta` (random loss), otherwise `cwnd / 2`; at
 //!   least 2.
 //!
 //! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
 //! (IEEE JSAC 21(2), 2003). Linux 6.12 differs, as measurements show:
-//! - `queued` is computed with ACKs, mostly from the round trip of one ACK alone, not once per
-//!   round trip. Its unit is half a packet;
-//! - until three round-trip times have been measured, and in any state but Open, the window grows
-//!   as in Reno. The last value of `queued` from the state Open still determines the reduction;
-//! - if an ACK has no round-trip time, the whole window counts as queued;
-//! - while the window grows for every other `cwnd` packets only, the ACK that completes a window
-//!   does not count towards the next one;
+//! - `queued` is computed at each ACK, mostly from the RTT of this ACK alone, not once per round
+//!   trip. Its unit is half a packet;
+//! - until three RTTs have been measured on the connection, and in any state but Open, the window
+//!   grows as in Reno. The last value of `queued` from the state Open still determines the
+//!   reduction;
+//! - if an ACK has no RTT sample, the whole window counts as queued;
+//! - while `queued ≥ beta`, the first ACK after `cwnd` counted packets does not count towards the
+//!   next `cwnd` packets;
 //! - `base` is reset whenever data leaves while none is in flight.
 //!
-//! Before 5.7 Linux counted an ACK of several packets as one in avoidance; this is not modelled.
+//! Before 5.7 Linux counted an ACK of several packets as one packet in congestion avoidance; this
+//! is not modelled.
 
 use super::reno::{Reno, avoid, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
@@ -29,11 +31,11 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// Unit of queued packets: halves.
+/// Queued packets are counted in units of half a packet: two units per packet.
 const HALVES: u64 = 2;
-/// A round trip with at most this many measurements may consist of delayed ACKs.
+/// Until more RTTs than this have been measured on the connection, the window grows as in Reno.
 const TOO_FEW: u32 = 2;
-/// Added to Linux's whole microseconds, so that no round trip is zero.
+/// Added to every RTT, so that no RTT is zero, as in Linux.
 const NEVER_ZERO: Span = Span::us(1);
 /// Minimum window, in packets.
 const LEAST: u32 = 2;
@@ -49,15 +51,17 @@ pub const PARAMS: &[Param] = &[Param {
 /// Veno's state.
 #[derive(Clone, Debug)]
 pub struct Veno {
-    /// In half packets, as the measure.
+    /// The parameter `beta`, in half packets.
     beta: u64,
+    /// The queued packets, in half packets.
     queued: u64,
-    /// The connection is in Open: Veno decides, not Reno.
+    /// Whether the state of recovery is Open: then the rules of Veno apply, not those of Reno.
     on: bool,
+    /// Number of RTT samples on the connection.
     samples: u32,
     base: Option<Span>,
     least: Option<Span>,
-    /// With a queue, the next full window of ACKs counts.
+    /// While `queued ≥ beta`: whether the next `cwnd` counted packets make the window grow.
     due: bool,
 }
 
@@ -192,7 +196,7 @@ mod tests {
         w: Window,
     }
 
-    /// In avoidance, with enough measurements, whose minimum is 100 ms.
+    /// A flow in congestion avoidance with enough RTT samples, whose minimum is 100 ms.
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = cwnd;

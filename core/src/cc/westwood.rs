@@ -1,22 +1,24 @@
 //! Westwood+ as in Linux: grows like Reno, but on loss reduces the window to the estimated
 //! bandwidth-delay product.
 //!
-//! Algorithm: the data acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed
-//! twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss first halves the window, as Reno.
-//! When recovery ends, `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh`
-//! in the same way, and `rtt_min` is measured anew. Random losses therefore cost little.
+//! Algorithm: the data acknowledged in a time `Δ > max(rtt, 50 ms)` gives a sample of the
+//! bandwidth, `bytes/Δ`. Samples are smoothed twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`.
+//! A loss first halves the window, as in Reno. When the reduction ends, `cwnd = ssthresh = max(bw ·
+//! rtt_min, 2 packets)`. A timeout sets `ssthresh` to this value, and `rtt_min` is measured anew.
+//! Random losses therefore cost little.
 //!
 //! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004)
 //! for the filter over round trips, which distinguishes Westwood+ from Westwood. Linux 6.12
 //! differs, as measurements show:
-//! - the window is halved during recovery, and set to the estimate only afterwards, which may raise
-//!   it;
+//! - the window is halved during recovery, and set to the estimate only afterwards, which may
+//!   increase the window;
 //! - bandwidth is a whole number of bytes per tick, and time is in ticks. At 100 Hz, or at some
 //!   hundred kbit/s, the truncation is large;
-//! - the end of a sample is checked with the round trip of this ACK, and before 6.15
-//!   ([`Rule::DeliveredBeforeEvent`]) with that of the previous ACK;
-//! - a duplicate ACK counts as a segment that has arrived, and is subtracted from the ACK that
-//!   later acknowledges it. The kernel's fast path does not subtract it;
+//! - the `rtt` that ends a sample is that of the present ACK, and before 6.15
+//!   ([`Rule::DeliveredBeforeEvent`]) that of the previous ACK;
+//! - a duplicate ACK counts as one full segment that has arrived. These bytes are subtracted from a
+//!   later ACK of more than one segment. ACKs in the kernel's fast path are counted without this
+//!   subtraction;
 //! - both filters begin with the first sample, not with zero.
 
 use super::reno::Reno;
@@ -30,31 +32,34 @@ use alloc::boxed::Box;
 
 /// Minimum duration of a bandwidth sample.
 const LEAST_INTERVAL: Span = Span::ms(50);
-/// The round trip before any was measured; no sample ends by it.
+/// The assumed RTT before the first RTT sample. Bandwidth samples do not end before this time.
 const UNKNOWN_RTT: Span = Span::s(20);
-/// Minimum window of an estimate, packets.
+/// Minimum of the estimated bandwidth-delay product, packets.
 const LEAST_WINDOW: u64 = 2;
 
 /// Westwood's state.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     hz: u32,
-    /// The round trip of an ACK is known when the ACK is evaluated.
+    /// Whether the RTT of an ACK is known when its data is evaluated
+    /// ([`Rule::DeliveredBeforeEvent`]).
     rtt_first: bool,
     ticks: Jiffies,
     /// The bandwidth smoothed once and twice, in bytes per tick; `None` before the first sample.
     bandwidth: Option<(u64, u64)>,
-    /// Bytes acknowledged since the tick at which the present sample began, including duplicates.
+    /// Bytes acknowledged in the present bandwidth sample, including those of duplicate ACKs.
     bytes: u64,
+    /// The tick at which the present bandwidth sample began.
     since: u64,
-    /// `una` of the last ACK; `None` before the first.
+    /// `una` of the last ACK; `None` before the first ACK.
     una: Option<u64>,
-    /// Bytes counted for duplicates that no later ACK has acknowledged yet.
+    /// Bytes counted for duplicate ACKs that no later ACK has acknowledged yet.
     early: u64,
-    /// The latest and the minimum round trip, in ticks.
+    /// The latest RTT, in ticks.
     rtt: u64,
+    /// The minimum RTT, in ticks.
     least: u64,
-    /// The minimum round trip must be measured anew.
+    /// Whether the minimum RTT must be measured anew, from the next ACK on.
     forget: bool,
 }
 
@@ -77,7 +82,7 @@ impl Westwood {
             forget: true,
         }
     }
-    /// The bandwidth-delay product of the estimate, in packets.
+    /// The estimated bandwidth times the minimum RTT, in packets.
     fn window(&self) -> u32 {
         let (_, bandwidth) = self.bandwidth.unwrap_or_default();
         let packets = bandwidth.saturating_mul(self.least) / u64::from(MSS);
@@ -88,7 +93,7 @@ impl Westwood {
             self.rtt = self.ticks.from_us(rtt.as_us());
         }
     }
-    /// Ends the sample if it has lasted long enough.
+    /// Ends the bandwidth sample if it has lasted longer than the RTT and 50 ms.
     fn take_sample(&mut self, now: Time) {
         let tick = self.ticks.at(now);
         let took = tick.saturating_sub(self.since);
@@ -106,7 +111,7 @@ impl Westwood {
         self.bytes = 0;
         self.since = tick;
     }
-    /// The bytes that an ACK up to `una` counts for, which advances by `jump`.
+    /// The bytes that an ACK counts for which acknowledges `jump` more bytes in order.
     fn counted(&mut self, jump: u64) -> u64 {
         let segment = u64::from(MSS);
         match jump {
@@ -115,7 +120,8 @@ impl Westwood {
                 segment
             }
             _ if jump <= segment => jump,
-            // Duplicates counted for all of it and more; the segment that filled the hole counts.
+            // Duplicate ACKs have already counted as `jump` bytes or more. Only the segment that
+            // filled the hole counts.
             _ if self.early >= jump => {
                 self.early -= jump;
                 segment
@@ -135,7 +141,7 @@ impl CongestionControl for Westwood {
     }
 
     fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
-        // Data of the first ACK does not count.
+        // Data that the first ACK acknowledges does not count.
         let jump = ev.una.saturating_sub(self.una.unwrap_or(ev.una));
         self.una = Some(ev.una);
         if self.rtt_first {
@@ -276,8 +282,8 @@ mod tests {
         assert!(ends(Kernel::published(6, 15)));
     }
 
-    /// The kernel's clock truncates: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499
-    /// per 10 ms.
+    /// The bandwidth is rounded down to whole bytes per tick: 14 999 bytes in 100 ms are 149 bytes
+    /// per 1 ms, or 1499 bytes per 10 ms.
     #[test]
     fn bandwidth_is_whole_bytes_per_tick() {
         assert_eq!(measured(1000, 14_999, 100).bandwidth, Some((149, 149)));

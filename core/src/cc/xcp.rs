@@ -1,20 +1,20 @@
 //! XCP's sender: routers determine the change of the window.
 //!
-//! Algorithm: every data packet carries the window, the round-trip time and the change that the
-//! sender requests, `(rate · rtt − cwnd) / (cwnd / s)`. This is the difference between the window
-//! for its `rate` and the present window, divided among the packets of a round trip. Routers on the
-//! path reduce the requested change to the change that they allow
-//! ([`queue::xcp`](crate::queue::xcp)). The receiver returns the reduced change as feedback, and
-//! with each ACK `cwnd = max(cwnd + feedback, s)`. A loss halves the window, as Reno. There is no
-//! slow start.
+//! Algorithm: every data packet carries the window `cwnd` in bytes, the smoothed RTT and the change
+//! of the window that the sender requests, `(rate · rtt − cwnd) / (cwnd / s)`. `s` is the packet
+//! size. The request is the difference between the window for the parameter `rate` and the present
+//! window, divided among the packets of a round trip. Routers on the path reduce the requested
+//! change to the change that they allow ([`queue::xcp`](crate::queue::xcp)). The receiver returns
+//! the reduced change as feedback, and with each ACK `cwnd = max(cwnd + feedback, s)`. A loss
+//! halves the window, as in Reno. There is no slow start.
 //!
 //! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
-//! (SIGCOMM 2002), sections 3.1 to 3.4. By draft-falk-xcp-spec-03, an ACK of several packets
-//! returns the sum. Deviations:
+//! (SIGCOMM 2002), sections 3.1 to 3.4. According to draft-falk-xcp-spec-03, an ACK of several
+//! packets returns the sum of their feedback. Deviations:
 //! - `s` is a full frame, as routers see it: the window includes headers, so that it is comparable
 //!   with a link's rate;
-//! - a sender that does not use its window ignores positive feedback (the paper's senders are never
-//!   idle);
+//! - a sender that does not use up its window ignores positive feedback (the paper's senders are
+//!   never idle);
 //! - in recovery the transport reduces the window, and feedback is ignored until recovery ends;
 //! - the window in a header is rounded to bytes, feedback to 1/256 byte.
 
@@ -25,7 +25,7 @@ use crate::transport::{HEADERS, MSS, State};
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 
-/// A full frame.
+/// Size of a full frame, in bytes.
 const FRAME: f64 = HEADERS as f64 + MSS as f64;
 
 /// The parameters.
@@ -44,12 +44,14 @@ pub const PARAMS: &[Param] = &[Param {
 #[derive(Clone, Debug)]
 pub struct Xcp {
     rate: Rate,
-    /// The window in bytes of frames, with the fraction of a packet that [`Window`] lacks.
+    /// The window in bytes of full frames, including a fraction of a packet, which [`Window`]
+    /// lacks.
     cwnd: f64,
-    /// The window that was last set from `cwnd`; another value was set by the transport.
+    /// The window in packets that was last computed from `cwnd`. If `Window::cwnd` differs from it,
+    /// the transport has changed the window.
     set: u32,
     srtt: Span,
-    /// Feedback of this ACK.
+    /// Feedback in the present ACK.
     heard: Feedback,
 }
 
@@ -64,7 +66,7 @@ impl Xcp {
             heard: Feedback::default(),
         }
     }
-    /// The window in bytes of frames.
+    /// The window in bytes of full frames.
     fn bytes(&self, w: &Window) -> f64 {
         if w.cwnd == self.set {
             self.cwnd

@@ -1,30 +1,32 @@
 //! YeAH as in Linux: the window grows fast while the queue is short, and as in Reno otherwise. The
 //! flow removes its own packets from the queue before a loss occurs.
 //!
-//! Algorithm, once per round trip, with `rtt` its minimum, `base` the minimum of the connection,
-//! and `queued = cwnd · (rtt − base) / rtt`:
-//! - slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode;
-//! - fast mode: `cwnd + 1` per `min(cwnd, 100)` packets acknowledged (Scalable); slow mode: per
-//!   `cwnd` (Reno);
-//! - `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`;
-//! - `reno` estimates a competing Reno flow's window: half of `cwnd` at first, plus one per slow
-//!   round trip. It is halved on loss, and set to 2 after more than `zeta` fast round trips;
+//! Algorithm, once per round trip, with `rtt` its minimum RTT, `base` the minimum RTT of the
+//! connection, and `queued = cwnd · (rtt − base) / rtt`, in packets:
+//! - slow mode if `queued > alpha` (80) or `rtt − base > base / phy` (8), else fast mode;
+//! - congestion avoidance, fast mode: `cwnd + 1` per `min(cwnd, 100)` packets acknowledged
+//!   (Scalable). Slow mode: `cwnd + 1` per `cwnd` packets acknowledged (Reno);
+//! - `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`; `gamma = 1`;
+//! - `reno` estimates the window of a competing Reno flow. It is 2 at first. A slow round trip sets
+//!   it to half of `cwnd` if it is 2, and otherwise increases it by one. It is halved on loss, and
+//!   set to 2 after more than `zeta` (50) fast round trips;
 //! - on congestion, `cwnd` is reduced by `queued`, at least by `cwnd / 8` and at most by half.
-//!   After `rho` consecutive slow round trips, which indicate a competing greedy flow, `cwnd` is
-//!   halved.
+//!   After `rho` (16) successive slow round trips, which indicate a competing flow that fills the
+//!   queue, `cwnd` is halved.
 //!
 //! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007).
 //! Linux 6.12 differs, as measurements show:
 //! - slow start is that of Reno, and `queued > alpha` also ends it; the slow start of the paper is
 //!   that of Vegas;
-//! - all fast round trips since the last loss count towards `zeta`; in the paper, only consecutive
+//! - all fast round trips since the last loss count towards `zeta`; in the paper, only successive
 //!   ones count;
-//! - the mode follows from the estimate of the previous round trip; recovery interrupts the
-//!   estimation of `queued`, but not the growth;
+//! - the mode follows from `queued` of the previous round trip; the end of recovery restarts the
+//!   estimation of `queued`, but does not change the mode;
 //! - the window never exceeds 2³²/128 packets; `base` is reset whenever data leaves while none is
 //!   in flight.
 //!
-//! Before 5.7 Linux counted an ACK of several packets as one in slow mode; this is not modelled.
+//! Before 5.7 Linux counted an ACK of several packets as one packet in slow mode; this is not
+//! modelled.
 
 use super::reno::{avoid, slow_start};
 use super::vegas::{Delays, RoundTrips};
@@ -35,13 +37,13 @@ use crate::param::{Kind, Param, Params};
 use crate::transport::State;
 use alloc::boxed::Box;
 
-/// Fast mode: acknowledged packets per packet of growth for large windows (Scalable).
+/// Acknowledged packets per packet of growth in fast mode, for windows of at least as many packets.
 const FAST_PER: u32 = 100;
-/// Minimum window and minimum estimate of Reno's, in packets.
+/// Minimum window, and minimum estimate of the window of a Reno flow, in packets.
 const LEAST: u32 = 2;
 /// Maximum window, in packets.
 const MOST: u32 = u32::MAX / 128;
-/// Limit of the count of slow round trips.
+/// Maximum of the count of slow round trips.
 const MANY: u32 = 0xff_ffff;
 
 /// The parameters.
@@ -101,13 +103,13 @@ pub struct Yeah {
     rho: u64,
     zeta: u64,
     rounds: RoundTrips,
-    /// Packets queued in the last round trip with a result.
+    /// `queued` of the last round trip with enough RTT samples, in packets.
     queued: u64,
-    /// Slow round trips in a row.
+    /// Number of successive slow round trips; 0 in fast mode.
     slow: u32,
-    /// Fast round trips since the last loss, up to `zeta`.
+    /// Fast round trips since the last loss. The count restarts when it exceeds `zeta`.
     fast: u64,
-    /// The estimate of Reno's window.
+    /// The estimated window of a competing Reno flow, in packets.
     reno: u32,
 }
 
@@ -257,7 +259,7 @@ mod tests {
         una: u64,
     }
 
-    /// In avoidance, after a fast round trip of 100 ms.
+    /// A flow in congestion avoidance, after a fast round trip of 100 ms.
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = 2;
@@ -273,7 +275,7 @@ mod tests {
             ev.rtt = Some(Span::us(us));
             self.cc.on_sample(&mut self.w, &ev);
         }
-        /// An ACK of everything sent before, `delivered` packets of it with this ACK.
+        /// An ACK of all data sent before, which delivers `delivered` packets.
         fn ack(&mut self, delivered: u32) {
             self.una += 1;
             let mut ev = Ack::at(Time::ZERO);

@@ -1,4 +1,4 @@
-//! Place and time at which the data of a scenario's flows enters the network.
+//! The port and the time at which the data of each flow of a scenario enters the network.
 
 use crate::net::{FAR, NEAR, Port};
 use crate::rng::Rng;

@@ -6,7 +6,7 @@
 //! - **time**: the engine passes `now` with every call, and reads the time of the next call;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
-//!   describes its own packets to it by implementing [`Packets`].
+//!   describes its own packets to the observer by implementing [`Packets`].
 //!
 //! The engine drives the hosts itself, meters each flow with a
 //! [`FlowMeter`](crate::metrics::FlowMeter) and each probe with a
@@ -18,7 +18,7 @@
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
 //! | `observer` | [`Observer`]: meters of queues, drops and marks |
 //! | `options` | [`Options`], [`Progress`], and limits of the samples of a run |
-//! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for pictures |
+//! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for animations |
 //! | `packets` | [`Packets`]: the packets of an engine |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |

@@ -141,14 +141,15 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
-    /// Uses the closed form of hops that have one, if the observer has no trace.
+    /// From now on, uses the closed form of hops that have one. Call this only if the observer has
+    /// no packet trace.
     pub fn use_closed_form(&mut self) {
         if let Network::Wired(path) = self {
             path.use_closed_form();
         }
     }
-    /// Updates the stored wake-up times of a path's queue disciplines. Call it after something
-    /// other than a packet has changed them.
+    /// Updates the stored wake-up times of a path's queue disciplines. Call this after something
+    /// other than a packet has changed these times.
     pub fn rouse(&mut self, now: Time) {
         if let Network::Wired(path) = self {
             path.rouse(now);
@@ -163,8 +164,8 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.poll(now, out),
         }
     }
-    /// Returns whether a queue of a path holds packets. Returns false for links and on Wi-Fi, where
-    /// every transmission has its own wake-up.
+    /// Returns whether a queue of a path holds packets. Returns false for networks of links and for
+    /// Wi-Fi, where every transmission has its own wake-up.
     pub fn waits(&self) -> bool {
         match self {
             Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
@@ -225,7 +226,7 @@ impl<P: Packet> Network<P> {
 }
 
 impl<P: Packet> Stations<P> {
-    /// Passes a packet to the Wi-Fi network that enters at NEAR, or at the port of its station.
+    /// Passes a packet that enters at NEAR, or at the port of its station, to the Wi-Fi network.
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         self.wifi.push(now, port, packet, out);
     }

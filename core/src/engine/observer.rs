@@ -20,8 +20,8 @@ pub struct Observer<S> {
     pub packets: S,
     /// Queue meters, by the number of the hop.
     pub queues: Vec<QueueMeter>,
-    /// For each probe, the meter of the Wi-Fi queues (access point, station) in which its pings
-    /// wait after the warm-up.
+    /// For each probe, the meter of the access point's levels (stack, driver, air) at which its
+    /// pings wait after the warm-up. Empty without Wi-Fi.
     pub levels: Vec<LevelMeter>,
     /// The index that [`Packets::owner`] returns for the first probe.
     first_probe: u32,
@@ -84,8 +84,8 @@ impl<S> Observer<S> {
             queue.delays(number, &mut samples.delays);
         }
     }
-    /// Stores the drop or mark of a packet. A packet whose time of entry is zero has not entered a
-    /// queue.
+    /// Stores the drop or mark of a packet. If the packet's time of entry is zero, it has not
+    /// entered a queue.
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: PacketEvent)
     where
         S: Packets<P>,
@@ -97,7 +97,7 @@ impl<S> Observer<S> {
             }
         }
     }
-    /// Writes a packet to the capture.
+    /// Writes a packet that enters or leaves the network to the capture.
     #[inline]
     fn record<P>(&mut self, at: Time, seen: Where, packet: &P)
     where

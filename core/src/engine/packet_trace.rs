@@ -1,4 +1,4 @@
-//! Packets of a part of a run, one row for each event, for pictures of packets in motion.
+//! Packets of a part of a run, one row for each event, for animations of packets in motion.
 //!
 //! The trace keeps the events of an interval, up to a maximum number of rows. It changes nothing in
 //! the run.
@@ -9,19 +9,19 @@ use alloc::vec::Vec;
 /// An event of a packet; a row has its index.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
-    /// It enters the network at the side of [`NEAR`](crate::net::NEAR).
+    /// The packet enters the network at the side of [`NEAR`](crate::net::NEAR).
     EntersNear = 0,
-    /// It enters the network at any other port.
+    /// The packet enters the network at any other port.
     EntersFar = 1,
-    /// It leaves the network at the side of [`NEAR`](crate::net::NEAR).
+    /// The packet leaves the network at the side of [`NEAR`](crate::net::NEAR).
     LeavesNear = 2,
-    /// It leaves the network at any other port.
+    /// The packet leaves the network at any other port.
     LeavesFar = 3,
-    /// It leaves the queue of a hop, and its transmission begins.
+    /// The packet leaves a hop: a serial link has transmitted it, or a token bucket lets it pass.
     Departs = 4,
     /// It was dropped.
     Dropped = 5,
-    /// It was marked and is forwarded.
+    /// The packet was marked and is forwarded.
     Marked = 6,
 }
 

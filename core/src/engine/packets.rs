@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// The packets of an engine: the properties that the observer needs and the network does not.
 pub trait Packets<P> {
     /// Returns the flow of a packet by its index in the scenario; probes follow the last flow.
-    /// `None` for a packet of neither.
+    /// `None` for a packet of neither a flow nor a probe.
     fn owner(&self, packet: &P) -> Option<u32>;
     /// Returns whether a packet travels from a probe to the responding host.
     fn is_ping(&self, packet: &P) -> bool;

@@ -1,9 +1,10 @@
 //! Times at which a probe sends its pings.
 //!
-//! With constant spacing, ping `n` leaves at `n` intervals. With random spacing, it leaves at a
-//! time that is uniformly distributed between `n` and `n + 1` intervals. So the number of pings is
-//! that of constant spacing, and the RTT is sampled at all phases of periodic cross traffic. Pings
-//! with equal intervals would sample traffic of the same period at one phase only.
+//! With constant spacing, ping `n` (from 0) leaves `n` intervals after the start of the run. With
+//! random spacing, ping `n` leaves at a time that is uniformly distributed between `n` and `n + 1`
+//! intervals. So the number of pings is that of constant spacing, and the RTT is sampled at all
+//! phases of periodic cross traffic. Pings with equal intervals would sample traffic of the same
+//! period at one phase only.
 //!
 //! Sources: RFC 2330, section 11.1 (disadvantages of periodic sampling; random additive sampling);
 //! RFC 3432, section 3.1; RFC 7679, section 4. Deviation: one ping per interval (stratified
@@ -22,7 +23,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// Times from zero on; `rng` is used for random spacing only.
+    /// Creates the times of pings from time zero on; `rng` is used for random spacing only.
     pub fn new(interval: Span, spacing: Spacing, rng: Rng) -> Departures {
         Departures {
             slot: Time::ZERO,

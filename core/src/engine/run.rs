@@ -144,7 +144,8 @@ pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
 }
 
 /// Returns the transfers of a scenario's flows. The slowdown of a transfer is its completion time
-/// divided by that on an empty path. It is unknown on Wi-Fi, where the rate depends on the station.
+/// divided by that on an empty path. The slowdown is unknown on Wi-Fi, where the rate depends on
+/// the station.
 fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
     let path = path_metrics(scenario);
     let mut rows = TransferSamples::default();
@@ -196,8 +197,9 @@ fn station_metrics(
     StationMetrics::of(wifi, time, used, levels, &goodput)
 }
 
-/// Returns the metrics of a scenario's probes. `levels` meter the Wi-Fi queues in which their pings
-/// waited. If `samples` is given, a row is added for each ping, and the distribution of RTTs.
+/// Returns the metrics of a scenario's probes. `levels` meter the Wi-Fi queues in which the pings
+/// of the probes waited. If `samples` is given, a row for each ping and the distribution of each
+/// probe's RTTs are added to them.
 pub fn probe_metrics<'a>(
     scenario: &Scenario,
     meters: impl Iterator<Item = &'a ProbeMeter>,

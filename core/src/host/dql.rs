@@ -1,5 +1,5 @@
-//! Byte queue limits: a bound of the bytes in a device, just large enough that it is never idle
-//! while more data waits.
+//! Byte queue limits: a bound of the bytes in a device, just large enough that the device is never
+//! idle while more data waits.
 //!
 //! ```text
 //!   bytes given ▲            ┌── limit + completed: open below, one super-packet may cross it
@@ -9,23 +9,26 @@
 //!               └────┴──────────▶ time;  the limit is updated at each completion
 //! ```
 //!
-//! - *Starved*: the limit was too small and grows. A device is starved if it is empty although it
-//!   was given more bytes than the limit. It is also starved if all bytes of the last update have
-//!   left although they exceeded the limit. The limit grows by the bytes completed beyond those
-//!   queued at the last update, and by the excess over the limit at that time.
+//! - *Starved*: the limit was too small and grows. A device is starved if a completion empties it
+//!   although the bytes in it exceeded the limit. A device is also starved if the bytes in it
+//!   exceeded the limit at the last update, but all of them have left since. The limit grows by the
+//!   bytes completed beyond those queued by the last update, and by the excess over the limit at
+//!   the last update.
 //! - *Busy throughout*: the limit may be too large. The slack is `max(limit + over − 2 × completed,
-//!   last super-packet − over)`, where the second term counts only if there is an excess `over`.
+//!   last super-packet − over)`, where `over` is the excess over the limit at the last update, or
+//!   zero if that update changed the limit. The second term counts only if there is such an excess.
 //!   The minimum slack within one second (`HOLD`) is subtracted from the limit. A shorter interval
 //!   would reduce the limit in a lull and starve the device after it.
 //! - In any other case the limit is constant. The limit begins at 0, which admits one super-packet
 //!   at a time, and grows within a few super-packets.
 //!
-//! As a result, a device that completes each super-packet holds about two of them. A device that
-//! completes all of a millisecond at once holds the data of two milliseconds. That is twice the
-//! data of a completion, plus the super-packet that crosses the limit.
+//! As a result, a device that reports the completion of each super-packet holds about two
+//! super-packets. A device that reports all completions of a millisecond at once holds the data of
+//! two milliseconds. The limit is then twice the data of one report, and a super-packet may cross
+//! it.
 //!
 //! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in
-//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The figures
+//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The values
 //! of the tests below were computed by hand from these rules. Counters here do not wrap.
 
 use crate::units::{Bytes, Span, Time};
@@ -50,7 +53,7 @@ pub struct Dql {
 }
 
 impl Dql {
-    /// Bytes that may be outstanding; one super-packet may cross it.
+    /// The number of bytes that may be in the device; one super-packet may exceed it.
     pub fn limit(&self) -> Bytes {
         Bytes::new(self.limit)
     }
@@ -58,12 +61,12 @@ impl Dql {
     pub fn open(&self) -> bool {
         self.queued <= self.limit + self.completed
     }
-    /// Adds a super-packet of `size` bytes.
+    /// Adds a super-packet of `size` bytes, which enters the device.
     pub fn queued(&mut self, size: Bytes) {
         self.last = size.get();
         self.queued += self.last;
     }
-    /// Completes `size` bytes, at most those outstanding.
+    /// Reports that `size` bytes have left the device, at most those in it, and updates the limit.
     pub fn completed(&mut self, now: Time, size: Bytes) {
         let outstanding = self.queued - self.completed;
         let size = size.get().min(outstanding);
@@ -236,8 +239,9 @@ mod tests {
         (idle, most)
     }
 
-    /// The purpose: after learning, a device with data waiting above it is never idle. The bytes in
-    /// it are bounded by the need of its completions.
+    /// Tests the purpose: after two seconds of learning, a device with data waiting above it is
+    /// never idle. The bytes in the device never exceed the data of three completion reports plus
+    /// three super-packets.
     #[test]
     fn a_device_with_work_is_never_idle_and_never_far_ahead() {
         let mut rng = crate::rng::Rng::named(7, "dql");

@@ -1,22 +1,23 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
 //! Packets in the ring are beyond the control of discipline and sender, so a deep ring is a hidden
-//! buffer. Byte queue limits ([`Dql`]) keep it short. TCP's small queues count completions.
+//! buffer. Byte queue limits ([`Dql`]) keep the ring short. Each completion lets TCP pass on more
+//! data (TCP small queues).
 //!
-//! A packet here is a super-packet of TCP. It takes one entry in discipline and ring. On the wire
-//! it is split into its segments ([`Cut`]), which are sent one by one, unless the path carries
-//! super-packets. Each super-packet has its own completion, as from a card that interrupts for
-//! each.
+//! A packet here is a super-packet of TCP. A super-packet takes one entry in the discipline and one
+//! in the ring. On the wire, a super-packet is split into its segments ([`Cut`]), which are sent
+//! one by one, unless the path carries super-packets. Each super-packet has its own completion, as
+//! from a card that interrupts for each.
 //!
 //! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
-//! which takes no time. A super-packet leaves when those before it are paid for. It is completed at
-//! that instant, and there is no ring.
+//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. The
+//! transmission of the super-packet is complete at that instant, and there is no ring.
 //!
 //! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
 //! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A
 //! discipline that drops by its control law, or drops another packet of the same flow, only reports
-//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). A packet dropped later, at its
-//! departure, is lost without a report.
+//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). A packet that the discipline drops at
+//! dequeue is lost without a report.
 //!
 //! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each
 //! discipline's `enqueue`. The default of an interface is `pfifo_fast` with the device's
@@ -40,19 +41,20 @@ pub trait Cut: Packet + Sized {
 
 /// The receiver of an interface's output.
 pub trait Below<P> {
-    /// A packet has left on the wire; `enqueued_at` is the time when the sender passed it on.
+    /// A packet has left on the wire. The packet's `enqueued_at` is the time when the sender passed
+    /// it on, or its requested departure time if that is later.
     fn left(&mut self, now: Time, packet: P);
-    /// All of a super-packet has left, and TCP no longer counts it; `last` is its end.
+    /// All of a super-packet has left, and TCP no longer counts it; `last` is its last segment.
     fn completed(&mut self, now: Time, last: &P);
     /// A super-packet that counted as sent was dropped in the host.
     fn dropped(&mut self, now: Time, packet: P, reason: DropReason);
-    /// A super-packet is returned: it was rejected.
+    /// A super-packet was rejected and is returned to the sender.
     fn refused(&mut self, now: Time, packet: P, reason: DropReason);
     /// The discipline has marked a super-packet, which is forwarded.
     fn marked(&mut self, now: Time, packet: &P, reason: DropReason);
 }
 
-/// Receives the drops when a packet leaves the discipline.
+/// Receives the drops that occur when a packet leaves the discipline.
 struct Leaving<'a, B>(&'a mut B);
 
 impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
@@ -64,7 +66,8 @@ impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
     }
 }
 
-/// Receives the drops while one enters: which packet they concern is determined afterwards.
+/// Collects the drops that occur while a packet enters; their effect on the sender is determined
+/// afterwards.
 struct Entering<'a, P, B> {
     dropped: &'a mut Vec<(P, DropReason)>,
     below: &'a mut B,
@@ -79,7 +82,7 @@ impl<P, B: Below<P>> Sink<P> for Entering<'_, P, B> {
     }
 }
 
-/// The server with the rate.
+/// The element that limits the rate.
 enum Server {
     Wire(Serial),
     Htb(TokenBucket),
@@ -90,9 +93,10 @@ enum Server {
 /// One interface.
 pub struct Interface<P> {
     server: Server,
-    /// Whether it splits super-packets.
+    /// Whether the interface splits super-packets.
     cuts: bool,
-    /// The packet on the wire, whether it is the last of its super-packet, and its departure.
+    /// The packet on the wire, and whether it is the last of its super-packet. `due` is its
+    /// departure.
     sending: Option<(P, bool)>,
     due: Time,
     ring: VecDeque<P>,
@@ -105,13 +109,14 @@ pub struct Interface<P> {
     wake: Time,
     /// Bytes of the super-packet on the wire that have left.
     left: Bytes,
-    /// Packets dropped while one entered.
+    /// Packets dropped while a packet entered.
     dropped: Vec<(P, DropReason)>,
 }
 
 impl<P: Cut> Interface<P> {
-    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets. `bql`: it
-    /// has byte queue limits. `cuts`: it splits super-packets; otherwise the path carries them.
+    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets. `bql`: the
+    /// ring has byte queue limits. `cuts`: the interface splits super-packets; otherwise the path
+    /// carries them.
     pub fn new(
         rate: Rate,
         queue: Box<dyn QueueDiscipline<P>>,
@@ -135,7 +140,8 @@ impl<P: Cut> Interface<P> {
             dropped: Vec::new(),
         }
     }
-    /// The same with a class of htb with this `burst` instead of a wire; its device has no ring.
+    /// An interface with a class of htb with this `burst` instead of a wire; its device has no
+    /// ring.
     pub fn behind_htb(
         rate: Rate,
         burst: Bytes,
@@ -147,8 +153,8 @@ impl<P: Cut> Interface<P> {
             ..Interface::new(rate, queue, 1, false, cuts)
         }
     }
-    /// The same with a device that takes no time and has no rate: a packet that leaves `queue` is
-    /// sent.
+    /// An interface with a device that takes no time and has no rate: a packet that leaves `queue`
+    /// is sent at once.
     pub fn free(queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
         Interface {
             server: Server::Free,
@@ -171,7 +177,7 @@ impl<P: Cut> Interface<P> {
     pub fn queue(&self) -> &dyn QueueDiscipline<P> {
         &*self.queue
     }
-    /// The present limit, with byte queue limits.
+    /// The present limit of the bytes in the ring; `None` without byte queue limits.
     pub fn limit(&self) -> Option<Bytes> {
         self.limits.as_ref().map(Dql::limit)
     }
@@ -180,7 +186,7 @@ impl<P: Cut> Interface<P> {
         self.due.min(self.wake)
     }
     /// Takes a super-packet from a sender, with its earliest departure time (a past time means at
-    /// once).
+    /// once). Returns the result for the sender.
     pub fn push(
         &mut self,
         now: Time,
@@ -222,7 +228,7 @@ impl<P: Cut> Interface<P> {
             .next_wakeup()
             .map_or(Time::MAX, |at| at.max(now + Span::ns(1)));
     }
-    /// Sends every packet that is paid for.
+    /// Sends packets while the bucket has no debt, or all packets without a rate.
     fn let_go(&mut self, now: Time, below: &mut impl Below<P>) {
         let mut bucket = match &mut self.server {
             Server::Htb(bucket) => Some(bucket),

@@ -7,8 +7,8 @@
 //!    └──────────── completed: a super-packet has left ◀────┘
 //! ```
 //!
-//! If a host's own interface is the bottleneck, this is the queue. These releases of Linux
-//! determined its depth:
+//! If a host's own interface is the bottleneck, packets queue here. The following releases of Linux
+//! changed how many packets queue here:
 //!
 //! | since | change | here |
 //! |---|---|---|
@@ -27,15 +27,16 @@ pub mod interface;
 /// The result of sending a super-packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Fate {
-    /// It is queued, or on its way.
+    /// The super-packet is queued, or on its way.
     #[default]
     Sent,
-    /// It counts as sent, but another packet of its flow was dropped: the sender reduces its window
-    /// (`NET_XMIT_CN`).
+    /// The super-packet counts as sent, but it or another packet of its flow was dropped: the
+    /// sender reduces its window (`NET_XMIT_CN`).
     Congested,
-    /// It was rejected and never sent, and the sender reduces its window (`NET_XMIT_DROP`).
+    /// The super-packet was rejected and never sent, and the sender reduces its window
+    /// (`NET_XMIT_DROP`).
     Refused,
-    /// It has already left: nothing of it is below TCP.
+    /// The super-packet has already left: nothing of it is below TCP.
     Gone,
 }
 

@@ -1,9 +1,9 @@
 //! The Linux release that a host runs, as a set of dated rules.
 //!
 //! TCP in Linux changes from release to release, and published experiments ran on old releases. A
-//! [`Release`] is a version of Linux. A [`Rule`] is a change of behaviour. Its row in
-//! [`TABLE`] contains the first release that has it, the stable releases that also have it, and
-//! its source. A [`Kernel`] is a set of rules. A congestion control calls
+//! [`Release`] is a version of Linux. A [`Rule`] is a change of behaviour. The row of a rule in
+//! [`TABLE`] contains the first release that has the change, the stable releases that also have it,
+//! and its source. A [`Kernel`] is a set of rules. A congestion control calls
 //! `kernel.follows(Rule::X)` and applies the newer or the older behaviour. Everything without a
 //! rule is as in Linux 6.12.
 //!
@@ -16,10 +16,10 @@
 //! - until 4.10, a flow with fewer than four segments in flight retransmitted after fewer
 //!   duplicates (early retransmit);
 //! - with the ACK that undid a recovery (a DSACK or a partial ACK), no further data was sent (until
-//!   5.12 and later);
+//!   5.12 or later);
 //! - a tail loss probe of new data did not delay the next probe;
-//! - `fq` at the sender counted Ethernet headers in BBR's gaps; `pacing = "fq"` counts as pacing by
-//!   the sender does;
+//! - `fq` at the sender included Ethernet headers in BBR's pacing gaps; `pacing = "fq"` computes
+//!   gaps as TCP's own pacing does;
 //! - in ProbeRTT, BBR reduced and restored the window only with ACKs that delivered data (until
 //!   4.19).
 
@@ -63,7 +63,7 @@ impl Release {
         }
     }
     /// The release called `name` in a scenario: `linux-6.12` or `linux-6.12.5`. A series without a
-    /// patch level is its last stable release. `None` for one that is not modelled.
+    /// patch level is its last stable release. `None` for a release that is not modelled.
     pub fn named(name: &str) -> Option<Release> {
         let mut parts = name.strip_prefix("linux-")?.split('.');
         let mut next = || {
@@ -91,7 +91,7 @@ impl Release {
     const fn is_of_series(self, other: Release) -> bool {
         self.major == other.major && self.minor == other.minor
     }
-    /// `6.12`, `6.12.5`.
+    /// The release as text, such as `6.12` or `6.12.5`.
     pub fn text(self) -> String {
         match self.patch {
             0 | Release::LAST => format!("{}.{}", self.major, self.minor),
@@ -197,12 +197,12 @@ impl Kernel {
     pub const fn follows(self, rule: Rule) -> bool {
         self.0[rule as usize >> 6] >> (rule as usize & 63) & 1 == 1
     }
-    /// The same with a rule.
+    /// Returns this set of rules with `rule`.
     pub const fn with(mut self, rule: Rule) -> Kernel {
         self.0[rule as usize >> 6] |= 1 << (rule as usize & 63);
         self
     }
-    /// The same without a rule.
+    /// Returns this set of rules without `rule`.
     pub const fn without(mut self, rule: Rule) -> Kernel {
         self.0[rule as usize >> 6] &= !(1 << (rule as usize & 63));
         self

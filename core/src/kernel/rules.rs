@@ -2,13 +2,13 @@
 //!
 //! Sources: the sources of Linux 6.12.117 and 7.3.4, compared with each other, and the texts of
 //! commits. Recordings of 6.12.117 and 7.3.4 check the rules of these two releases. For rules of
-//! earlier releases, no recording checks this table, apart from published maps of BBR on Linux 4.15
-//! and 5.15.
+//! earlier releases, no recording checks this table, apart from published measurements of BBR on
+//! Linux 4.15 and 5.15.
 //!
 //! Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
 //! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred
-//! from review lists of stable releases, which name the series, and from dates of releases. They
-//! have not been compared with the sources.
+//! from review lists of stable releases, which name the series, and from dates of releases. These
+//! inferred patch levels have not been compared with the sources.
 
 use super::Release;
 
@@ -17,15 +17,15 @@ use super::Release;
 pub struct Row {
     /// The rule.
     pub rule: Rule,
-    /// The module that follows it.
+    /// The module that follows the rule.
     pub of: &'static str,
     /// The name in a scenario.
     pub name: &'static str,
     /// The first release with it.
     pub since: Release,
-    /// Stable releases that contain it: the first one of each series.
+    /// Stable releases that contain the change by a back-port: the first one of each series.
     pub ports: &'static [Release],
-    /// The behaviour since then, and the behaviour before.
+    /// The behaviour since that release, and the behaviour before.
     pub help: &'static str,
     /// The commit or function.
     pub source: &'static str,
@@ -112,8 +112,9 @@ rules! {
     },
     FragmentsNeedMemory {
         of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
-        help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
-            neither selected nor retransmitted; before, always",
+        help: "if sent data occupies more memory than twice the send buffer plus 258 KiB, \
+            super-packets other than the first and the last are not split: SACK and \
+            retransmission concern whole ones only. Earlier releases always split",
         source: "f070ef2ac667: tcp: tcp_fragment() should apply sane memory limits; as refined in \
             5.3: tcp: be more careful in tcp_fragment()",
     },

@@ -9,26 +9,28 @@
 //! |---|---|
 //! | `fct_s` | 15 %, as a ratio; an unfinished transfer is infinite |
 //! | `retransmit_pct` | a factor of two, with 0.1 points added to both values |
-//! | `goodput_mbit` | 10 %, or 0.2 % of the rate (1 % among several flows) |
+//! | `goodput_mbit` | 10 %, or 0.2 % of the rate (1 % with several flows), at most half the metric |
 //! | `jain` | 0.05 |
 //! | `cwnd_mean` | 10 % or 2 packets |
 //! | `cwnd_p5`, `cwnd_p95` | 15 % or 3 packets, because they are single samples |
 //! | `acked_mb_at_…` | 15 % or 30 kB, two initial windows |
-//! | `srtt_ms`, `ping_p50_ms` | 15 % of the excess over the propagation, 2 % of the RTT, or 1 ms |
-//! | `ping_p95_ms` | 25 %, 2 %, 1.5 ms |
+//! | `srtt_ms`, `ping_p50_ms` | 15 % of the excess over the base RTT, 2 % of this RTT, or 1 ms |
+//! | `ping_p95_ms` | 25 % of the excess over the base RTT, 2 % of this RTT, or 1.5 ms |
 //!
-//! The 0.1 points prevent a single packet from determining the result. Among several flows, the
-//! goodput of a starving flow is small and random. 1 ms is a tick and a frame.
+//! If a row of the table has several values, the greatest counts. The 0.1 points prevent a single
+//! packet from determining the result. Among several flows, the goodput of a starving flow is small
+//! and random. 1 ms is about a timer tick and the transmission time of a frame.
 //!
-//! Whatever the spread is, a ratio above four never agrees. A goodput below a tenth of the
-//! reference never agrees, so a flow without data never passes. If the reference did not finish a
-//! transfer in time, a completion after half of that time still agrees.
+//! Whatever the spread is, a metric that is compared as a ratio never agrees at a ratio above four.
+//! A goodput below a tenth of the reference never agrees, so a flow without data never passes. If
+//! the reference did not finish a transfer within the run, a completion after more than half of the
+//! run still agrees. In this case, a transfer that is not completed agrees, too.
 //!
 //! Every engine is compared with a reference by this measure.
 //!
 //! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared metric does. The
 //! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Metrics marked
-//! `late` there are not compared: Linux's recording itself began one round trip late
+//! `late` in the stored case are not compared: Linux's recording itself began one round trip late
 //! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
 //! `validation/` and the README all count cases in this way.
 
@@ -57,8 +59,8 @@ pub struct Agreement {
     /// The median of the reference's runs, in the metric's unit; infinite if a transfer did not
     /// finish.
     pub reference: f64,
-    /// The maximum difference, in the metric's unit, or as the logarithm of a ratio; NaN if there
-    /// is no such limit.
+    /// The maximum difference at which the metric agrees, in the metric's unit, or as the logarithm
+    /// of a ratio. NaN if the reference did not finish a transfer.
     pub tolerance: f64,
 }
 
@@ -131,8 +133,8 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
     })
 }
 
-/// The difference that is always tolerated, in the metric's unit, for any size of the metric;
-/// `None` if only ratios count.
+/// The difference that is always tolerated, in the metric's unit; `None` for a metric without such
+/// a difference.
 pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
     let rtt = on.rtt.as_s() * 1e3;
     match name {

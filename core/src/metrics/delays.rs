@@ -1,9 +1,9 @@
-//! Distributions of delays: points of the cumulative distribution, for pictures.
+//! Distributions of delays: points of the cumulative distribution, for charts.
 //!
 //! A row contains a delay and the share of packets with at most this delay. The delays of a queue
-//! are those of its [`Histogram`], so the percentiles among the metrics are on the curve. The
-//! delays of a probe are its exact round-trip times. The delays of a workload, by flow, are the
-//! waiting times of its users.
+//! are those of its [`Histogram`], so the percentiles that the metrics report are points of the
+//! curve. The delays of a probe are its exact round-trip times. The delays of a workload, by flow,
+//! are the waiting times of its users (`WorkloadMetrics::delays`).
 
 use super::{FlowMetrics, Histogram};
 use crate::units::Span;

@@ -1,29 +1,38 @@
 //! Comparison of two engines by their runs.
 //!
-//! Each engine's value is the median of its runs, which differ in random choices only. A metric
-//! **agrees** if the two medians differ by at most 10 %, or by at most the difference that
+//! Each engine's value of a metric is the median of its runs, which differ in random choices only.
+//! One of the two engines is the reference. Two values decide about a metric: the reference's
+//! median, and a tolerated difference. The tolerated difference is the one that
 //! [`compare`](super::compare) always tolerates:
 //!
 //! | metric | tolerated difference |
 //! |---|---|
-//! | `goodput_mbit` | 0.2 % of the rate, 1 % among several flows, at most half of the metric |
+//! | `goodput_mbit` | 0.2 % of the rate, 1 % with several flows; at most half of the reference's median |
 //! | `retransmit_pct` | 0.1 points |
 //! | `jain` | 0.05 |
-//! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
-//! | `srtt_ms`, `ping_p50_ms`; `ping_p95_ms` | 2 % of the RTT, or 1 ms; or 1.5 ms |
+//! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 packets |
+//! | `srtt_ms`, `ping_p50_ms` | the greater of 2 % of the base RTT and 1 ms |
+//! | `ping_p95_ms` | the greater of 2 % of the base RTT and 1.5 ms |
 //!
-//! A metric that does not agree is **undecided** if the reference varies too much. The spread of
-//! its runs then exceeds both 15 % of their median and the tolerated difference. In a metric that
-//! neither agrees nor is undecided, the two engines have **parted**. This is stricter than
-//! [`compare`](super::compare), whose tolerance grows with the spread, because there the
-//! reference was recorded once and cannot be repeated.
+//! Each metric has one of three results. They are tested in this order:
+//!
+//! 1. **undecided**: the spread of the reference's runs (largest minus least) exceeds both 15 % of
+//!    their median and the tolerated difference. A metric is also undecided if there is no run of
+//!    the reference, or their median is not finite.
+//! 2. **agreed**: the two medians differ by at most 10 % of the reference's median, or by at most
+//!    the tolerated difference.
+//! 3. **parted**: all other cases.
+//!
+//! This comparison is stricter than [`compare`](super::compare). The tolerance of `compare` grows
+//! with the spread, because its reference was recorded once and cannot be repeated.
 
 use super::agreement::{Conditions, least, median, spread};
 use libm::fabs;
 
-/// Two engines agree within this share of the reference's median.
+/// Two engines agree if their medians differ by at most this share of the reference's median.
 pub const NEAR: f64 = 0.1;
-/// Runs with a larger spread than this share of their median are inconclusive.
+/// The reference is undecided if the spread of its runs exceeds this share of their median and the
+/// tolerated difference.
 pub const WIDE: f64 = 0.15;
 
 /// The result for one metric.
@@ -33,12 +42,12 @@ pub enum Standing {
     Agreed,
     /// They differ.
     Parted,
-    /// The reference's own runs differ too much, or there are none.
+    /// The reference's own runs differ too much, there are none, or their median is not finite.
     Undecided,
 }
 
 impl Standing {
-    /// In lower case.
+    /// Returns the name of the result in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Standing::Agreed => "agreed",
@@ -55,11 +64,11 @@ pub struct EngineComparison {
     pub standing: Standing,
     /// The median of the reference's runs.
     pub reference: f64,
-    /// The difference between the least and the largest of them.
+    /// The difference between the least and the largest value of the reference's runs.
     pub spread: f64,
     /// The median of the other engine's runs.
     pub ours: f64,
-    /// The maximum difference of the two medians.
+    /// The maximum difference of the two medians at which they agree.
     pub tolerance: f64,
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 const PER_OCTAVE: usize = 128;
 
 /// A log-linear histogram of spans. The mean and the extremes are exact, percentiles are within 0.4
-/// % (exact below 256 ns). It takes a kilobyte per octave with values.
+/// % (exact below 256 ns). The histogram takes a kilobyte of memory per octave with values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     octaves: Vec<Option<Box<[u64; PER_OCTAVE]>>>,
@@ -20,8 +20,8 @@ pub struct Histogram {
     most: u64,
 }
 
-/// Octave and bucket of a value. The first octave is 0…127 ns, each next one doubles the width of
-/// its buckets: 128…255, 256…511 ns …
+/// Octave and bucket of a value. The first octave is 0…127 ns and the second 128…255 ns, both with
+/// buckets of 1 ns. Each further octave (256…511 ns …) doubles the width of the buckets.
 fn place(ns: u64) -> (usize, usize) {
     let octave = (64 - ns.leading_zeros()).saturating_sub(7) as usize;
     let bucket = ns >> octave.saturating_sub(1);
@@ -107,7 +107,8 @@ impl Histogram {
         }
         None
     }
-    /// Every span with a count, as percentiles return it, with the number of values up to it.
+    /// The middle of every bucket with values, as [`percentile`](Self::percentile) returns it, with
+    /// the number of values up to this bucket.
     pub fn cumulative(&self) -> Vec<(Span, u64)> {
         let mut upto = 0;
         let mut points = Vec::new();

@@ -13,11 +13,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// A sample of a flow. It is small, because thousands of flows have ten a second each.
+/// A sample of a flow. A sample takes few bytes, because thousands of flows have ten a second each.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT, at most half an hour. The highest bit means that no ACK arrived since the
-    /// sample before, so the RTT is an old one.
+    /// Smoothed RTT, at most half an hour. The highest bit is set if no ACK arrived since the
+    /// sample before, so that the RTT is an old one.
     srtt_us: u32,
     /// Packets; `None` if no window limits the flow.
     cwnd: Option<NonZeroU32>,
@@ -122,7 +122,7 @@ impl FlowMeter {
     pub fn silent(&mut self, from: Time, to: Time) {
         self.silence = Some((from, to));
     }
-    /// Sets the time of each limit until its end.
+    /// Sets the time for which each limit has applied to the flow until its end.
     pub fn limited(&mut self, limited: Limited) {
         self.limited = limited;
     }
@@ -134,7 +134,7 @@ impl FlowMeter {
     pub fn started(&mut self, now: Time) {
         self.started = Some(now);
     }
-    /// Returns whether it has connected and not ended.
+    /// Returns whether the flow has connected and not ended.
     pub fn runs(&self) -> bool {
         self.started.is_some() && self.ended.is_none()
     }
@@ -142,7 +142,7 @@ impl FlowMeter {
     pub fn measure_from(&self, start: Time) -> Time {
         self.warmup.max(start)
     }
-    /// Starts the summary interval.
+    /// Starts the flow's part of the summary interval.
     pub fn measure(&mut self, now: Time, info: &Info) {
         if self.runs() {
             self.mark = Some((now, Counters::of(info)));
@@ -278,7 +278,7 @@ pub struct QueueMeter {
     /// Packets, at each [`metric_interval`](super::metric_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
-    /// In a network of links: the metrics of the link behind the queue.
+    /// The metrics of the link behind the queue; only in a network of links.
     link: Option<LinkMetrics>,
     /// The summary interval of the link.
     measured: Span,
@@ -290,8 +290,8 @@ fn counted(backlog: Backlog) -> u32 {
 }
 
 impl QueueMeter {
-    /// For the discipline `kind` at the hop called `name`, with these classes. Delays and backlogs
-    /// count from `warmup` on, drops and marks from the start.
+    /// Creates the meter of the queue at the hop called `name`, with the discipline `kind` and
+    /// these classes. Delays and backlogs count from `warmup` on, drops and marks from the start.
     pub fn new(name: String, kind: String, classes: Vec<String>, warmup: Time) -> QueueMeter {
         let class = |name| ClassMeter {
             name,
@@ -351,8 +351,8 @@ impl QueueMeter {
             class.counted = queue.counts_of(i).map(CountMetrics::from);
         }
     }
-    /// Meters the link behind the queue as well. `rate` is its mean rate over the summary interval,
-    /// whose length is `measured`.
+    /// Returns a meter that also covers the link behind the queue. `rate` is the mean rate of the
+    /// link over the summary interval, whose length is `measured`.
     pub fn with_link(mut self, rate: Rate, measured: Span) -> QueueMeter {
         self.measured = measured;
         self.link = Some(LinkMetrics::new(rate));

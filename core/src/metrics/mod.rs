@@ -1,34 +1,35 @@
-//! Metrics: the results of a run. They are computed here for every engine, and only displayed
+//! Metrics: the results of a run. Metrics are computed here for every engine, and only displayed
 //! elsewhere.
 //!
 //! | metric | meaning |
 //! |---|---|
-//! | `goodput_mbit` | bytes that arrived in the summary interval, over that interval |
-//! | `active_goodput_mbit` | acknowledged bytes over the time in which the flow was active |
-//! | `active_s` | time in which the flow was active |
+//! | `goodput_mbit` | payload bytes that arrived in the summary interval, over that interval |
+//! | `active_goodput_mbit` | payload bytes acknowledged while the flow was active, over this time |
+//! | `active_s` | part of the summary interval in which the flow was active |
 //! | `rtt_ms` | smoothed RTT, sampled each [`metric_interval`] while ACKs arrive |
 //! | `sampled_rtt_ms` | as `rtt_ms`, but including samples without ACKs |
-//! | `cwnd_packets` | congestion window, sampled as `rtt_ms` |
+//! | `cwnd_packets` | congestion window, sampled as `sampled_rtt_ms` |
 //! | `retransmits` | retransmitted packets in the whole run |
 //! | `retransmit_rate` | retransmitted over all bytes sent, in the whole run |
 //! | `run_retransmit_rate` | the same as `retransmit_rate` |
 //! | `summary_retransmits`, `summary_retransmit_rate` | the same for the summary interval |
-//! | `fct_s` | from connect to the last acknowledged byte; null if there is none |
-//! | `series` | each second, and at its end for a flow that ends before the run |
-//! | `queue.drops`, `queue.marks` | of queue discipline and policer, in the whole run |
-//! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
-//! | `queue.backlog_packets` | sampled each [`metric_interval`] after the warm-up |
-//! | `queues` | the same of every hop; delay and backlog of every class or band |
-//! | `queues[].carried_mbit` | frames that a link of a network has carried in the summary interval |
-//! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
+//! | `fct_s` | from connect to the ACK of a transfer's last byte; null if it did not finish |
+//! | `series` | one point per second, and one when the flow ends before the run |
+//! | `queue.drops`, `queue.marks` | packets dropped and marked by queue discipline and policer, whole run |
+//! | `queue.delay_ms` | queueing delay of packets that leave the bottleneck after the warm-up |
+//! | `queue.backlog_packets` | backlog, sampled each [`metric_interval`] after the warm-up |
+//! | `queues` | the same for every hop; delay and backlog of every class or band |
+//! | `queues[].carried_mbit` | mean rate of the frames carried by a link, in the summary interval |
+//! | `probes[].sent`, `received` | pings of the whole run; `rtt_ms` is of pings sent after the warm-up |
 //! | `flows[].workload` | metrics of its application, by kind |
 //! | `fairness` | Jain's index of goodputs |
 //!
 //! The summary interval is from the end of the warm-up to the end of the run. A flow is active from
-//! max(warm-up, start) to min(end, stop, last byte of a transfer). Samples without ACKs repeat the
-//! last RTT, for instance while a flow waits for a timeout. Random losses (`loss`) are not drops.
-//! `queue` is the bottleneck's entry of `queues`. Jain's index is over all flows with a congestion
-//! control, over those of each congestion control, and over those of each direction.
+//! max(warm-up, start) to min(end, stop, last byte of a transfer), except while its application is
+//! silent. Samples without ACKs repeat the last RTT, for instance while a flow waits for a timeout.
+//! Random losses (`loss`) are not drops. `queue` is the bottleneck's entry of `queues`. Jain's
+//! index is over all flows with a congestion control, over those of each congestion control, and
+//! over those of each direction.
 //!
 //! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A metric without a
 //! value (without measurements) is NaN here and `null` in JSON, where numbers have six significant
@@ -39,13 +40,15 @@
 //! | `agreement` | [`compare`]: comparison of a metric with a reference |
 //! | `engine_comparison` | [`compare_engines`]: comparison of two engines by their runs |
 //! | `serialize` | [`Samples`] as bytes, from one process to another |
-//! | `delays` | [`DelaySamples`]: distributions of delays, for pictures |
+//! | `delays` | [`DelaySamples`]: distributions of delays, for charts |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine reports events to them |
 //! | `path` | [`PathMetrics`]: the path's limits, for comparison with metrics |
 //! | `samples` | [`Samples`]: columns over time |
+//! | `states` | [`StateSamples`]: the internal state of congestion controls over time |
 //! | `stations` | [`StationMetrics`]: the metrics of each station of a Wi-Fi |
 //! | `summary` | [`FlowMetrics`], [`QueueMetrics`], [`ProbeMetrics`], [`Fairness`] |
+//! | `transfers` | [`TransferSamples`]: the transfers of workloads, one by one |
 //! | `workload` | [`WorkloadMetrics`]: the metrics of a flow's application |
 //! | `packet_events` | [`PacketEvents`]: packets that were dropped, marked or lost, one by one |
 
@@ -99,8 +102,8 @@ pub const FIGURE_INTERVAL: Span = Span::ms(100);
 /// Minimum number of samples of a metric in a shorter run.
 const SHORT_SAMPLES: u64 = 100;
 
-/// Interval between samples of a metric: [`FIGURE_INTERVAL`]. In a run of less than a second it is
-/// a round part of it, at most a hundredth.
+/// Interval between samples of a metric: [`FIGURE_INTERVAL`]. In a run of less than a second, the
+/// interval is a round value of at most a hundredth of the run.
 pub fn metric_interval(duration: Span) -> Span {
     if duration >= Span::s(1) {
         return FIGURE_INTERVAL;
@@ -112,7 +115,7 @@ pub fn metric_interval(duration: Span) -> Span {
         .unwrap_or(Span::us(1))
 }
 
-/// 1, 2 and 5 µs, and ten times as much, and so on.
+/// Round values are 1, 2 and 5 µs, and these times a power of ten.
 fn round_intervals() -> impl Iterator<Item = Span> {
     (0..).flat_map(|e| [1, 2, 5].map(|n| Span::us(n * 10u64.pow(e))))
 }
@@ -120,8 +123,8 @@ fn round_intervals() -> impl Iterator<Item = Span> {
 /// Interval between points of a series.
 pub const SERIES_INTERVAL: Span = Span::s(1);
 
-/// Interval between samples for pictures: 300 to 750 instants at round intervals. There are fewer
-/// if the rows of all flows would exceed `most_rows`.
+/// Interval between samples for charts: a round value that gives 300 to 750 instants. There are
+/// fewer instants if the rows of all flows would exceed `most_rows`.
 pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
     let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
     let least = (duration.as_ns() / 750).max(rows / most_rows);
@@ -165,7 +168,7 @@ impl Quantiles {
     }
 }
 
-/// Mean and spread of a congestion window in packets; NaN without measurements.
+/// Mean and spread of a congestion window or a backlog in packets; NaN without measurements.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct Spread {
     /// The mean.

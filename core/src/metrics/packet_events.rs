@@ -1,18 +1,19 @@
 //! Packets that a path dropped, marked or lost, one by one. Forwarded packets without a mark have
 //! no row.
 //!
-//! There may be millions: an engine keeps the first ones and counts the rest.
+//! There may be millions of such packets: an engine keeps the first ones and counts the rest.
 
 use super::serialize;
 use crate::queue::DropReason;
 use crate::units::Time;
 use alloc::vec::Vec;
 
-/// The verdicts; columns have indices into this. `lost` is `loss` on the path, before the queue.
+/// The verdicts; columns have indices into this list. `lost` is random loss on the path (`loss`),
+/// before the queue.
 pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 
-/// The reasons; columns have indices into this: no room, the discipline's control law, random loss,
-/// a policer.
+/// The drop reasons: no room, the queue discipline's active queue management, random loss, a
+/// policer. Columns have indices into this list.
 pub const DROP_REASONS: &[&str] = &["overflow", "law", "loss", "policer"];
 
 fn index(reason: DropReason) -> u8 {
@@ -51,7 +52,7 @@ pub struct PacketEvents {
 }
 
 impl PacketEvents {
-    /// Keeps the first `most` of them.
+    /// An empty table that keeps the first `most` verdicts.
     pub fn keep(most: usize) -> PacketEvents {
         PacketEvents {
             most,
@@ -62,8 +63,8 @@ impl PacketEvents {
     pub fn wanted(&self) -> bool {
         self.most > 0
     }
-    /// Appends one, or counts it if there is no room. A packet that was never in a queue has no
-    /// time of entry.
+    /// Appends a verdict, or counts it if there is no room. `entered` is the time at which the
+    /// packet entered the queue; a packet that was never in a queue has none.
     pub fn push(&mut self, now: Time, flow: u32, verdict: PacketEvent, entered: Option<Time>) {
         if self.t_s.len() >= self.most {
             self.left_out += 1;

@@ -1,4 +1,4 @@
-//! The path's limits as numbers, for reports and pictures.
+//! The path's limits as numbers, for reports and charts.
 
 use super::six_digits;
 use crate::net::policer;
@@ -17,38 +17,39 @@ pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathMetrics {
     /// Long-term rate of the bottleneck on the forward path, in Mbit/s: the target of its link, or
-    /// of its policer. For a varying rate it is the mean over the summary interval. For a Wi-Fi it
-    /// is the rate of its fastest station's symbols.
+    /// of its policer. For a hop whose rate varies, this is the mean over the summary interval. For
+    /// a Wi-Fi, this is the data rate of the symbols of its fastest station.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
-    /// Maximum mean rate over the summary interval. It includes the tokens that its token bucket or
-    /// its policer's may hold when the interval begins.
+    /// Maximum mean rate of the bottleneck over the summary interval. This rate includes the tokens
+    /// that the bottleneck's token bucket or policer may hold when the interval begins.
     #[serde(serialize_with = "six_digits")]
     pub capacity_mbit: f64,
-    /// Maximum mean rate of arrivals behind it in the summary interval: `capacity_mbit`, and the
-    /// packet in transmission when the interval began. Utilisation is goodput over this.
+    /// Maximum mean rate of arrivals behind the bottleneck in the summary interval: `capacity_mbit`
+    /// plus the packet that may be in transmission when the interval begins. Utilisation is the
+    /// goodput divided by this rate.
     #[serde(serialize_with = "six_digits")]
     pub arriving_mbit: f64,
-    /// Long-term rate of the reverse hop, if there is one.
+    /// Long-term rate of the reverse hop in Mbit/s, if there is one; for a Wi-Fi, `rate_mbit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_mbit: Option<f64>,
-    /// Maximum mean rate of arrivals behind the reverse hop, as `arriving_mbit`.
+    /// Maximum mean rate of arrivals behind the reverse hop in Mbit/s, as `arriving_mbit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_arriving_mbit: Option<f64>,
     /// Whether the rate varies.
     pub varies: bool,
-    /// Two-way propagation, milliseconds.
+    /// Two-way propagation delay of the path (base RTT), milliseconds.
     #[serde(serialize_with = "six_digits")]
     pub rtt_ms: f64,
-    /// Two-way propagation of the flows, including that beside the path; each value once,
-    /// ascending. The path's if there are no flows.
+    /// Two-way propagation delays of the flows, including delays outside the path, milliseconds;
+    /// each value once, ascending. Without flows, it is the delay of the path.
     pub rtts_ms: Vec<f64>,
     /// The bottleneck's buffer, in bandwidth-delay products; packets count as full frames. `None`
     /// for the discipline's own limit.
     pub buffer_bdp: Option<f64>,
 }
 
-/// Mean rate between two times; the long-term rate if it does not vary.
+/// Mean rate of a hop between two times; its long-term rate if the rate does not vary.
 pub(crate) fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
     match hop
         .varying
@@ -76,8 +77,9 @@ fn saved(hop: &HopSpec) -> Bytes {
     policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
-/// Data that may be in transmission when an interval begins and arrive in it as a whole, Mbit. It
-/// is a full packet, with `offload` a super-packet, on Wi-Fi the longest transmission.
+/// Data that may be in transmission when an interval begins and arrive in it as a whole, Mbit. This
+/// is a full packet, on a path with `offload` a super-packet, and on Wi-Fi the longest
+/// transmission.
 fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
     match air {
         Some(longest) => rate.as_mbit() * longest.as_s(),

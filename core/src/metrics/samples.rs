@@ -172,7 +172,7 @@ table! {
         t_s: f64,
         /// Index of the probe in the scenario.
         probe: u32,
-        /// Round-trip time in milliseconds; NaN for a lost one.
+        /// Round-trip time in milliseconds; NaN for a lost ping.
         rtt_ms: f64,
     }
 }

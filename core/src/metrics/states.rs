@@ -18,8 +18,8 @@ pub const NO_WORD: u32 = u32::MAX;
 /// The connection of a flow without a workload, which is its only one.
 pub const NO_CONNECTION: u32 = u32::MAX;
 
-/// Connections of a workload that are sampled at an instant: as many as a browser opens to a host.
-/// Of more connections, those with the smallest numbers are sampled.
+/// Maximum number of connections of a workload that are sampled at an instant: as many as a browser
+/// opens to a host. If there are more, those with the smallest numbers are sampled.
 pub const MOST_CONNECTIONS: usize = 6;
 
 /// Names and words that an engine in another process can report.
@@ -61,7 +61,7 @@ pub struct StateSamples {
 }
 
 impl StateSamples {
-    /// Keeps rows if `kept`.
+    /// An empty table that keeps rows if `kept`.
     pub fn keep(kept: bool) -> StateSamples {
         StateSamples {
             kept,

@@ -10,25 +10,26 @@ use serde::Serialize;
 /// The metrics of one station, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct StationMetrics {
-    /// Unique in the scenario.
+    /// Name of the station, unique in the scenario.
     pub name: String,
-    /// Goodput of all its flows in both directions, Mbit/s.
+    /// Goodput of all flows of the station in both directions, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Share of airtime of frames to and from it, with answers and failures. The rest to 1, over
-    /// all stations, is contention and idleness.
+    /// Share of the summary interval that frames to and from the station occupy, including answers
+    /// and failed transmissions. One minus the sum of this share over all stations is the share of
+    /// contention and idle time.
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
     /// Metrics of the transmissions to the station.
     pub aggregate: AggregateMetrics,
     /// Metrics of the transmissions from the station.
     pub aggregate_up: AggregateMetrics,
-    /// Retransmitted frames.
+    /// Number of retransmitted frames to and from the station.
     pub retries: u64,
-    /// The share of its transmissions, and of those to it, that collided.
+    /// Share of the transmissions to and from the station that collided.
     #[serde(serialize_with = "six_digits")]
     pub collision_share: f64,
-    /// Where packets to it waited, milliseconds.
+    /// Waiting times at each level of packets to the station, milliseconds.
     pub delay_ms: LevelDelays,
 }
 
@@ -38,7 +39,7 @@ pub struct AggregateMetrics {
     /// Frames per transmission.
     #[serde(serialize_with = "six_digits")]
     pub frames: f64,
-    /// Bytes of their Ethernet frames.
+    /// Bytes of Ethernet frames per transmission.
     #[serde(serialize_with = "six_digits")]
     pub bytes: f64,
 }
@@ -59,9 +60,11 @@ pub struct LevelDelays {
     pub qdisc: Option<Quantiles>,
     /// In mac80211.
     pub mac80211: Option<Quantiles>,
-    /// In driver and hardware, until the transmission's first turn.
+    /// Waiting times in driver and hardware, until the packet's transmission is the next one of its
+    /// category.
     pub driver: Option<Quantiles>,
-    /// From then on until the packet and all before it have arrived.
+    /// Waiting times on the air: from then on until the packet and all frames before it have
+    /// arrived.
     pub air: Option<Quantiles>,
 }
 
@@ -99,8 +102,8 @@ impl UsageMeter {
             before: None,
         }
     }
-    /// Returns the time when the medium must be polled and `begins` must be called, if `now` has
-    /// reached it and that has not happened.
+    /// If `begins` has not been called yet and `now` has reached the end of the warm-up, returns
+    /// this end. The medium must then be polled up to it, and `begins` called.
     pub fn due(&self, now: Time) -> Option<Time> {
         (self.before.is_none() && now >= self.warmup).then_some(self.warmup)
     }
@@ -120,7 +123,7 @@ impl UsageMeter {
     }
 }
 
-/// Where the pings of one probe wait on their way to a station.
+/// Waiting times of one probe's pings at each level, on their way to a station.
 #[derive(Clone, Debug, Default)]
 pub struct LevelMeter {
     waited: [Vec<f64>; UP as usize],

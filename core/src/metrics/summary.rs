@@ -12,16 +12,16 @@ use serde::{Serialize, Serializer};
 /// The metrics of one flow; see the [module](super) for their meaning.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowMetrics {
-    /// Unique in the scenario.
+    /// The id of the flow, unique in the scenario.
     pub id: String,
     /// The congestion control of the flow.
     pub cc: String,
-    /// Mbit/s over the summary interval, which is the same for all flows; NaN if the flow was never
-    /// active in it.
+    /// Payload that arrived in the summary interval over the length of this interval, Mbit/s. The
+    /// interval is the same for all flows; NaN if the flow was never active in it.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Mbit/s acknowledged in order, over the part of the summary interval in which the flow was
-    /// active.
+    /// Payload acknowledged in order, over the part of the summary interval in which the flow was
+    /// active, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub active_goodput_mbit: f64,
     /// Duration of that part, seconds.
@@ -41,45 +41,46 @@ pub struct FlowMetrics {
     /// interval.
     #[serde(serialize_with = "six_digits")]
     pub run_retransmit_rate: f64,
-    /// Milliseconds; of samples with a new ACK.
+    /// Smoothed RTT at the samples before which a new ACK arrived, milliseconds.
     pub rtt_ms: Quantiles,
-    /// Milliseconds; of all samples, as TCP_INFO shows them.
+    /// Smoothed RTT at all samples, as TCP_INFO shows it, milliseconds.
     pub sampled_rtt_ms: Quantiles,
     /// Packets.
     pub cwnd_packets: Spread,
-    /// Seconds; NaN for a flow that is no transfer or did not finish.
+    /// Flow completion time, seconds; NaN for a flow that is no transfer or did not finish.
     #[serde(serialize_with = "six_digits")]
     pub fct_s: f64,
-    /// Time of each limit.
+    /// Time for which each limit applied.
     pub limits: LimitMetrics,
     /// Metrics of its application, for a flow with a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadMetrics>,
-    /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
+    /// Points over time: seconds, bytes acknowledged, congestion window in packets, smoothed RTT in
+    /// milliseconds.
     #[serde(serialize_with = "points")]
     pub series: Vec<(f64, u64, u32, f64)>,
 }
 
-/// Time of each limit of a flow, in seconds of the whole run: TCP_INFO's `busy_time`,
-/// `rwnd_limited` and `sndbuf_limited`.
+/// Time for which each limit applied to a flow in the whole run, in seconds: TCP_INFO's
+/// `busy_time`, `rwnd_limited` and `sndbuf_limited`.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
 pub struct LimitMetrics {
-    /// Data was unsent or in flight.
+    /// Time with data unsent or in flight.
     #[serde(serialize_with = "six_digits")]
     pub busy_s: f64,
-    /// Part of it: the receiver's window was the limit.
+    /// Part of `busy_s` in which the receiver's window was the limit.
     #[serde(serialize_with = "six_digits")]
     pub rwnd_limited_s: f64,
-    /// Part of it: the send buffer was the limit.
+    /// Part of `busy_s` in which the send buffer was the limit.
     #[serde(serialize_with = "six_digits")]
     pub sndbuf_limited_s: f64,
-    /// No data: the application was the limit, or the handshake was not complete.
+    /// Time without data: the application was the limit, or the handshake was not complete.
     #[serde(serialize_with = "six_digits")]
     pub app_limited_s: f64,
 }
 
 impl LimitMetrics {
-    /// Of a flow without such measurements.
+    /// The values of a flow without such measurements: NaN.
     pub fn unknown() -> LimitMetrics {
         LimitMetrics {
             busy_s: f64::NAN,
@@ -94,7 +95,8 @@ impl LimitMetrics {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueMetrics {
     /// The name of its hop: `"path"`, or `"hop0"`, `"hop1"` … if there are several, and
-    /// `"reverse"`.
+    /// `"reverse"`. In a network of links, the name is that of the link, on Wi-Fi that of the
+    /// level.
     pub name: String,
     /// The name of its discipline.
     pub kind: String,
@@ -109,7 +111,7 @@ pub struct QueueMetrics {
     /// Metrics of each class or band of the discipline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassMetrics>,
-    /// Metrics of the link behind it, in a network of links.
+    /// Metrics of the link behind the queue, in a network of links.
     #[serde(flatten)]
     pub link: Option<LinkMetrics>,
 }
@@ -120,7 +122,7 @@ pub struct LinkMetrics {
     /// Mean rate over the summary interval, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
-    /// Frames that have arrived behind it in the summary interval, Mbit/s.
+    /// Mean rate of the frames that have arrived behind the link in the summary interval, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub carried_mbit: f64,
     /// `carried_mbit` over `rate_mbit`.
@@ -137,7 +139,7 @@ impl LinkMetrics {
             utilisation: f64::NAN,
         }
     }
-    /// Stores the bytes that it carried in `time`.
+    /// Stores the bytes that the link carried in `time`.
     pub fn carried(&mut self, bytes: Bytes, time: Span) {
         self.carried_mbit = bytes.get() as f64 * 8e-6 / time.as_s();
         self.utilisation = self.carried_mbit / self.rate_mbit;
@@ -153,7 +155,7 @@ pub struct ClassMetrics {
     pub delay_ms: Quantiles,
     /// Packets in the queue.
     pub backlog_packets: Spread,
-    /// The counters of the class, if it counts.
+    /// The counters of the class, if the discipline keeps them.
     #[serde(flatten)]
     pub counted: Option<CountMetrics>,
 }
@@ -167,7 +169,7 @@ pub struct CountMetrics {
     pub sent_packets: u64,
     /// Packets.
     pub drops: u64,
-    /// Number of times that it reached its limit.
+    /// Number of times that the class reached its limit.
     pub overlimits: u64,
     /// Packets sent with another class's tokens.
     pub borrowed: u64,
@@ -196,24 +198,26 @@ pub struct ProbeMetrics {
     pub received: u64,
     /// Milliseconds.
     pub rtt_ms: Quantiles,
-    /// Where pings waited on their way to a station of a `[wifi]`, milliseconds.
+    /// Waiting times of the pings at each level on their way to a station of a `[wifi]`,
+    /// milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<LevelDelays>,
 }
 
-/// Replaces the congestion control of a flow whose application sends datagrams.
+/// The name in the place of a congestion control, for flows whose application sends datagrams.
 pub const NO_CC: &str = "udp";
 
 /// Distribution of goodput among the flows that were active in the summary interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fairness {
-    /// Jain's index over flows with a congestion control: a stream of datagrams does not share.
+    /// Jain's index over flows with a congestion control. A stream of datagrams does not count,
+    /// because it does not adapt its rate.
     #[serde(serialize_with = "six_digits")]
     pub jain: f64,
-    /// By congestion control; flows without one, as `udp`.
+    /// By congestion control; flows without one are under `udp`.
     pub by_cc: BTreeMap<String, CcFairness>,
-    /// By the direction of their data, of flows with a congestion control: flows of opposite
-    /// directions share no bottleneck.
+    /// Flows with a congestion control, by the direction of their data: on a path, flows of
+    /// opposite directions share no bottleneck.
     pub by_direction: BTreeMap<&'static str, CcFairness>,
 }
 

@@ -1,12 +1,12 @@
 //! Transfers: start, size, completion time and slowdown of each.
 //!
 //! The slowdown of a transfer is its completion time over the time that it needs on an empty path
-//! without slow start. The latter has two parts: the round trips of handshake and data, and the
-//! transmission of all packets. Packets include headers, and the rate is the path's long-term rate.
-//! A flow with a `size` is complete when its sender has the last ACK, so its shortest completion
-//! time includes two round trips. A transfer of the workload `poisson` is complete when the client
-//! has read the last byte. Its shortest completion time therefore includes one and a half round
-//! trips.
+//! without slow start. The time on an empty path has two parts: the round trips of handshake and
+//! data, and the transmission time of all packets. Packets include headers, and the rate is the
+//! path's long-term rate. A flow with a `size` is complete when its sender has the last ACK, so its
+//! shortest completion time includes two round trips. A transfer of the workload `poisson` is
+//! complete when the client has read the last byte. The shortest completion time of such a transfer
+//! therefore includes one and a half round trips.
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,5 @@
-//! Metrics of a workload: named values of a few forms. A kind defines its own, and all reports show
-//! them in the same way. A name ends in its unit, if it has one.
+//! Metrics of a workload: named values of a few forms. Each kind of workload defines its own
+//! metrics, and all reports show them in the same way. A name ends in its unit, if it has one.
 
 use super::{Histogram, Quantiles, Shown};
 use alloc::string::String;
@@ -16,7 +16,7 @@ pub enum Metric {
     Number(f64),
     /// Mean and percentiles.
     Quantiles(Quantiles),
-    /// Metrics of each class of something, by its name.
+    /// Metrics of several classes, by the name of the class.
     Rows(Vec<(String, Named)>),
 }
 
@@ -31,10 +31,11 @@ pub struct WorkloadMetrics {
     /// The metrics of the workload.
     pub metrics: Named,
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
-    /// milliseconds, and the share of at most that. It is for pictures and not among the metrics.
+    /// milliseconds, and the share of at most that. The distribution is for charts and not among
+    /// the metrics.
     pub delays: Vec<(f64, f64)>,
     /// The transfers of the workload, if it has any: time of the SYN in seconds, bytes, completion
-    /// time in seconds or NaN. They are for a table and not among the metrics.
+    /// time in seconds or NaN. The transfers are for a table and not among the metrics.
     pub transfers: Vec<(f64, u64, f64)>,
 }
 

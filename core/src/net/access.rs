@@ -1,4 +1,4 @@
-//! Access links: propagation delay between the shared path and single receivers.
+//! Access links: additional propagation delays between the shared path and single receivers.
 //!
 //! ```text
 //!   NEAR ──▶ path ──▶ FAR ──▶ link ──▶ receiver

@@ -5,12 +5,13 @@
 //! occurs when `x < probability`. Source: tc-netem(8), Linux 6.12 `sch_netem`. Linux keeps 32 bits
 //! of `x`, this file keeps 64. As in Linux, `x` is uniform at the start.
 //!
-//! With correlation, the event rate is not `probability`. Successive values of `x` have the stated
-//! correlation, but are not uniformly distributed. The distribution concentrates around 1/2, with
-//! the variance `(1 − c) / (1 + c) / 12`. A probability below 50 % therefore gives a lower event
-//! rate. At a correlation of 50 %, a probability of 25 % gives an event rate of 5/72 = 6.94 %, and
-//! one of 12.5 % gives 1/288 = 0.35 %. These are values of the Fabius function, the distribution
-//! function of `x` at 50 %. Linux 6.12 loses 6.97 % of 60 000 packets at `loss 25% 50%`. For bursts
+//! With correlation, the event rate generally differs from `probability`. Successive values of `x`
+//! have the stated correlation, but are not uniformly distributed. With the correlation `c`, the
+//! distribution of `x` concentrates around 1/2, with the variance `(1 − c) / (1 + c) / 12`. A
+//! probability below 50 % therefore gives a lower event rate. At a correlation of 50 %, a
+//! probability of 25 % gives an event rate of 5/72 = 6.94 %, and one of 12.5 % gives 1/288 = 0.35
+//! %. These event rates are values of the Fabius function, the distribution function of `x` at a
+//! correlation of 50 %. Linux 6.12 loses 6.97 % of 60 000 packets at `loss 25% 50%`. For bursts
 //! with a given loss rate, use `gilbert_elliott` of [`loss`](super::loss).
 
 use super::ElementKind;
@@ -66,7 +67,7 @@ pub const CORRUPT: &[ElementKind] = &[ElementKind {
 #[derive(Clone, Debug)]
 pub struct Correlated {
     rng: Rng,
-    /// Weight of the last draw, in units of 2⁻⁶⁴.
+    /// Weight of the previous draw, in units of 2⁻⁶⁴.
     weight: u64,
     last: u64,
 }

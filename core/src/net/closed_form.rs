@@ -1,10 +1,10 @@
 //! The closed form of a frequent hop: a FIFO with tail drop before a serial link of constant rate.
 //!
 //! At such a hop, the packets that have entered so far determine the departure of each one. A
-//! packet starts when its predecessor has left or, without one, when it enters. Therefore its
-//! departure is computed when it enters, and it is passed to the delay line at once. The hop only
-//! keeps the times and the sizes of packets that have not left, for the backlog and the metrics.
-//! The results are those of [`Hop`](super::hop::Hop) in its general form.
+//! packet starts when its predecessor has left or, without one, when it enters. Therefore the
+//! departure of a packet is computed when the packet enters, and the packet is passed to the delay
+//! line at once. The hop only keeps the times and the sizes of packets that have not left, for the
+//! backlog and the metrics. The results are those of [`Hop`](super::hop::Hop) in its general form.
 
 use super::NetworkObserver;
 use crate::queue::{Backlog, Limit};
@@ -21,7 +21,7 @@ struct Pending {
 /// The queue and the packet in service.
 pub(super) struct ClosedForm {
     limit: Limit,
-    /// The first is in service, all others wait.
+    /// The first packet is in service, all others wait.
     pending: VecDeque<Pending>,
     backlog: Backlog,
 }

@@ -2,14 +2,14 @@
 //!
 //! Each line of a trace is an opportunity for 1504 bytes to leave: a packet of 1500 bytes with 4
 //! bytes of a TUN device. The bytes are taken from the head of the queue. If a packet is smaller
-//! than the opportunity, the next packet uses the rest. If it is larger, its remaining bytes wait
-//! for the next opportunity; the packet has left when its last byte has. An opportunity at which
-//! the link is idle is lost: a packet that arrives later waits for a later opportunity. The trace
-//! repeats; a repetition lasts until the time of the last line.
+//! than the opportunity, the next packet uses the rest. If a packet is larger than the opportunity,
+//! its remaining bytes wait for the next one; the packet has left when its last byte has. An
+//! opportunity at which the link is idle is lost: a packet that arrives later waits for a later
+//! opportunity. The trace repeats; a repetition lasts until the time of the last line.
 //!
 //! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). Sizes
-//! are converted: a full frame of narrows has 1514 bytes with its Ethernet header of 14 bytes. The
-//! same packet has 1504 bytes in mahimahi, with the 4 bytes of the TUN device, and uses one
+//! are converted: a full frame of narrows has 1514 bytes with its Ethernet header of 14 bytes. A
+//! full frame has 1504 bytes in mahimahi, with the 4 bytes of the TUN device, and uses one
 //! opportunity.
 //!
 //! Deviations:
@@ -27,8 +27,8 @@ const OPPORTUNITY: u64 = 1504;
 /// Difference between a frame here and a packet on a TUN device: 14 bytes of Ethernet, less 4 of
 /// TUN.
 const FRAMING: u64 = 10;
-/// The departure time of a packet that never leaves. It is earlier than [`Time::MAX`], which means
-/// an idle link.
+/// The departure time of a packet that never leaves. This time is earlier than [`Time::MAX`], which
+/// means an idle link.
 const NEVER: u64 = u64::MAX - 1;
 
 /// The opportunities of one instant.
@@ -55,8 +55,8 @@ pub struct DeliveryTrace {
 }
 
 impl DeliveryTrace {
-    /// Creates the link from the milliseconds of a trace, in any order. One must be above 0,
-    /// because a repetition lasts until the last of them.
+    /// Creates the link from the milliseconds of a trace, in any order. At least one time must be
+    /// above 0, because a repetition lasts until the latest of them.
     pub fn new(mut ms: Vec<u64>) -> Option<DeliveryTrace> {
         ms.sort_unstable();
         let mut slots: Vec<Slot> = Vec::new();
@@ -85,7 +85,7 @@ impl DeliveryTrace {
         let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
         Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
     }
-    /// Returns the full frames of 1514 bytes that can leave between two times.
+    /// Returns the bytes that can leave between two times in full frames of 1514 bytes.
     pub fn between(&self, from: Time, to: Time) -> Bytes {
         let slots = self.until(to).saturating_sub(self.until(from));
         Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))

@@ -9,8 +9,9 @@
 //! A duplicate follows directly behind the first copy, through policer and queue like any other
 //! packet. A corrupted packet travels to the end of the path, where its receiver discards it.
 //!
-//! **The link** is a serial wire or a token bucket. On a serial wire, the packet in service has
-//! left the buffer, as in a network card. Token buckets are of two kinds:
+//! **The link** is a serial wire, a token bucket, a router's shaper, or a link that follows a
+//! packet-delivery trace. On a serial wire, the packet in service has left the buffer, as in a
+//! network card. Token buckets are of two kinds, besides a router's shaper, which peeks like `tbf`:
 //!
 //! - tc's `tbf` peeks at the head of its queue, which stays in the buffer until the tokens suffice.
 //!   Some disciplines, such as CoDel, decide on their next packet only in `dequeue`. These
@@ -21,7 +22,8 @@
 //!   departure.
 //!
 //! **Queue delay** is the time from entry to the departure instant, when `departed` is called. With
-//! a serial link it includes the packet's own transmission. With a token bucket it does not,
+//! a serial wire or a packet-delivery trace, the queue delay includes the packet's own
+//! transmission. With a token bucket or a shaper, the queue delay does not include transmission,
 //! because transmission takes no time there.
 //!
 //! **Order of events at one instant**: the hop handles the wake-up of the discipline first, then
@@ -176,16 +178,18 @@ pub struct Hop<P> {
     classful: bool,
     /// Whether the discipline ever requests a wake-up.
     wakes: bool,
-    /// Whether every event must be handled at its own time, and not together with a later one.
+    /// Whether every event of the hop must be handled at its own time, and not together with a
+    /// later one.
     timely: bool,
     /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
-    /// In the place of `queue` and `held`, in closed form.
+    /// The queue and the packet in service in closed form; it is used instead of `queue` and
+    /// `held`.
     closed: Option<Box<ClosedForm>>,
 }
 
 impl<P: Packet> Hop<P> {
-    /// Creates an idle hop. Its random numbers derive from `seed` and `name`.
+    /// Creates an idle hop. The random numbers of the hop derive from `seed` and `name`.
     pub fn new(
         spec: &HopSpec,
         queue: Box<dyn QueueDiscipline<P>>,
@@ -298,8 +302,8 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// Updates the stored wake-up time of the discipline. Call it after something other than a
-    /// packet has changed this time.
+    /// Updates the stored wake-up time of the discipline. Call this after something other than a
+    /// packet has changed the wake-up time.
     pub fn rouse(&mut self, now: Time) {
         self.rearm(now);
     }
@@ -477,7 +481,7 @@ impl<P: Packet> Hop<P> {
                     return;
                 }
                 Server::Owing(bucket) => {
-                    // A class without packets requests none.
+                    // Without packets, the class needs no wake-up.
                     if self.queue.backlog().packets == 0 {
                         return;
                     }

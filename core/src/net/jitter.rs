@@ -1,11 +1,11 @@
-//! Propagation that varies: a [`ConstantDelay`](super::delay::ConstantDelay) whose packets each
-//! take a random time and may overtake each other.
+//! Propagation with jitter: a random delay for each packet, so that packets may overtake each
+//! other. For a constant delay see [`ConstantDelay`](super::delay::ConstantDelay).
 //!
-//! Algorithm: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered`, a
-//! packet waits for the packets before it; otherwise each packet leaves at its own time. Packets
-//! that leave at one instant keep their order of entry.
+//! Algorithm: the delay of a packet is `max(0, delay + spread · q(u))`, with `u` uniform in 0…1.
+//! With `ordered`, a packet waits for the packets before it; otherwise each packet leaves at its
+//! own time. Packets that leave at one instant keep their order of entry.
 //!
-//! | kind | q(u) | mean | deviation |
+//! | kind | q(u) | mean of q | standard deviation of q |
 //! |---|---|---|---|
 //! | `uniform` | 2u − 1 | 0 | 0.577 |
 //! | `normal` | Φ⁻¹(u), within ±4 | 0 | 1.000 |
@@ -14,7 +14,7 @@
 //!
 //! The scales are netem's: an entry of its tables is q · 8192 in 16 bits, so no value exceeds 4
 //! spreads. As in netem, NIST Net's Pareto distribution (shape 3, mean 3/2, variance 3/4) is
-//! divided by its variance, not by its deviation.
+//! divided by its variance, not by its standard deviation.
 //!
 //! Sources: tc-netem(8); the table generators of iproute2 6.x (`normal`, `pareto`, `paretonormal`);
 //! Linux 6.12 `sch_netem`. Φ⁻¹ is from Abramowitz & Stegun 26.2.23, refined once by Halley's rule.
@@ -22,11 +22,11 @@
 //! Deviations:
 //! - q is computed, where netem reads a table of 4096 entries.
 //! - `correlation` applies to the normal variates from which successive `u` are computed. The
-//!   distribution therefore does not depend on it: `z ← c · z + √(1 − c²) · g`, `u = Φ(z)`. Linux
-//!   mixes uniform numbers and takes them modulo the table's size or twice the spread, which
-//!   removes the correlation. With `delay 100ms 10ms 90%`, the correlation of Linux 6.12 is −0.003
-//!   over 30 000 packets. The distribution of these delays equals the distribution without
-//!   correlation.
+//!   distribution of the delays therefore does not depend on the correlation `c`: `z ← c · z + √(1
+//!   − c²) · g`, `u = Φ(z)`, with `g` normal. Linux mixes uniform numbers and takes them modulo the
+//!   table's size or twice the spread, which removes the correlation. With `delay 100ms 10ms 90%`,
+//!   the correlation of Linux 6.12 is −0.003 over 30 000 packets. The distribution of these delays
+//!   equals the distribution without correlation.
 //! - `ordered` corresponds to netem with an inner queue that keeps order. Without such a queue,
 //!   netem reorders, as does `ordered = false`.
 
@@ -95,12 +95,13 @@ pub const KINDS: &[ElementKind] = &[
 /// The largest value of 16 bits in units of 1/8192.
 const MOST: f64 = 32_767.0 / 8192.0;
 
-/// The normal distribution up to `z`.
+/// The distribution function Φ of the normal distribution at `z`.
 fn normal(z: f64) -> f64 {
     0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The inverse, to 1e-11 within 4 deviations; `u` within 0…1, ends excluded.
+/// The inverse of Φ, with an error of at most 1e-11 within 4 standard deviations; `u` is in 0…1,
+/// ends excluded.
 fn normal_quantile(u: f64) -> f64 {
     let tail = u.min(1.0 - u);
     let t = libm::sqrt(-2.0 * libm::log(tail));
@@ -131,7 +132,7 @@ impl Shape {
             _ => Shape::Uniform,
         }
     }
-    /// Returns the quantile of `u` in units of the spread.
+    /// Returns the quantile q(`u`) in units of the spread.
     fn quantile(self, u: f64) -> f64 {
         let bell = |u| normal_quantile(u).clamp(-MOST, MOST);
         let tail = |u: f64| ((1.0 / libm::cbrt(1.0 - u) - 1.5) * (4.0 / 3.0)).min(MOST);
@@ -178,7 +179,7 @@ impl Spread {
         if self.correlation > 0.0 {
             let c = self.correlation;
             self.z = c * self.z + libm::sqrt(1.0 - c * c) * normal_quantile(u);
-            // From nine deviations up, the sum is 1 in floating point.
+            // From nine standard deviations up, Φ is 1 in floating point.
             u = normal(self.z).min(1.0 - f64::EPSILON);
         }
         let by = libm::round(self.scale * self.shape.quantile(u)) as i64;
@@ -186,12 +187,12 @@ impl Spread {
     }
 }
 
-/// Uniform within 0…1, ends excluded.
+/// A random number, uniformly distributed in 0…1, ends excluded.
 fn within(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
 }
 
-/// A packet that leaves out of order.
+/// A packet in the line, with its departure time and its number in order of entry.
 #[derive(Clone, Debug)]
 struct Apart<P> {
     at: Time,
@@ -246,7 +247,8 @@ impl<P> Jitter<P> {
         }
     }
     /// Returns this line with the variation named `kind`. An unknown name selects the first of
-    /// [`KINDS`]; scenarios are checked before. A spread of zero means no variation.
+    /// [`KINDS`]; scenarios are checked before. A spread of zero means that the delay does not
+    /// vary.
     pub fn varying(mut self, kind: &str, params: &Params, rng: Rng) -> Jitter<P> {
         self.spread = (params.span("spread") > Span::ZERO).then(|| Spread::new(kind, params, rng));
         self

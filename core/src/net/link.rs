@@ -1,9 +1,9 @@
 //! Links with an exact rate: no rounding error accumulates over any number of packets.
 //!
-//! Work is counted in bit-nanoseconds. A packet of `L` bytes is `L × 8 × 10⁹` of them; a link of
-//! `r` bit/s does `r` of them per nanosecond. All links compute in these integers. Only the
-//! instants that they report are rounded (up, or with the remainder carried), so the error never
-//! exceeds one nanosecond.
+//! Work is counted in bit-nanoseconds. A packet of `L` bytes is `L × 8 × 10⁹` bit-nanoseconds; a
+//! link of `r` bit/s does `r` bit-nanoseconds per nanosecond. All links compute in these integers.
+//! Only the instants that they report are rounded (up, or with the remainder carried), so the error
+//! never exceeds one nanosecond.
 //!
 //! - [`Serial`]: a wire. A packet has left when the time `L / r` has passed since its transmission
 //!   began.

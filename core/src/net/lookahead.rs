@@ -1,5 +1,5 @@
-//! Access to the future arrivals of a path that are already determined. Engines use it to run the
-//! two hosts one after the other, and to prefetch.
+//! Access to the future arrivals of a path that are already determined. Engines use this access to
+//! run the two hosts one after the other, and to prefetch.
 
 use super::{NetworkObserver, Port};
 use crate::units::{Span, Time};
@@ -19,9 +19,10 @@ pub trait Lookahead<P> {
     /// Returns when the next packet arrives at `port`, if it has left the queues; [`Time::MAX`] for
     /// never.
     fn arrival(&self, port: Port) -> Time;
-    /// Returns the packets on their way to `port` behind the last queue. They are in the order of
-    /// arrival, each with its time. Returns `None` if the order is not known yet. An engine may
-    /// take many at once, and must put back the rest before any other call.
+    /// Returns the packets on their way to `port` behind the last queue. The packets are in the
+    /// order of arrival, each with its time of arrival. Returns `None` if the order is not known
+    /// yet. An engine may take many packets at once, and must put back those that it does not
+    /// deliver before any other call.
     fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>>;
     /// Returns the packet that arrives at `port` as the `n`th from now, counted from 0, if it has
     /// left the queues.

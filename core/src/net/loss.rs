@@ -2,7 +2,7 @@
 //!
 //! Linux's `netem` on a sender's own interface draws once per super-packet of TCP, so two to 45
 //! segments are lost together or not at all. Measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss
-//! removes two or more segments at a time. The same holds with the offloads of the interface off,
+//! removes two or more segments at a time. This holds with the offloads of the interface off, too,
 //! because TCP's bursts are segmented after the queue. By default, the model draws once per
 //! super-packet, too. `per = "packet"` draws for each packet, as on a wire.
 //!

@@ -88,7 +88,7 @@ pub trait NetworkObserver<P> {
     /// Called when `packet` was dropped.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason);
     /// Returns the number of the flow of `packet`; probes follow the last flow. In a network of
-    /// links, it determines the route.
+    /// links, this number determines the route of the packet.
     fn owner(&self, _packet: &P) -> u32 {
         0
     }

@@ -10,8 +10,9 @@
 //! of a hop see [`hop`](super::hop).
 //!
 //! **Order of events at one instant**: each hop handles its own events and then passes packets to
-//! the next hop in the direction of travel. The forward direction precedes the reverse one. Then
-//! come arrivals at FAR, then arrivals at NEAR. Packets of one kind keep their order of entry.
+//! the next hop in the direction of travel. The forward direction precedes the reverse one. After
+//! both directions come the arrivals at FAR, then the arrivals at NEAR. Packets of one step of this
+//! order keep their order of entry.
 //!
 //! If `poll` is called late, events are handled with the times at which they were due, so only
 //! arrivals are late. While an earlier packet is still behind the last hop, the path requests no
@@ -42,7 +43,8 @@ struct Direction<P> {
     /// Propagation behind the last hop, to the port.
     out: DelayLine<P>,
     /// Times of the next event other than an arrival, and of the next one that must be handled even
-    /// if an arrival follows. They are cached because they are read more often than they change.
+    /// if an arrival follows. These times are cached because they are read more often than they
+    /// change.
     due: Time,
     news: Time,
     /// Whether the only hop is in closed form.
@@ -248,8 +250,8 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Uses the closed form of hops that have one. The path is empty, and its observer needs no
-    /// more about a departure than
+    /// Uses the closed form of hops that have one. Call this only while the path is empty, and only
+    /// if its observer needs no more about a departure than
     /// [`has_departed`](super::NetworkObserver::has_departed) reports.
     pub fn use_closed_form(&mut self) {
         for way in [&mut self.forward, &mut self.reverse] {
@@ -272,8 +274,8 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Updates the stored wake-up times of all queue disciplines. Call it after something other
-    /// than a packet has changed them.
+    /// Updates the stored wake-up times of all queue disciplines. Call this after something other
+    /// than a packet has changed these times.
     pub fn rouse(&mut self, now: Time) {
         for way in [&mut self.forward, &mut self.reverse] {
             way.hops.iter_mut().for_each(|hop| hop.rouse(now));

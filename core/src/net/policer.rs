@@ -12,15 +12,16 @@
 //!   does not hold enough tokens for it, else yellow if C does not, else green. A yellow packet is
 //!   charged to P, and a green packet to both.
 //! - `cir`, the `police cir bc be` of routers: conform, exceed and violate are the colours green,
-//!   yellow and red of a colour-blind `srtcm`. It ignores the code points of arriving packets.
-//!   Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets and both
-//!   of its worked examples.
+//!   yellow and red of a colour-blind `srtcm`. Such a policer ignores the code points of arriving
+//!   packets. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets
+//!   and both of its worked examples.
 //! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
 //!   [`Lender`].
 //!
-//! All buckets start full and fill continuously: no tokens are lost between packets. Sizes are
-//! those of IP packets, as in the RFCs and at the ingress of Linux. The first `header` bytes of a
-//! frame do not count.
+//! All buckets start full and fill continuously: no tokens are lost between packets. The first
+//! `header` bytes of a frame do not count. By default, `police`, `srtcm` and `trtcm` count the
+//! bytes of IP packets, as the RFCs and the ingress of Linux do; `cir` and `car` count whole
+//! frames.
 //!
 //! Deviations: Linux's `act_police` can also meter an average (`avrate`) or count packets
 //! (`pkts_rate`); this file cannot. In Linux, `mtu` applies to packets that the network card has
@@ -356,7 +357,8 @@ fn check_two(params: &Params) -> Result<(), Refusal> {
     given(params, "pir", "pbs")
 }
 
-/// Returns the long-term rate of a policer; `None` if it drops nothing.
+/// Returns the long-term rate to which a policer limits traffic; `None` for `police` if excess
+/// packets are not dropped.
 pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     let name = match kind {
         "police" if params.word("exceed") != "drop" => return None,
@@ -522,8 +524,8 @@ impl Linux {
     }
 }
 
-/// Bit-nanoseconds in a byte. A rate of 1 bit/s gives one of them per nanosecond, so nothing is
-/// rounded.
+/// Bit-nanoseconds in a byte. A rate of `r` bit/s gives `r` of these units per nanosecond, so
+/// nothing is rounded.
 const PER_BYTE: u64 = 8_000_000_000;
 
 fn work(size: Bytes) -> u64 {
@@ -548,7 +550,7 @@ impl Bucket {
             at: Time::ZERO,
         }
     }
-    /// Fills it up to `now`; returns the excess.
+    /// Adds the tokens up to `now`; returns the tokens that the bucket cannot hold.
     fn fill(&mut self, now: Time) -> u64 {
         let earned = now.since(self.at).as_ns().saturating_mul(self.bits);
         self.at = self.at.max(now);
@@ -631,16 +633,17 @@ impl Two {
     }
 }
 
-/// Committed access rate (`car`): a bucket of depth `bc` that lends. A packet with too few tokens
-/// would raise the debt to `a`. The compounded debt is the sum of these `a` since the last rejected
-/// packet. A packet is rejected when `a` or the compounded debt would exceed `be`. Then no tokens
-/// are taken, and the compounded debt is 0 again. The longer a flow borrows, the likelier a packet
-/// is rejected. If `be` is not above `bc`, the bucket does not lend.
+/// Committed access rate (`car`): a bucket of depth `bc` that lends. If the bucket holds too few
+/// tokens for a packet, the packet would raise the debt to `a`. The compounded debt is the sum of
+/// these `a` since the last rejected packet. A packet is rejected when `a` or the compounded debt
+/// would exceed `be`. A rejected packet takes no tokens, and it sets the compounded debt to 0. The
+/// longer a flow borrows, the likelier a packet is rejected. If `be` is not above `bc`, the bucket
+/// does not lend.
 ///
 /// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
 /// 14, 1998). Deviation: a common example (token rate 1, normal burst 2, extended burst 4) loses
-/// the tokens of an interval in which a packet is rejected. This file follows the text, which
-/// removes no tokens then.
+/// the tokens of an interval in which a packet is rejected. This file follows Cisco's text, which
+/// removes no tokens for a rejected packet.
 #[derive(Clone, Debug)]
 struct Lender {
     bucket: Bucket,

@@ -44,8 +44,8 @@ impl RateSchedule {
         list.sort_by_key(|(at, _)| *at);
         RateSchedule::sorted(list, None)
     }
-    /// Returns this schedule, repeated every `period` (at least 1 ns). Steps after `period` are
-    /// dropped.
+    /// Returns this schedule, repeated every `period` (at least 1 ns). Steps at or after `period`
+    /// are dropped.
     pub fn repeating(self, period: Span) -> RateSchedule {
         let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
         RateSchedule::sorted(list, Some(period.as_ns().max(1)))
@@ -162,9 +162,9 @@ impl RateSchedule {
         // At most 2⁶⁴ − 1 bit/s for 2⁶⁴ − 1 ns: it fits.
         before + self.steps[*hint].until(within)
     }
-    /// Returns the first time at which exactly `work` is done since `from`. If there is none,
-    /// because nanoseconds are too coarse, returns the last time before that. Also returns the
-    /// missing work, which is less than that of a nanosecond.
+    /// Returns the first time at which exactly `work` is done since `from`. If no nanosecond meets
+    /// `work` exactly, returns the last nanosecond before that. Also returns the work missing at
+    /// that time, which is less than the work of a nanosecond.
     fn reach(&self, from: Time, work: u128, hint: &mut usize) -> (Time, u64) {
         if work == 0 {
             return (from, 0);
@@ -223,8 +223,8 @@ pub struct Pace {
     hint: usize,
 }
 
-/// The departure time of a packet that never leaves. It is earlier than [`Time::MAX`], which means
-/// an idle link.
+/// The departure time of a packet that never leaves. This time is earlier than [`Time::MAX`], which
+/// means an idle link.
 const NEVER: Time = Time::from_ns(u64::MAX - 1);
 
 // Cold: links of constant rate, the most frequent ones, pay only for the test which kind they are.

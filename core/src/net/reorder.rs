@@ -6,8 +6,8 @@
 //!
 //! Deviation from Linux's `netem`: its `reorder` lets a packet skip the common delay. A packet that
 //! netem reorders arrives early, by at most the common delay. In this file, a reordered packet
-//! arrives late, by the span `late`. This models a longer route, a retry on a radio link, or one of
-//! several parallel links. The draw and its correlation are netem's ([`Bernoulli`]).
+//! arrives late, by the span `late`. Such a delay models a longer route, a retry on a radio link,
+//! or one of several parallel links. The draw and its correlation are netem's ([`Bernoulli`]).
 
 use super::ElementKind;
 use super::bernoulli::{Bernoulli, CORRELATION};

@@ -8,14 +8,14 @@
 //!   The target is the CIR. An additional burst of `Be` may follow an idle period. At most `Bc + Be
 //!   + n Bc` bytes leave in `n` intervals.
 //! - **shape peak**: `Bc + Be` bytes arrive in each interval, and the bucket holds at most `Bc +
-//!   Be`. The target is `CIR (1 + Be / Bc)`, which is twice the CIR if `Be = Bc`.
+//!   Be`. The target rate is `CIR (1 + Be / Bc)`, which is twice the CIR if `Be = Bc`.
 //!
 //! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
 //! (formula of the peak rate); Catalyst 4224 configuration guide, "Traffic Shaping". According to
-//! the last one, `Be` 0 means "no more than the burst size every interval". If the next packet
-//! needs more tokens than remain in an interval, these tokens are therefore lost. The rate is then
-//! below its target by up to a packet per interval. Routers may do better: no source states how
-//! they treat a packet that needs more tokens than the bucket holds.
+//! the Catalyst guide, `Be` 0 means "no more than the burst size every interval". If the next
+//! packet needs more tokens than remain in an interval, these tokens are therefore lost. The actual
+//! rate is then below the target rate by up to a packet per interval. Routers may do better: no
+//! source states how they treat a packet that needs more tokens than the bucket holds.
 //!
 //! All arithmetic is exact, as in [`link`](super::link). Only reported instants are rounded (up).
 

@@ -34,8 +34,8 @@ pub struct PathSpec {
 }
 
 /// The properties that links have beyond those of hops. The [`hops`](PathSpec::hops) of the path
-/// are the links. Their `delay_forward` is the propagation delay, and their `rtt` is the longest
-/// two-way propagation delay of the routes over the link.
+/// are the links. The `delay_forward` of such a link is its propagation delay, and its `rtt` is the
+/// longest two-way propagation delay of the routes over the link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Links {
     /// For each hop of the path.
@@ -64,7 +64,7 @@ pub struct SwitchSpec {
     pub name: String,
     /// Its memory.
     pub buffer: Bytes,
-    /// Maximum of a queue in multiples of the free memory.
+    /// Maximum length of a queue, in multiples of the free memory.
     pub alpha: f64,
 }
 
@@ -86,7 +86,7 @@ pub struct RouteChange {
     pub at: Span,
     /// As [`Route::forward`].
     pub forward: Vec<u8>,
-    /// As [`Route::back`]; empty as this is.
+    /// As [`Route::back`]; empty if that is empty.
     pub back: Vec<u8>,
 }
 
@@ -97,8 +97,8 @@ pub struct HopSpec {
     pub rate: Rate,
     /// Variation of the rate, if there is one.
     pub varying: Option<Box<Varying>>,
-    /// Propagation delay of both directions together. It is zero for the reverse hop, because the
-    /// delays of the forward hops include it.
+    /// Propagation delay of both directions together. The value is zero for the reverse hop,
+    /// because the values of the forward hops include the delay of the reverse direction.
     pub rtt: Span,
     /// The part of `rtt` in the forward direction (half by default).
     pub delay_forward: Span,
@@ -276,13 +276,15 @@ impl PathSpec {
     pub fn bottleneck(&self) -> &HopSpec {
         &self.hops[self.narrowest()]
     }
-    /// Returns the forward part of `rtt`, if it is divided as the RTT of the path is.
+    /// Returns the part of `rtt` in the forward direction, if `rtt` is divided in the same
+    /// proportion as the RTT of the path.
     pub fn forward_part(&self, rtt: Span) -> Span {
         let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward().as_ns());
         // At most `rtt`, so it fits.
         Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
     }
-    /// Returns the bandwidth-delay product: the bytes that the bottleneck sends in one rtt.
+    /// Returns the bandwidth-delay product: the bytes that the bottleneck sends in one RTT of the
+    /// path.
     pub fn bdp(&self) -> Bytes {
         self.bottleneck().target() * self.rtt()
     }

@@ -7,15 +7,16 @@
 //!
 //! A link is a [`Hop`](super::hop) with the propagation behind it, and carries one direction. A
 //! flow without a route back has ACKs that are neither lost nor queued; their propagation delay is
-//! that of the route. The owner of a packet, a flow or a probe, determines its route. The observer
-//! knows the owner ([`NetworkObserver::owner`]).
+//! that of the forward route. The owner of a packet, a flow or a probe, determines its route. The
+//! observer knows the owner ([`NetworkObserver::owner`]).
 //!
-//! **Routes may change.** A packet that is on a link of the former route only follows the former
-//! route, until this one meets the new route.
+//! **Routes may change.** A packet on a link that belongs to the former route only follows the
+//! former route up to the first link of the new route. From that link on, the packet follows the
+//! new route.
 //!
 //! **Shared buffers.** The links of a switch share its memory. A packet enters the queue of a link
-//! only if the queue is then not longer than α times the free memory. These are the dynamic
-//! thresholds of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). The queue's
+//! only if the queue is then not longer than α times the free memory. This rule is the dynamic
+//! threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). The queue's
 //! own limit applies, too.
 //!
 //! **Order of events at one instant**: departures from the links by number, then arrivals behind
@@ -43,7 +44,7 @@ enum Next {
     Host(Port),
 }
 
-/// The times of numbered events; the first of them is known at once.
+/// The times of numbered events; the time of the earliest event is found in constant time.
 struct Agenda {
     /// A tree in an array: a node has the earliest time of its two children. The leaves are in the
     /// second half.
@@ -90,7 +91,7 @@ struct Stage<P> {
     line: DelayLine<P>,
     /// The switch whose memory its queue uses.
     switch: Option<u8>,
-    /// Bytes that have arrived behind it since the end of the warm-up.
+    /// Bytes that have arrived behind the link since the end of the warm-up.
     carried: Bytes,
 }
 
@@ -101,7 +102,7 @@ struct Memory {
     ports: Vec<usize>,
 }
 
-/// A route and its next links.
+/// The route of some flows and probes, and the element behind each link of it.
 struct Table {
     route: Arc<Route>,
     /// The element behind each link.
@@ -114,7 +115,7 @@ struct Table {
 }
 
 impl Table {
-    /// Notes the links of a route; those of former routes remain.
+    /// Stores the order of the links of a route; links of former routes keep their successors.
     fn follow(&mut self, forward: &[u8], back: &[u8]) {
         for (way, port) in [(forward, FAR), (back, NEAR)] {
             for (i, link) in way.iter().enumerate() {
@@ -123,7 +124,8 @@ impl Table {
             }
         }
     }
-    /// The first links in both directions.
+    /// The first link on the present route of a packet that enters at `port`; `None` for
+    /// propagation only.
     fn first(&self, port: Port) -> Option<u8> {
         let (forward, back) = match self.changed {
             0 => (&self.route.forward, &self.route.back),
@@ -149,7 +151,8 @@ pub struct Topology<P> {
     distances: Vec<ConstantDelay<P>>,
     /// Departures of each link, arrivals behind each link, then those of each distance.
     agenda: Agenda,
-    /// Changes of routes that lie ahead, the next one last: time and table.
+    /// Future changes of routes, the next one last: time, and number of the table whose route
+    /// changes.
     changes: Vec<(Time, usize)>,
     warmup: Time,
 }

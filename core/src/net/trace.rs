@@ -9,8 +9,9 @@
 //! 2,8.25
 //! ```
 //!
-//! A rate holds until the next line. The last rate holds forever, unless the table repeats. Then it
-//! lasts as long as the rate before it, and the table starts anew.
+//! A rate holds until the next line. The last rate holds forever, unless the table repeats. If the
+//! table repeats, the last rate holds as long as the rate before it did, and then the table starts
+//! anew.
 //!
 //! A packet-delivery trace has one whole number of milliseconds on each line, in ascending order:
 //! see [`DeliveryTrace`].
@@ -119,7 +120,7 @@ fn shown(line: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Accepts digits with at most one decimal point, and no more of them than a number needs.
+/// Accepts digits with at most one decimal point, at most 40 characters in all.
 fn is_decimal(field: &str) -> bool {
     let digits = field.bytes().filter(u8::is_ascii_digit).count();
     let points = field.bytes().filter(|b| *b == b'.').count();

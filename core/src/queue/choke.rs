@@ -1,18 +1,19 @@
 //! CHOKe: choose and keep for responsive flows, choose and kill for unresponsive ones.
 //!
-//! Algorithm: RED's average ([`law`](super::red::law)), here of packets. If the average is at or
-//! below `min`, every packet passes. If it is above `min`, the arriving packet is compared with a
-//! packet drawn at random from the queue. If both belong to the same flow, both are dropped.
-//! Otherwise the arriving packet is refused: always if the average is above `max`, and else with
-//! the probability of RED. A refused packet is marked if `ecn` is set and it can be marked, else
-//! dropped. Flows with many packets in the queue are drawn most often.
+//! Algorithm: CHOKe computes RED's average of the backlog ([`law`](super::red::law)), here in
+//! packets. If the average is at or below `min`, every packet is enqueued. If it is above `min`,
+//! the arriving packet is compared with a packet drawn at random from the queue. If both belong to
+//! the same flow, both are dropped. Otherwise the arriving packet is refused: always if the average
+//! is above `max`, and else with the probability of RED. A refused packet is marked and enqueued if
+//! `ecn` is set and it is ECN-capable, else dropped. Flows with many packets in the queue are drawn
+//! most often.
 //!
 //! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for
 //! approximating fair bandwidth allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
 //!
-//! As in Linux, a packet that was dropped in the middle leaves a hole. A draw that selects a hole
-//! is repeated up to two times; after three holes, the head is selected. Two packets belong to the
-//! same flow if their hashes are equal.
+//! As in Linux, a packet that was dropped from the middle of the queue leaves a hole. A draw that
+//! selects a hole is repeated up to two times; after three holes, the packet at the head is
+//! selected. Two packets belong to the same flow if their hashes are equal.
 //!
 //! Deviations: when the table is full and contains holes, this file closes the holes, where Linux
 //! would overwrite the head of the table. The default `limit` is 1000 packets; tc has none.
@@ -28,9 +29,9 @@ use crate::units::{Bytes, Rate, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// Linux's largest queue.
+/// Maximum number of packets of Linux's `choke`.
 const MOST: u64 = 131_072;
-/// Draws before the head is taken.
+/// Number of draws after which the head is selected.
 const DRAWS: u32 = 3;
 
 /// The parameters of the queue discipline.
@@ -61,7 +62,7 @@ pub const PARAMS: &[Param] = &[
     words::ECN,
 ];
 
-/// These parameters in tc's units, bytes, for a queue of `limit` packets behind a link of `rate`.
+/// The parameters in tc's unit, bytes, for a queue of `limit` packets before a link of `rate`.
 fn words(params: &Params, limit: u64, rate: Rate) -> Words {
     let or = |given: u64, usual: u64| if given > 0 { given } else { usual };
     let max = or(params.packets("max"), limit / 4);
@@ -88,10 +89,10 @@ pub struct Choke<P> {
     /// Seed of the flow hash.
     seed: u64,
     limit: Limit,
-    /// Number of packets and holes at which holes are closed.
+    /// Minimum number of packets and holes at which holes are closed.
     table: usize,
     backlog: Backlog,
-    /// Neither the head nor the tail is a hole.
+    /// The packets and holes (`None`). Neither the head nor the tail is a hole.
     packets: VecDeque<Option<P>>,
 }
 
@@ -123,7 +124,7 @@ impl<P: Packet + Send> Choke<P> {
         }
     }
 
-    /// The index of a random packet.
+    /// The index of a packet drawn at random.
     fn draw(&mut self) -> usize {
         for _ in 0..DRAWS {
             let at = self.rng.below(self.packets.len() as u64) as usize;
@@ -133,12 +134,12 @@ impl<P: Packet + Send> Choke<P> {
         }
         0
     }
-    /// Returns whether the packet at this index belongs to the same flow.
+    /// Returns whether the packet at the index `at` belongs to the same flow as `packet`.
     fn is_companion(&self, at: usize, packet: &P) -> bool {
         let hash = packet.flow_hash(self.seed);
         matches!(self.packets.get(at), Some(Some(drawn)) if drawn.flow_hash(self.seed) == hash)
     }
-    /// Removes the packet at an index; holes at the ends are closed.
+    /// Removes the packet at the index `at`, and then holes at the head and the tail.
     fn take(&mut self, at: usize) -> Option<P> {
         let packet = self.packets.get_mut(at)?.take()?;
         self.backlog.remove(packet.size());

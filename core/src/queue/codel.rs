@@ -1,12 +1,13 @@
-//! CoDel: controls the time that packets spend in a queue, when they leave it. This file has the
-//! control law for the head of any queue, and the discipline `codel`.
+//! CoDel: controls the time that packets spend in a queue, by drops or marks when packets leave it.
+//! This file has the control law, which other disciplines use as well, and the discipline `codel`.
 //!
-//! Algorithm: a head is above target if it has waited for `target` or longer and more than one full
-//! frame waits behind it. Once all heads have been above target for `interval`, one packet is
-//! dropped (or marked, with `ecn`), and a dropping phase begins. The next drop is at `drop_next`,
-//! which advances by `interval / √count` with each drop. A head that is not above target ends the
-//! phase. If another phase begins within 16 intervals, `count` starts with the number by which it
-//! grew in the last phase, otherwise with 1.
+//! Algorithm: the head is the packet that leaves next. It is above target if it has waited for at
+//! least `target`, and more bytes than a full frame wait behind it. Once all heads have
+//! been above target for `interval`, one packet is dropped (or marked, with `ecn`), and a dropping
+//! phase begins. The next drop is at `drop_next`, which advances by `interval / √count` with each
+//! drop. A head that is not above target ends the phase. `count` grows by 1 with each drop. If a
+//! new phase begins earlier than 16 intervals after `drop_next`, `count` starts with its growth in
+//! the last phase, if that is above 1. Otherwise `count` starts with 1.
 //!
 //! ```text
 //!            ┌───────── head waited < target, or <= 1514 B behind it ─────────┐
@@ -14,17 +15,17 @@
 //!   quiet ──▶ above since t ── still above, now > t + interval ──▶ dropping: next at drop_next
 //! ```
 //!
-//! Sources: RFC 8289; Linux 6.12 `codel`, packet by packet (`core/tests/queue_replay.rs`).
+//! Sources: RFC 8289; Linux 6.12 `codel`, compared packet by packet (`core/tests/queue_replay.rs`).
 //!
 //! Linux differs from the RFC in four points, which this file follows:
 //! - the clock counts units of 1024 ns;
-//! - the inverse square root is updated by one Newton step per drop, in 16 bits ([`newton_step`]).
-//!   After a jump of the count, it has an error of some per cent;
-//! - a mark ends the dequeue;
-//! - the count of a new phase starts from its growth in the last phase.
+//! - `1 / √count` is updated by one Newton step per drop, in 16 bits ([`newton_step`]). After a
+//!   jump of `count`, it has an error of some per cent;
+//! - after a mark, the dequeue returns the marked packet without checking `drop_next` again;
+//! - `count` of a new phase starts from its growth in the last phase.
 //!
-//! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
-//! this clock does not wrap.
+//! Deviation: Linux's clock wraps after 73 minutes, so a time more than 37 minutes ago counts as
+//! future. The clock of this file does not wrap.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
@@ -33,25 +34,25 @@ use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// The frame that may always wait behind the head: a device's MTU of 1500 B and its Ethernet
-/// header.
+/// Size of a full frame, which may always wait behind the head: a device's MTU of 1500 B and its
+/// Ethernet header.
 pub const MTU: Bytes = Bytes::new(1514);
 
-/// `target`, of every discipline with CoDel's control law.
+/// The parameter `target` of every discipline with CoDel's control law.
 pub const TARGET: Param = Param {
     name: "target",
     kind: Kind::Span(Span::ms(5), Span::us(1), Span::s(100)),
     help: "largest acceptable sojourn time of the first packet",
     source: "RFC 8289, Linux 6.12",
 };
-/// `interval`, of every discipline with CoDel's control law.
+/// The parameter `interval` of every discipline with CoDel's control law.
 pub const INTERVAL: Param = Param {
     name: "interval",
     kind: Kind::Span(Span::ms(100), Span::us(1), Span::s(100)),
     help: "time above target before packets are dropped: an RTT that most flows do not exceed",
     source: "RFC 8289, Linux 6.12",
 };
-/// `ce_threshold`, of every discipline with CoDel's control law.
+/// The parameter `ce_threshold` of every discipline with CoDel's control law.
 pub const CE_THRESHOLD: Param = Param {
     name: "ce_threshold",
     kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(100)),
@@ -90,13 +91,13 @@ fn tick(now: Time) -> Tick {
     now.as_ns() >> 10
 }
 
-/// The interface of a queue for the control law. Disciplines with several queues create one per
-/// turn.
+/// The interface of a queue for the control law. Disciplines with several queues create a value of
+/// this type for the queue that is served.
 pub trait Head<P> {
-    /// Takes the packet at the head.
+    /// Removes and returns the packet at the head.
     fn pop(&mut self) -> Option<P>;
-    /// The bytes behind the packet removed last. Linux's disciplines count the whole discipline,
-    /// mac80211 the one queue.
+    /// The bytes that wait behind the packet that was removed last. In Linux's queue disciplines,
+    /// these are the bytes of all queues of the discipline; in mac80211, those of the one queue.
     fn behind(&self) -> Bytes;
 }
 
@@ -107,14 +108,15 @@ pub struct Law {
     interval: Tick,
     ecn: bool,
     ce_threshold: Tick,
-    /// Mask of the DS field, and the value under it for which `ce_threshold` applies.
+    /// Mask of the DS field, and the masked value for which `ce_threshold` applies. With the mask
+    /// 0, it applies to all packets.
     ds: (u8, u8),
     /// Bytes that may always wait behind the head.
     exempt: Bytes,
 }
 
 impl Law {
-    /// Settings without a `ce_threshold`.
+    /// Settings without `ce_threshold`.
     pub fn new(target: Span, interval: Span, ecn: bool) -> Law {
         Law {
             target: ticks(target),
@@ -129,7 +131,7 @@ impl Law {
     pub fn exempting(self, exempt: Bytes) -> Law {
         Law { exempt, ..self }
     }
-    /// The parameters `target`, `interval`, `ecn` and `ce_threshold` of a table.
+    /// Settings from the parameters `target`, `interval`, `ecn` and `ce_threshold`.
     pub fn of(params: &Params) -> Law {
         let ce_threshold = params.span("ce_threshold");
         Law {
@@ -145,8 +147,8 @@ impl Law {
             )
         }
     }
-    /// Restricts `ce_threshold` to packets whose DS field (with the ECN bits lowest), under `mask`,
-    /// is `selector`.
+    /// Restricts `ce_threshold` to packets whose DS field (with the ECN bits lowest), combined with
+    /// `mask` by AND, equals `selector`.
     pub fn selecting(self, selector: u8, mask: u8) -> Law {
         Law {
             ds: (mask, selector),
@@ -167,9 +169,9 @@ impl Law {
 /// One Newton step towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`,
 /// in units of 2⁻³².
 ///
-/// Exact in every bit. If the guess is so far off that a step overshoots (`count · inverse² > 3`),
-/// the result wraps around as Linux's does, and is not a root. A fair queue's count can jump so
-/// far.
+/// The result equals that of Linux in every bit. If `count · inverse² > 3`, the step overshoots:
+/// the result wraps around as in Linux, and is no approximation. The count of a queue of a fair
+/// queue discipline can jump so far.
 pub fn newton_step(inverse: u32, count: u32) -> u32 {
     let inverse = u64::from(inverse);
     let square = (inverse * inverse) >> 32;
@@ -178,35 +180,38 @@ pub fn newton_step(inverse: u32, count: u32) -> u32 {
     ((rest >> 2).wrapping_mul(inverse) >> 31) as u32
 }
 
-/// The control law's state of a queue.
+/// The state of the control law for one queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vars {
-    /// Time when the queue has been above for long enough to act; `None` while it is not above.
+    /// Time from which on the heads have been above target for an interval; `None` while they are
+    /// not above target.
     first_above: Option<Tick>,
     drop_next: Tick,
-    /// Drops (or marks) since dropping began, resumed from earlier phases.
+    /// Drops (or marks) since the dropping phase began, plus the start value of the phase.
     count: u32,
-    /// `count` when dropping began.
+    /// The start value of `count` in the present or last dropping phase.
     lastcount: u32,
-    /// The upper half of about `2³² / √count`.
+    /// About `2¹⁶ / √count`.
     inverse: u16,
     dropping: bool,
 }
 
 impl Vars {
-    /// Another rule dropped packets of this queue: raises the rate of drops.
+    /// Called when an overflow dropped `packets` packets of this queue: increases `count`, and so
+    /// the rate of drops.
     pub fn press(&mut self, packets: u32) {
         self.count = self.count.wrapping_add(packets);
     }
 
-    /// The queue was found empty.
+    /// Called when the queue was found empty: ends the dropping phase.
     #[inline]
     pub fn rest(&mut self) {
         self.dropping = false;
         self.first_above = None;
     }
 
-    /// Returns the packet that may leave now; dropped packets go to `sink`.
+    /// Removes packets from the head; returns the first one that is not dropped. Dropped packets go
+    /// to `sink`.
     #[inline]
     pub fn dequeue<P: Packet, H: Head<P>>(
         &mut self,
@@ -261,7 +266,7 @@ impl Vars {
         Some(packet)
     }
 
-    /// Returns the head after a drop, and whether it is to be dropped, too.
+    /// Removes and returns the head after a drop, and whether it may be dropped, too.
     #[cold]
     fn next<P: Packet, H: Head<P>>(
         &mut self,
@@ -278,7 +283,8 @@ impl Vars {
         Some((packet, self.judge(law, *stood, head.behind(), at)))
     }
 
-    /// Returns whether the queue has been above for so long that its head may be dropped.
+    /// Returns whether the heads have been above target for more than an interval, so that this
+    /// head may be dropped. `stood` is its waiting time.
     #[inline]
     fn judge(&mut self, law: &Law, stood: Tick, behind: Bytes, at: Tick) -> bool {
         if stood < law.target || behind <= law.exempt {
@@ -298,13 +304,14 @@ impl Vars {
         self.inverse = (newton_step(u32::from(self.inverse) << 16, self.count) >> 16) as u16;
     }
 
-    /// `interval / √count` after `from`.
+    /// The time `interval / √count` after `from`.
     fn after(&self, law: &Law, from: Tick) -> Tick {
         from.saturating_add((law.interval * (u64::from(self.inverse) << 16)) >> 32)
     }
 }
 
-/// Marks a packet if it is ECN-capable. A packet that was marked before counts as marked.
+/// Marks a packet if it is ECN-capable. Returns whether it is marked now, also if it was marked
+/// before.
 pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> bool {
     match packet.ecn() {
         Ecn::NotEct => return false,
@@ -317,7 +324,7 @@ pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> boo
     true
 }
 
-/// A plain queue with CoDel's control law.
+/// The queue discipline `codel`: a first-in first-out queue with CoDel's control law.
 pub struct Codel<P> {
     limit: Limit,
     law: Law,

@@ -1,18 +1,19 @@
 //! DRR, deficit round robin: classes send in turn, each a quantum of bytes per turn, and keep the
 //! unused rest.
 //!
-//! Algorithm: a class that gets its first packet joins the end of the round with a deficit of one
-//! `quantum`. The first class of the round is served. If its head fits into its deficit, the head
-//! is sent and subtracted. If not, the class gets a `quantum` more and goes to the end. A class
-//! that has sent its last packet leaves the round and loses the rest of its deficit.
+//! Algorithm: an empty class that gets a packet joins the end of the round with a deficit of one
+//! `quantum`. The first class of the round is served. If the size of its first packet does not
+//! exceed its deficit, the packet is sent, and its size is subtracted from the deficit. If not, the
+//! deficit grows by one `quantum`, and the class goes to the end of the round. A class that has
+//! sent its last packet leaves the round and loses the rest of its deficit.
 //!
 //! Sources: Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
-//! 1995; Linux 6.12 `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
+//! 1995; Linux 6.12 `sch_drr`, compared packet by packet (`core/tests/queue_replay.rs`); tc-drr(8).
 //!
 //! As in Linux: the round, the default quantum (a full frame), and each class's own `pfifo` of
-//! `txqueuelen` packets that drops at its tail. In the paper, a class gets its quantum at the begin
-//! of its turn. In Linux, a class gets a quantum when it joins and at the end of each turn. The
-//! order of service is the same.
+//! `txqueuelen` packets that drops at its tail. In the paper, a class gets its quantum at the start
+//! of its turn. In Linux, a class gets a quantum when it joins the round and at the end of each
+//! turn. The order of service is the same.
 //!
 //! Deviation: the assignment of packets to classes. Linux has no classes by default; filters assign
 //! packets, and packets that no filter matches are dropped. Here flows are hashed to `classes`
@@ -54,7 +55,7 @@ struct Class<P> {
     deficit: u64,
 }
 
-/// Classes in turn.
+/// The queue discipline `drr`.
 pub struct Drr<P> {
     seed: u64,
     quantum: u64,
@@ -65,7 +66,8 @@ pub struct Drr<P> {
 }
 
 impl<P: Packet + Send> Drr<P> {
-    /// Empty classes, each with this limit; `seed` is the hash's.
+    /// A discipline with `classes` empty classes, each with the given limit; `seed` is the seed of
+    /// the flow hash.
     pub fn new(classes: usize, quantum: Bytes, limit: Limit, seed: u64) -> Drr<P> {
         let classes = classes.clamp(1, 65_536);
         let class = || Class {

@@ -1,5 +1,6 @@
-//! DualPI2: two queues with one controller. Flows with a scalable congestion control have a short
-//! queueing delay. Their windows are about equal to those of flows that need a standing queue.
+//! DualPI2: two queues, L (low latency) and C (classic), with one controller. Flows with a scalable
+//! congestion control use L and have a short queueing delay. Their windows are about equal to those
+//! of flows with a classic congestion control, which needs a standing queue and uses C.
 //!
 //! Algorithm:
 //! - Packets with ECT(1) (and CE) enter queue L, others queue C.
@@ -9,22 +10,26 @@
 //!   `coupling · p` for L. A packet that can be marked is marked, others are dropped.
 //!   These probabilities do not apply to a packet if both queues together contain fewer bytes than
 //!   two full frames besides it.
-//! - A packet of L is also marked if it waited longer than `step`.
-//! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking, and L
-//!   marks every packet and drops with `p²`.
+//! - A packet of L is also marked if it waited longer than `step`, or dropped if it cannot be
+//!   marked. This applies if L contained at least `min_qlen_step` packets when the packet arrived.
+//! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking. L
+//!   drops packets with the probability `p²` and marks all others. Without `drop_overload`,
+//!   `coupling · p` is limited to 1.
 //! - L is served first while it has credit. While both queues have packets, a byte sent from L
 //!   reduces the credit by `protection`, and a byte sent from C increases it by `100 - protection`.
-//! - Packets are dropped or marked when they leave, or, with `drop_early`, when they arrive.
+//! - The probabilities apply when packets leave, or, with `drop_early`, when they arrive.
 //! - The segments of a super-packet enter the queue one by one.
 //!
-//! Fairness: a sender that halves its window on a mark or drop sends about `1.22 / √pC` packets per
-//! round trip. A sender that responds to each mark sends `2 / pL`. With `pC = p²` and `pL = 2 p`,
-//! both are nearly equal.
+//! Fairness: let `pC` and `pL` be the probabilities of C and L. A sender that halves its window on
+//! a mark or drop sends about `1.22 / √pC` packets per round trip. A sender that responds to each
+//! mark sends `2 / pL` packets per round trip. With `pC = p²` and `pL = 2 p`, both are nearly
+//! equal.
 //!
 //! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 7.3
-//! `sch_dualpi2` for defaults, step, credit and order. Deviations: the phase of the timer is drawn
-//! from the seed, because the queue exists before the scenario. Linux also limits the memory of
-//! both queues, to twice the size of `limit` full frames.
+//! `sch_dualpi2` for defaults, step, credit and order. Deviations: the time of the first update is
+//! random. In Linux the timer starts when the discipline is installed, at an unknown time before
+//! the flows. Linux also limits the memory of both queues, to twice the size of `limit` full
+//! frames; this file does not.
 
 use super::codel::mark;
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
@@ -111,7 +116,8 @@ pub const PARAMS: &[Param] = &[
 
 /// A full frame (`psched_mtu` of an Ethernet device), in bytes.
 const FRAME: u64 = 1514;
-/// Below this number of bytes in both queues no packet is marked or dropped: two full frames.
+/// If both queues together contain fewer bytes than this besides a packet, the probabilities do not
+/// apply to it: two full frames.
 const SPARED: u64 = 2 * FRAME;
 /// A probability of 1.
 const ONE: u64 = 1 << 32;
@@ -124,19 +130,20 @@ pub struct Law {
     beta: f64,
     coupling: u64,
     drop_overload: bool,
-    /// In units of 1/[`ONE`].
+    /// The base probability, in units of 1/[`ONE`].
     p: u64,
+    /// The delay at the last update.
     before: Span,
 }
 
 /// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Strike {
-    /// None.
+    /// The packet passes unchanged.
     None,
-    /// Mark, or drop where a mark is impossible.
+    /// The packet is marked, or dropped if it is not ECN-capable.
     Mark,
-    /// Drop.
+    /// The packet is dropped.
     Drop,
 }
 
@@ -152,13 +159,13 @@ impl Law {
             before: Span::ZERO,
         }
     }
-    /// Updates the probability on the timer; the head that has waited longest has waited for
-    /// `delay`.
+    /// Updates the probability when the timer fires. `delay` is the waiting time of the head of L
+    /// or C, whichever is longer.
     pub fn update(&mut self, delay: Span) {
         let s = |a: Span, b: Span| a.as_s() - b.as_s();
         let step = self.alpha * s(delay, self.target) + self.beta * s(delay, self.before);
         self.before = delay;
-        // Without drops the maximum is to mark every packet of L.
+        // Without `drop_overload`, every packet of L is marked at most: coupling · p ≤ 1.
         let most = if self.drop_overload {
             ONE
         } else {
@@ -171,7 +178,7 @@ impl Law {
     pub fn probability(&self) -> f64 {
         self.p as f64 / ONE as f64
     }
-    /// Draws the verdict on a packet of C or L.
+    /// Draws the verdict on a packet, of L if `low` is true, otherwise of C.
     pub fn strike(&self, low: bool, coin: &mut Rng) -> Strike {
         let p = self.p;
         let mut falls = |p: u64| coin.next_u64() >> 32 < p;
@@ -203,7 +210,7 @@ impl Law {
 /// A packet in the queue.
 struct Waiting<P> {
     packet: P,
-    /// Whether the step applies to it.
+    /// Whether the step applies to the packet.
     step: bool,
 }
 
@@ -246,9 +253,9 @@ pub struct DualPi2<P> {
     due: Time,
     step: Span,
     min_qlen_step: u64,
-    /// Cost of a byte of L, and return of a byte of C.
+    /// Credit that a byte of L costs, and credit that a byte of C returns.
     weights: [i64; 2],
-    /// L goes first while this is not positive.
+    /// The credit of L with the opposite sign: L is served first while this is not positive.
     credit: i64,
     drop_early: bool,
     coin: Rng,
@@ -291,8 +298,8 @@ impl<P: Packet> DualPi2<P> {
     fn bytes(&self) -> Bytes {
         self.queues[LOW].backlog.bytes + self.queues[CLASSIC].backlog.bytes
     }
-    /// Returns whether this packet passes, marked if necessary; `waiting`: bytes in both queues
-    /// beside it.
+    /// Applies the probabilities to a packet, which may be marked. Returns whether it is not
+    /// dropped. `waiting` is the number of bytes in both queues besides it.
     fn passes(
         &mut self,
         now: Time,
@@ -421,8 +428,8 @@ mod tests {
         Law::new(&Params::defaults(PARAMS))
     }
 
-    /// RFC 9332's numbers: 10 ms above the target, constant, adds 0.16 · 0.01 s; an increase by 10
-    /// ms adds 3.2 · 0.01 s more.
+    /// The numbers of RFC 9332: a constant delay 10 ms above the target adds 0.16 · 0.01 to the
+    /// probability per update. An increase of the delay by 10 ms adds 3.2 · 0.01 more.
     #[test]
     fn the_probability_moves_by_distance_and_growth() {
         let mut law = law();

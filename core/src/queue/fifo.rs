@@ -1,11 +1,12 @@
 //! First in, first out. When the queue is full, it drops the arriving packet (`tail`) or the oldest
-//! ones (`head`).
+//! packets (`head`).
 //!
-//! Algorithm: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit`
-//! (packets). With `drop = "head"`, the oldest packets are dropped until the arriving packet fits.
-//! An arriving packet that would not fit into an empty queue is dropped itself. Source: Linux 6.12
-//! `bfifo`, `pfifo`, `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's
-//! default `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
+//! Algorithm: a packet enters if `backlog + size <= limit` (limit in bytes) or `packets < limit`
+//! (limit in packets). With `drop = "head"`, the oldest packets are dropped until the arriving
+//! packet fits. An arriving packet that would not fit into an empty queue is dropped itself.
+//! Source: Linux 6.12 `bfifo`, `pfifo`, `pfifo_head_drop`. If the scenario sets no buffer, the
+//! limit is 1000 packets (a device's default `txqueuelen`). Deviation: Linux has head drop with a
+//! limit in packets only.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
@@ -22,7 +23,7 @@ pub const PARAMS: &[Param] = &[Param {
     source: "Linux 6.12 pfifo, pfifo_head_drop",
 }];
 
-/// A plain queue, limited in bytes or in packets.
+/// A first-in first-out queue, limited in bytes or in packets.
 pub struct Fifo<P> {
     limit: Limit,
     from_head: bool,
@@ -31,7 +32,7 @@ pub struct Fifo<P> {
 }
 
 impl<P> Fifo<P> {
-    /// An empty queue with this limit that drops at the tail.
+    /// An empty queue with this limit that drops the arriving packet when it is full.
     pub fn new(limit: Limit) -> Fifo<P> {
         Fifo {
             limit,
@@ -40,7 +41,7 @@ impl<P> Fifo<P> {
             packets: VecDeque::new(),
         }
     }
-    /// Creates a FIFO that drops the oldest packet when it is full.
+    /// An empty queue with this limit that drops the oldest packets when it is full.
     pub fn dropping_oldest(limit: Limit) -> Fifo<P> {
         Fifo {
             from_head: true,

@@ -4,15 +4,15 @@
 //!   gets a `quantum` and goes behind the other flows. New flows start with `initial_quantum` and
 //!   are served before old flows. A flow that was empty for `refill_delay` has at least a quantum
 //!   again, unless its credit is negative.
-//! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the
-//!   next round.
-//! - Pacing: a flow that has spent its credit waits for `max(size, quantum) / maxrate`. If the flow
-//!   sent its last packet late, the wait is shorter by this lateness, at most by half. If `maxrate`
-//!   is at most `low_rate_threshold`, the flow waits after each packet for `size / maxrate`. A
-//!   packet with a departure time waits until this time.
-//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`, or if
-//!   its departure time is beyond `horizon`. A packet that leaves more than `ce_threshold` after
-//!   its due time is marked.
+//! - Three bands by priority, which take turns: in each round, a band may send its weight in bytes.
+//!   A band without credit waits for the next round.
+//! - Pacing, if `maxrate` is set: a flow that has spent its credit waits for `max(size, quantum) /
+//!   maxrate`, at most 1 s. If the flow sent its last packet late, the wait is shorter by this
+//!   lateness, at most by half. If `maxrate` is at most `low_rate_threshold`, the flow waits after
+//!   each packet for `size / maxrate`. A packet with a departure time waits until this time.
+//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`. It is
+//!   also dropped if its departure time is more than `horizon` ahead. An ECN-capable packet that
+//!   leaves more than `ce_threshold` after its due time is marked.
 //!
 //! ```text
 //!                      ┌─ fast path: nothing else is due, at most 8 packets ──────────────┐
@@ -21,14 +21,15 @@
 //!                                              └──────────── yes ─────────────────────────┘
 //! ```
 //!
-//! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets have
-//! neither a socket nor a departure time. A flow is a hash of the 5-tuple under `orphan_mask`, so
-//! two flows may share a queue. The code point selects the band by the map that Linux uses for
-//! forwarded packets. As in Linux, a negative credit is not refilled after an idle time.
+//! Sources: tc-fq(8); Linux 6.12 `sch_fq`, measured packet by packet. On a router packets have
+//! neither a socket nor a departure time. The bits of the hash of the 5-tuple that `orphan_mask`
+//! selects identify a flow, so two flows may share a queue. The code point selects the band by the
+//! map that Linux uses for forwarded packets. As in Linux, a negative credit is not refilled after
+//! an idle time.
 //!
 //! Deviations: Linux discards a flow that was idle for three seconds when another flow of the same
-//! bucket is looked up. Here none is discarded. The map from priorities to bands is Linux's
-//! default.
+//! bucket is looked up. This file discards no flow. The map from priorities to bands is Linux's
+//! default and cannot be changed.
 
 use super::pool::{List, Pool};
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
@@ -132,7 +133,7 @@ pub const PARAMS: &[Param] = &[
     weight("weight_low", 65_536, "bytes of the low band in each round"),
 ];
 
-/// Maximum number of packets in the fast path beside others.
+/// Maximum number of packets in the fast path while throttled flows have packets.
 const FAST: usize = 8;
 
 /// The band of a code point. Linux uses two of its bits, the former type of service
@@ -146,20 +147,20 @@ fn band_of(dscp: u8) -> usize {
     }
 }
 
-/// No index.
+/// The value of an index that refers to no flow.
 const NONE: u32 = u32::MAX;
 
 /// A packet in the queue.
 struct Waiting<P> {
     packet: P,
-    /// The due time of the packet.
+    /// The due time of the packet: its departure time, or its arrival time if it has none.
     due: Time,
     band: usize,
-    /// Whether it has a departure time of its own.
+    /// Whether the packet has a departure time of its own.
     timed: bool,
 }
 
-/// Flows, by the links between them.
+/// A list of flows, which `Flow::next` links.
 #[derive(Copy, Clone)]
 struct Line {
     head: u32,
@@ -176,21 +177,21 @@ impl Line {
 /// The list that a flow is in.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Where {
-    /// None, since this tick.
+    /// No list, since this tick: the flow has no packets.
     Detached(u64),
-    /// The new or the old flows of its band.
+    /// The list of new or old flows of the flow's band.
     Listed,
-    /// The throttled flows.
+    /// The heap of throttled flows.
     Throttled,
 }
 
 struct Flow {
     packets: List,
-    /// Due time of the packet at its tail.
+    /// Due time of the flow's last packet.
     last_due: Time,
     len: u64,
     credit: i64,
-    /// Earliest departure of its next packet; zero before anything was paced.
+    /// Earliest departure of the flow's next packet; zero before any packet was paced.
     next_packet: Time,
     band: usize,
     at: Where,
@@ -202,19 +203,21 @@ struct Band {
     old: Line,
     credit: i64,
     weight: i64,
-    /// The backlog that counts against the limit: all but the fast path.
+    /// The backlog that counts against the limit: all packets of the band except those in the fast
+    /// path.
     counted: Backlog,
+    /// All packets of the band.
     waiting: Backlog,
 }
 
-/// Fair queueing with pacing.
+/// The queue discipline `fq`.
 pub struct Fq<P> {
     limit: Limit,
     flow_limit: u64,
     quantum: Bytes,
     initial_quantum: Bytes,
     pacing: bool,
-    /// Bytes per second.
+    /// The parameter `maxrate`, in bytes per second.
     maxrate: Option<u64>,
     low_rate: u64,
     refill_ticks: u64,
@@ -228,16 +231,17 @@ pub struct Fq<P> {
 
     packets: Pool<Waiting<P>>,
     flows: Vec<Flow>,
-    /// The flow of each masked hash, if it has been seen.
+    /// The flow of each masked hash, or [`NONE`] if no packet with this hash has arrived.
     flow_of: Vec<u32>,
     fast: List,
     fast_len: usize,
     bands: [Band; 3],
     band: usize,
-    /// Throttled flows by their time, in order of entry.
+    /// Throttled flows in the order of their departure times, and in order of entry for equal
+    /// times.
     delayed: BinaryHeap<Reverse<(Time, u64, u32)>>,
     delays: u64,
-    /// Flows that hold packets.
+    /// Number of flows that have packets (without the fast path).
     active: usize,
     backlog: Backlog,
     served: usize,
@@ -298,7 +302,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// The tick of a detachment. Linux reserves the lowest bit.
+    /// The tick at `now`. The tick of a detachment is stored with its lowest bit set, as in Linux.
     fn tick(&self, now: Time) -> u64 {
         (u128::from(now.as_ns()) * u128::from(self.hz) / 1_000_000_000) as u64
     }
@@ -336,14 +340,14 @@ impl<P: Packet> Fq<P> {
         self.flow_of[masked]
     }
 
-    /// Counts a packet that joins.
+    /// Adds a packet to the backlogs.
     fn joins(&mut self, waiting: &Waiting<P>) {
         let size = waiting.packet.size();
         self.backlog.add(size);
         self.bands[waiting.band].waiting.add(size);
     }
 
-    /// Counts a packet that leaves.
+    /// Subtracts a packet from the backlogs.
     fn leaves(&mut self, waiting: &Waiting<P>) {
         let size = waiting.packet.size();
         self.backlog.remove(size);
@@ -351,7 +355,7 @@ impl<P: Packet> Fq<P> {
         self.served = waiting.band;
     }
 
-    /// Inserts a packet into its flow, behind all that are due no later.
+    /// Inserts a packet into its flow, behind all packets that are due no later.
     fn join_flow(&mut self, flow: u32, waiting: Waiting<P>) {
         let (flow, due) = (&mut self.flows[flow as usize], waiting.due);
         let in_order = flow.packets.is_empty() || flow.last_due <= due;
@@ -359,7 +363,8 @@ impl<P: Packet> Fq<P> {
             flow.last_due = due;
             return self.packets.push(&mut flow.packets, waiting);
         }
-        // Once around: only packets with a departure time are out of order.
+        // Moves every packet once from the head to the tail. This is rare, because only packets
+        // with a departure time can be out of order.
         let mut waiting = Some(waiting);
         for _ in 0..flow.len {
             if let Some(next) = self.packets.pop(&mut flow.packets) {
@@ -371,7 +376,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Appends a flow to its band's new or old flows.
+    /// Appends a flow to the list of new or old flows of its band.
     fn enlist(&mut self, flow: u32, new: bool) {
         let it = &mut self.flows[flow as usize];
         (it.at, it.next) = (Where::Listed, NONE);
@@ -385,7 +390,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Removes the flow at the head of the band's list.
+    /// Removes the first flow of the list of new or old flows of a band.
     fn delist(&mut self, band: usize, new: bool) {
         let band = &mut self.bands[band];
         let list = if new { &mut band.new } else { &mut band.old };
@@ -395,7 +400,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Moves throttled flows whose time has come to the old flows.
+    /// Moves throttled flows whose departure time is reached to the old flows of their bands.
     fn release(&mut self, now: Time) {
         while self.next_delayed() <= now {
             if let Some(Reverse((_, _, flow))) = self.delayed.pop() {
@@ -404,7 +409,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Returns the flow to serve, and whether it is a new one.
+    /// Returns the flow to serve, and whether it is a new flow.
     fn turn(&mut self) -> Option<(u32, bool)> {
         let mut empty = 0;
         loop {
@@ -433,7 +438,8 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Sets the next departure of a flow after a packet of `size` has left.
+    /// Sets the earliest next departure of a flow after a packet of `size` has left. `has_time` is
+    /// whether the packet had a departure time of its own.
     fn pace(&mut self, now: Time, flow: u32, size: Bytes, has_time: bool) {
         if !self.pacing {
             return;
@@ -490,8 +496,8 @@ impl<P: Packet> Fq<P> {
             return sink.dropped(now, packet, DropReason::Overflow);
         }
         if let Where::Detached(since) = self.flows[at as usize].at {
-            // Its band is still that of its last packet, and becomes the new one's only when the
-            // flow is listed again.
+            // As in Linux, the flow joins the list of its former band. The band of this packet
+            // applies only when the flow is listed the next time.
             self.enlist(at, true);
             let rested = self.tick(now) > since + self.refill_ticks;
             let flow = &mut self.flows[at as usize];
@@ -558,7 +564,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             }
             let Some(head) = self.packets.front(&flow.packets) else {
                 self.delist(band, new);
-                // It must pass a round of the others before it may be new again.
+                // An empty new flow becomes an old flow for a round before it may be new again.
                 if new {
                     self.enlist(at, false);
                 } else {

@@ -1,24 +1,25 @@
 //! FQ-CoDel: each flow has a queue with CoDel. The queues are served by deficit round robin, and
 //! new flows are served first.
 //!
-//! Algorithm: flows hash to `flows` queues. A queue that gets its first packet joins the new ones
-//! with a deficit of `quantum`. The first new queue is served, or the first old queue if there is
-//! no new one. If its deficit is 0 or less, the queue gets a `quantum` and goes behind the old
-//! queues. Otherwise CoDel ([`codel`](super::codel)) selects the packet that leaves, and the size
-//! of this packet is subtracted from the deficit. An empty new queue goes behind the old ones, if
-//! there are any, so that sparse packets do not keep a flow new. Any other empty queue leaves. When
-//! `limit` or `memory_limit` is exceeded, the queue with the most bytes loses half of them from its
-//! head, at most `drop_batch` packets. Its CoDel counts each as a drop.
+//! Algorithm: flows hash to `flows` queues. A queue that was not in the order of service and gets a
+//! packet joins the new queues with a deficit of `quantum`. The first new queue is served, or the
+//! first old queue if there is no new one. If its deficit is 0 or less, the queue gets a `quantum`
+//! and goes behind the old queues. Otherwise CoDel ([`codel`](super::codel)) selects the packet
+//! that leaves, and the size of this packet is subtracted from the deficit. An empty new queue goes
+//! behind the old queues, if there are any, so that sparse packets do not keep a flow new. Any
+//! other empty queue leaves the order of service. When `limit` or `memory_limit` is exceeded, the
+//! queue with the most bytes drops half of them from its head, at most `drop_batch` packets. The
+//! number of dropped packets is added to the `count` of CoDel of this queue.
 //!
 //! Sources: RFC 8290; Linux 6.12 `fq_codel`. A test compares every packet of recordings of Linux
 //! (`core/tests/queue_replay.rs`).
 //!
-//! Linux differs from the RFC in two points, which this file follows. The first point: the number
-//! of bytes that may always wait behind a head ([`MTU`](super::codel::MTU)) is compared with the
-//! backlog of all queues together. CoDel may therefore drop the only packet of a flow with little
-//! traffic. The second point: a batch of drops increases the count of CoDel by the whole batch at
-//! once. [`newton_step`](super::codel::newton_step) is accurate only if the count changes by one,
-//! so its result may then differ from 1/√count.
+//! Linux differs from the RFC in two points, which this file follows. First, CoDel drops only while
+//! the backlog of all queues together exceeds one full frame ([`MTU`](super::codel::MTU)), not that
+//! of the one queue. CoDel may therefore drop the only packet of a flow with little traffic.
+//! Second, a batch of drops increases the `count` of CoDel by the whole batch at once.
+//! [`newton_step`](super::codel::newton_step) is accurate only if `count` changes by one, so its
+//! result may then differ from `1/√count`.
 
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
@@ -112,8 +113,8 @@ struct Store<P> {
     packets: Pool<P>,
     backlog: Backlog,
     memory: u64,
-    /// Bytes by queue, separate from the queues because the search for the fullest reads nothing
-    /// else.
+    /// Bytes in each queue. They are stored separately from the queues, because the search for the
+    /// queue with the most bytes reads nothing else.
     bytes: Vec<u64>,
 }
 
@@ -122,7 +123,7 @@ struct Turn<'a, P> {
     store: &'a mut Store<P>,
     list: &'a mut List,
     index: usize,
-    /// Size of the packet taken last.
+    /// Size of the packet that was removed last.
     size: Bytes,
 }
 
@@ -155,7 +156,7 @@ pub struct FqCodel<P> {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// Empty queues; `limit` is for all of them together, `seed` for the hash.
+    /// Empty queues. `limit` applies to all queues together; `seed` is the seed of the flow hash.
     pub fn new(params: &Params, limit: Limit, seed: u64) -> FqCodel<P> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         let [selector, mask] =
@@ -177,7 +178,8 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Drops from the head of the queue with the most bytes, the first of equals.
+    /// Drops a batch of packets from the head of the queue with the most bytes; of equal queues,
+    /// the first.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let most = self.store.bytes.iter().copied().max().unwrap_or(0);
@@ -219,8 +221,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
-        // With a limit in packets, as Linux's, one batch is always enough; with one in bytes it may
-        // not be.
+        // With a limit in packets, as in Linux, one batch is always enough. With a limit in bytes,
+        // more batches may be necessary.
         while self.limit.exceeded(self.store.backlog) {
             self.make_room(now, sink);
         }

@@ -2,19 +2,19 @@
 //! flows are served first.
 //!
 //! Algorithm: flows hash to `flows` queues, which are served as in
-//! [`round_robin`](super::round_robin). Each has its own state of PIE ([`pie`](super::pie)): delay,
-//! backlog, probability, burst. One timer updates them all. An arriving packet is dropped if all
-//! queues together hold `limit` packets.
+//! [`round_robin`](super::round_robin). Each queue has its own state of PIE ([`pie`](super::pie)):
+//! delay, backlog, probability, burst allowance. One timer updates the state of all queues. An
+//! arriving packet is dropped by PIE, or if all queues together contain `limit` packets.
 //!
-//! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8);
-//! there is no RFC.
+//! Sources: Linux 6.12 `sch_fq_pie`, compared packet by packet (`core/tests/queue_pie.rs`);
+//! tc-fq_pie(8); there is no RFC.
 //!
-//! As in Linux: `memory_limit` exists but causes no drops (tc counts it as `overmemory`). If there
-//! are more than 2048 queues, the period of updates is longer by one tick for each further 2048
-//! queues or part thereof. Recordings with 2049 and 4096 queues show this period. They also show
-//! that all queues are updated at the same instant, as here. Recordings with 6144 queues agree with
-//! neither observation, and the rule for them is unknown. This file skips queues whose PIE state
-//! cannot change, which only saves time.
+//! As in Linux: `memory_limit` exists but causes no drops (tc only counts packets beyond it, as
+//! `overmemory`). If there are more than 2048 queues, the period of updates is longer by one tick
+//! for each further 2048 queues or part of them. Recordings with 2049 and 4096 queues show this
+//! period. They also show that all queues are updated at the same time, as in this file. Recordings
+//! with 6144 queues agree with neither observation, and the rule for them is unknown. The timer
+//! skips queues whose PIE state cannot change, which only saves time.
 
 use super::pie::{
     ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,
@@ -70,7 +70,7 @@ pub const PARAMS: &[Param] = &[
     DQ_RATE_ESTIMATOR,
 ];
 
-/// Number of queues that are updated without another tick.
+/// Maximum number of queues that do not lengthen the period of updates.
 const AT_ONCE: u64 = 2048;
 
 /// One queue.
@@ -79,7 +79,7 @@ struct Flow {
     list: List,
     backlog: Bytes,
     law: Law,
-    /// Whether the timer updates it.
+    /// Whether the timer updates the PIE state of the queue.
     awake: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct FqPie<P, C = Rng> {
     round_robin: RoundRobin,
     packets: Pool<P>,
     backlog: Backlog,
-    /// The queues whose PIE is not at rest.
+    /// The queues whose PIE state may change.
     awake: Vec<u32>,
 }
 
@@ -112,8 +112,8 @@ fn timer(params: &Params, context: &QueueContext) -> Timer {
 }
 
 impl<P, C: Coin> FqPie<P, C> {
-    /// Empty queues with the first update at `first` and the random numbers of `coin`, to follow a
-    /// recorded queue.
+    /// Empty queues with the first update at `first` and the random numbers of `coin`, to reproduce
+    /// a recorded queue.
     pub fn following(params: &Params, context: &QueueContext, first: Time, coin: C) -> FqPie<P, C> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         FqPie {

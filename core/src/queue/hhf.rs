@@ -2,23 +2,25 @@
 //! flows.
 //!
 //! Algorithm: four arrays of 1024 counters are cleared every `reset_timeout`. The flow of a packet
-//! has one counter in each array. The minimum of the four counters plus the size of the packet is
-//! an upper bound of the bytes of the flow. If this sum is at most `admit_bytes`, the four counters
-//! are raised to the sum. Otherwise the flow is heavy: it is no longer counted, and it is stored
-//! until it has been idle for `evict_timeout`. Packets of heavy flows and all other packets wait in
-//! two queues under deficit round robin. Per turn, the heavy queue sends `quantum` bytes, and the
-//! light queue `non_hh_weight` times as many. When the light queue becomes active, it is served
-//! first. When `limit` is exceeded, the head of the heavy queue is dropped, or the head of the
-//! light queue if the heavy queue is empty.
+//! has one counter in each array. Let the sum be the minimum of the four counters plus the size of
+//! the packet. The flow has not sent more bytes than this sum since the last reset. If this sum is
+//! at most `admit_bytes`, those of the four counters that are below the sum are raised to it.
+//! Otherwise the flow is heavy, if the table of heavy flows has room. A heavy flow is no longer
+//! counted, and is stored until it has been idle for `evict_timeout`. Packets of heavy flows wait
+//! in the heavy queue, all others in the light queue. Deficit round robin serves both queues. Per
+//! turn, the heavy queue sends `quantum` bytes, and the light queue `non_hh_weight` times as many.
+//! When the light queue becomes active, it is served first. When `limit` is exceeded, the head of
+//! the heavy queue is dropped, or the head of the light queue if the heavy queue is empty.
 //!
 //! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002
 //! (multistage filter, conservative update, shielding); `tc qdisc add … hhf help`; Linux 6.12
-//! `hhf`, packet by packet (`core/tests/queue_replay.rs`).
+//! `hhf`, compared packet by packet (`core/tests/queue_replay.rs`).
 //!
 //! As in Linux, time is in ticks, and a timeout expires only when it is exceeded. The packet that
-//! makes a flow heavy is itself heavy and not counted. Heavy flows are stored in 1024 lists, at
-//! most `hh_limit` in all. Only an arriving flow of the same list can replace an idle flow.
-//! Deviation: the counters' indices are parts of a product of the flow's hash.
+//! makes a flow heavy enters the heavy queue and is not counted. Heavy flows are stored in 1024
+//! lists, at most `hh_limit` flows in all. Only an arriving flow of the same list can replace an
+//! idle flow. Deviation: the indices of the counters are parts of the product of the flow's hash
+//! and a constant.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
@@ -80,7 +82,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Linux stores a turn in 31 bits.
+/// Maximum number of bytes per turn, which Linux stores in 31 bits.
 const MOST_IN_A_TURN: u64 = i32::MAX as u64;
 
 fn check(params: &Params) -> Result<(), Refusal> {
@@ -102,24 +104,26 @@ fn check(params: &Params) -> Result<(), Refusal> {
 
 const STAGES: usize = 4;
 const COUNTERS: usize = 1024;
-/// Lists of heavy flows.
+/// Number of lists of heavy flows.
 const LISTS: u64 = 1024;
-/// No flow.
+/// The value of an index that refers to no flow.
 const NONE: u32 = u32::MAX;
 
-/// The class of heavy flows.
+/// The index of the queue of heavy flows.
 const HEAVY: usize = 0;
-/// The class of the others.
+/// The index of the queue of all other flows.
 const LIGHT: usize = 1;
 
-/// Upper bounds of the flows' bytes since the last reset.
+/// Counters, which give upper bounds of the bytes that flows have sent since the last reset.
 struct Filter {
-    /// The reset before which it counted, and bytes: a counter of an earlier reset is 0.
+    /// The number of resets before the counter last changed, and its bytes. If resets have followed
+    /// since, the counter stands for 0.
     counters: [Vec<(u32, u32)>; STAGES],
+    /// Number of resets so far.
     resets: u32,
     /// The tick of the last reset.
     since: u64,
-    /// In ticks.
+    /// Time between two resets, in ticks.
     timeout: u64,
     admit: u32,
 }
@@ -132,11 +136,11 @@ impl Filter {
             self.resets = self.resets.wrapping_add(1);
         }
     }
-    /// Returns whether the flow of `hash` stays below the threshold with `size` bytes more. If so,
-    /// they are counted.
+    /// Returns whether the upper bound for the flow of `hash` does not exceed `admit_bytes` with
+    /// `size` more bytes. If so, these bytes are counted.
     #[inline]
     fn passes(&mut self, hash: u32, size: Bytes) -> bool {
-        // Fibonacci hashing: the upper bits of the product depend on all of the hash.
+        // Fibonacci hashing: the upper bits of the product depend on all bits of the hash.
         let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let at = |stage: usize| (product >> (54 - 10 * stage)) as usize % COUNTERS;
         let resets = self.resets;
@@ -160,20 +164,23 @@ impl Filter {
 /// A heavy flow.
 struct Flow {
     hash: u32,
-    /// The tick of its last packet.
+    /// The tick of the flow's last packet.
     seen: u64,
-    /// The next flow in its list, or of the free entries.
+    /// The next flow in the same list, or the next free entry.
     next: u32,
 }
 
-/// The heavy flows.
+/// The table of heavy flows.
 struct Flows {
+    /// The first flow of each list.
     heads: Vec<u32>,
     flows: Vec<Flow>,
+    /// The first free entry of `flows`.
     free: u32,
+    /// Number of stored flows, including idle flows.
     held: u64,
     limit: u64,
-    /// In ticks.
+    /// Idle time after which a flow is no longer heavy, in ticks.
     timeout: u64,
 }
 
@@ -184,8 +191,8 @@ impl Flows {
     fn is_idle(&self, flow: &Flow, tick: u64) -> bool {
         tick.saturating_sub(flow.seen) > self.timeout
     }
-    /// Returns whether the flow of `hash` is one of them. Idle ones before it are removed, except
-    /// the last of the list.
+    /// Returns whether the flow of `hash` is heavy. Idle flows before it in the same list are
+    /// removed, except the last flow of the list.
     #[inline]
     fn know(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
@@ -213,7 +220,8 @@ impl Flows {
         }
         false
     }
-    /// Stores a flow that is not one of them, if there is room.
+    /// Stores a flow as heavy, in the place of an idle flow of the same list or in a free entry.
+    /// Returns false if there is no room.
     #[cold]
     fn remember(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
@@ -263,9 +271,9 @@ struct Class<P> {
     backlog: Backlog,
     /// Bytes per turn.
     turn: i64,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that the queue may still send in its present turn.
     deficit: i64,
-    /// Whether it waits for its turn.
+    /// Whether the queue is in the order of service.
     listed: bool,
 }
 
@@ -274,7 +282,7 @@ impl<P: Packet> Class<P> {
         Class {
             packets: VecDeque::new(),
             backlog: Backlog::default(),
-            // Without a turn it would never be served.
+            // With 0 bytes per turn, the queue would never be served.
             turn: turn.clamp(1, MOST_IN_A_TURN) as i64,
             deficit: 0,
             listed: false,
@@ -291,18 +299,18 @@ impl<P: Packet> Class<P> {
     }
 }
 
-/// A filter and two queues.
+/// The queue discipline `hhf`.
 pub struct Hhf<P> {
     limit: Limit,
     seed: u64,
     ticks: Jiffies,
     filter: Filter,
     flows: Flows,
-    /// Heavy flows and others.
+    /// The heavy queue and the light queue.
     classes: [Class<P>; 2],
-    /// The other flows have become active, and go first.
+    /// Whether the light queue has become active and is served first.
     light_is_new: bool,
-    /// The classes in turn.
+    /// The queues in the order of service, without a light queue that is new.
     old: VecDeque<usize>,
     backlog: Backlog,
     served: usize,
@@ -405,7 +413,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
                 class.deficit += class.turn;
                 self.old.push_back(at);
             } else if new && !self.old.is_empty() {
-                // Sparse packets do not keep a class new.
+                // An empty new queue becomes old, so that sparse packets do not keep it new.
                 self.old.push_back(at);
             } else {
                 class.listed = false;
@@ -446,7 +454,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
 mod tests {
     use super::*;
 
-    /// Other flows have filled three of a flow's four counters: the fourth is the upper bound.
+    /// Other flows have increased three of the four counters of a flow: the fourth is the upper
+    /// bound.
     #[test]
     fn the_least_counter_counts_and_only_what_is_below_is_raised() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);

@@ -1,6 +1,6 @@
-//! Queue disciplines, one file or folder each. A discipline decides which packet leaves next, which
-//! is dropped and which is marked. The link decides when a packet leaves, except where a discipline
-//! shapes or paces.
+//! Queue disciplines, one file or folder each. A discipline decides which packet leaves next, and
+//! which packets are dropped or marked. The link decides when a packet leaves, unless the
+//! discipline shapes or paces.
 
 pub mod cake;
 pub mod choke;
@@ -35,31 +35,32 @@ use alloc::vec::Vec;
 pub enum DropReason {
     /// The buffer was full.
     Overflow,
-    /// The discipline's control law decided so.
+    /// The control law of the discipline (AQM), or another rule of the discipline.
     Aqm,
     /// Random loss of the path (`loss`).
     Loss,
-    /// A policer measured an excess of its rate.
+    /// The packet exceeded the rate of a policer.
     Policer,
 }
 
 /// The receiver of dropped and marked packets. Drops are not a return value of `enqueue`, because a
 /// fair queue may drop packets of other flows.
 pub trait Sink<P> {
-    /// `packet` was dropped.
+    /// Called when `packet` was dropped.
     fn dropped(&mut self, now: Time, packet: P, reason: DropReason);
-    /// `packet` was marked CE and is forwarded.
+    /// Called when `packet` was marked CE; it is forwarded.
     fn marked(&mut self, _now: Time, _packet: &P, _why: DropReason) {}
-    /// Completes the acknowledgement of `packet`, if its driver stores parts of it elsewhere.
+    /// Adds the fields of the acknowledgement in `packet` that the driver stores outside of the
+    /// packet.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
 /// The backlog of a discipline.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
-    /// Bytes on the wire.
+    /// Bytes of the packets, with all headers.
     pub bytes: Bytes,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -68,21 +69,21 @@ pub struct Backlog {
 pub struct ClassCounts {
     /// Packets and bytes sent.
     pub sent: Backlog,
-    /// Packets dropped, on entry or later.
+    /// Packets dropped, on arrival or later.
     pub drops: u64,
-    /// Number of times that the class reached its limit.
+    /// Number of times that the class reached its maximum rate.
     pub overlimits: u64,
     /// Packets sent with tokens of another class.
     pub borrowed: u64,
 }
 
-/// Creates a nested discipline; `None` if there is none of that name.
+/// A function that creates a nested discipline. It returns `None` if no discipline has the name.
 pub type Factory<'a, P> =
     dyn FnMut(&Choice, &QueueContext) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
 /// A queue discipline. The caller sets `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
-    /// Takes an arriving packet, and either queues it or passes it to `sink`.
+    /// Takes an arriving packet. It is queued, or dropped and passed to `sink`.
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
     /// Takes a packet with an earliest departure time that its sender, on this host, requests.
     /// Disciplines without pacing ignore the time.
@@ -95,10 +96,10 @@ pub trait QueueDiscipline<P>: Send {
     fn refuses(&self, _why: DropReason) -> bool {
         true
     }
-    /// Returns the next packet, if there is one; the link is free.
+    /// Returns the next packet, if one may leave. Called when the link is free.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
-    /// Returns the size of the packet that `dequeue` would return, if the discipline knows it
-    /// before, as a FIFO does.
+    /// Returns the size of the packet that `dequeue` would return, if the discipline knows this
+    /// packet in advance, as a FIFO does.
     fn peek(&self) -> Option<Bytes> {
         None
     }
@@ -112,8 +113,9 @@ pub trait QueueDiscipline<P>: Send {
     fn tail_drop(&self) -> Option<Limit> {
         None
     }
-    /// Returns whether every call must come at its own time, because the discipline has a clock
-    /// that nobody can turn back. Otherwise a driver may make up for past calls. Called once.
+    /// Returns whether every call must be made at the time `now` of the call, because the
+    /// discipline runs on a clock of its own. If not, a driver may make calls later, with past
+    /// times. Called once.
     fn timely(&self) -> bool {
         false
     }
@@ -121,7 +123,7 @@ pub trait QueueDiscipline<P>: Send {
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// Handles a time that `next_wakeup` returned.
+    /// Called when a time that `next_wakeup` returned is reached.
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
     /// Returns the backlog.
     fn backlog(&self) -> Backlog;
@@ -149,7 +151,7 @@ pub trait QueueDiscipline<P>: Send {
 /// A scenario's `buffer`, with `bdp` resolved to bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// Maximum number of bytes, in whole frames.
+    /// Maximum number of bytes of the queued packets, with all headers.
     Bytes(Bytes),
     /// Maximum number of packets.
     Packets(u64),
@@ -198,17 +200,17 @@ pub struct QueueContext {
     pub seed: u64,
 }
 
-/// Creates a queue discipline. This is a closure, because the one of a plugin refers to the loaded
-/// plugin.
+/// A closure that creates a queue discipline. It is not a plain function, because the closure of a
+/// plugin refers to the loaded plugin.
 pub type MakeQueue<P> = dyn Fn(&Params, &QueueContext) -> Box<dyn QueueDiscipline<P>> + Send + Sync;
 
 /// One queue discipline of a registry.
 pub struct QueueKind<P: 'static> {
-    /// tc's name.
+    /// The name in tc.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The specification that it implements.
+    /// The specification that the discipline implements.
     pub source: &'static str,
     /// The parameters of the queue discipline.
     pub params: &'static [Param],

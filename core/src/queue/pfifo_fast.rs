@@ -1,8 +1,8 @@
 //! `pfifo_fast`, the default queue discipline of a Linux interface. It has three bands, and the
 //! first band that holds a packet is served.
 //!
-//! Algorithm: the type of service selects the band. Each band is a ring of `limit` packets that
-//! drops at its tail. A lower band waits while a higher one has packets.
+//! Algorithm: the type of service selects the band. Each band is a ring buffer of `limit` packets;
+//! a full ring drops arriving packets. A band waits while a band with a lower number has packets.
 //!
 //! ```text
 //!   bits of the TOS byte   DSCP & 7   priority              band
@@ -16,11 +16,11 @@
 //! band 1, AF11 (10) and AF41 (34) in band 2.
 //!
 //! Sources: Linux 6.12 `pfifo_fast`; its map of TOS to priority and of priority to band
-//! (tc-prio(8)). `core/tests/queue_replay.rs` compares packet by packet. Since 4.16 the discipline
-//! has no lock, and each band has its own limit. As in Linux, a ring frees its entries in groups of
-//! sixteen and at its end. A band may therefore be full while up to 15 packets fewer than `limit`
-//! wait. Deviation: a buffer in bytes, which Linux does not have, limits the bytes of each band,
-//! and frees them at once.
+//! (tc-prio(8)). `core/tests/queue_replay.rs` compares this file with Linux packet by packet. Since
+//! Linux 4.16 the discipline has no lock, and each band has its own limit. As in Linux, a ring
+//! frees its entries in groups of sixteen and at its end. A band may therefore be full while up to
+//! 15 packets fewer than `limit` wait. Deviation: a limit in bytes, which Linux does not have,
+//! limits the bytes of each band. A packet that leaves then frees its bytes at once.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
@@ -56,9 +56,9 @@ pub fn band(dscp: u8) -> usize {
 struct Band<P> {
     packets: VecDeque<P>,
     backlog: Backlog,
-    /// The entry of the ring that is served next.
+    /// Index of the entry of the ring that is served next.
     at: u64,
-    /// Entries that were served and not freed.
+    /// Number of entries that were served and not yet freed.
     kept: u64,
 }
 
@@ -88,7 +88,7 @@ impl<P: Packet> Band<P> {
     }
 }
 
-/// Three bands.
+/// The queue discipline `pfifo_fast`.
 pub struct PfifoFast<P> {
     limit: Limit,
     bands: [Band<P>; BANDS],
@@ -96,7 +96,7 @@ pub struct PfifoFast<P> {
 }
 
 impl<P> PfifoFast<P> {
-    /// Empty bands with this limit each.
+    /// Three empty bands, each with this limit.
     pub fn new(limit: Limit) -> PfifoFast<P> {
         PfifoFast {
             limit,

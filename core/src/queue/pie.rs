@@ -1,41 +1,42 @@
 //! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability
 //! that follows the delay.
 //!
-//! Algorithm, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`. Steps
-//! are smaller while p is small: half below 10 %, then a quarter for each power of ten down to
-//! 10^-6. From 10 % on a step adds at most 2 %. While the delay is above 250 ms, 2 % more is added.
-//! p loses 1/64 if the delay was 0 twice.
+//! Algorithm, every `tupdate`: `p += alpha (delay - target) + beta (delay - previous delay)`. Steps
+//! are smaller while p is small: half below 10 %, then a quarter of that for each further power of
+//! ten, down to 10^-6. From 10 % on a step adds at most 2 %. While the delay is above 250 ms, a
+//! step adds 2 % more. If the delay was 0 at this and the previous update and the queue is empty, p
+//! decreases by 1/64 of its value.
 //!
-//! An entering packet is dropped with probability p only under these conditions:
-//! - 150 ms of service have passed since the last calm update. An update is calm if p is 0 and the
-//!   delay was below target / 2 in this and the previous update;
+//! An arriving packet is dropped with probability p if all these conditions hold:
+//! - the time between departures adds up to 150 ms since the last calm update. An update is calm if
+//!   p is 0 and the delay was below target / 2 in this and the previous update;
 //! - p >= 20 % or `delay >= target / 2`;
-//! - two full frames are waiting.
+//! - at least the bytes of two full frames are waiting.
 //!
-//! Derandomisation: p is summed over the arriving packets. While the sum is below 0.85, no packet
-//! is dropped. When the sum reaches 8.5, a packet is dropped in any case. A drop resets the sum.
-//! With `ecn` and p <= 10 %, packets that can be marked are marked instead. The delay is that of
-//! the packet that left last (0 if the queue is empty after it). With `dq_rate_estimator` it is the
-//! backlog over a measured departure rate.
+//! Derandomisation: p is summed over the arriving packets for which these conditions hold. While
+//! the sum is below 0.85, no packet is dropped. From a sum of 8.5 on, the packet is dropped in any
+//! case. A drop resets the sum. With `ecn` and p <= 10 %, packets that can be marked are marked
+//! instead. The delay is that of the packet that left last (0 if the queue is empty after it). With
+//! `dq_rate_estimator`, the delay is the backlog divided by a measured departure rate.
 //!
-//! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs
-//! (`core/tests/queue_pie.rs`). Where Linux differs from the RFC, this file follows Linux. The
+//! Sources: RFC 8033; Linux 6.12 `sch_pie`, compared with its state after each update in recorded
+//! runs (`core/tests/queue_pie.rs`). Where Linux differs from the RFC, this file follows Linux. The
 //! present delay, and not that of the previous update, decides whether a packet is exempt from
-//! drops. p decays by 1/64 instead of 1/50. By default, the delay is not estimated from a rate. A
-//! mark that is forced by the sum of 8.5 does not reset the sum.
+//! drops. p decreases by 1/64 instead of 1/50. By default, the delay is not estimated from a rate.
+//! A mark that the sum of 8.5 causes does not reset the sum.
 //!
 //! Undocumented properties of Linux:
 //! - the timer wheel adds a tick to `tupdate`: 15 ms become 16 ms at 1000 Hz and 20 ms at 250 Hz.
 //!   The probability changes that much more slowly;
-//! - p is not limited to 1. It is a word of 64 bits in units of 2^-56. An overload that drops do
-//!   not end raises p to 2 or 3, and p must decrease from this value afterwards;
+//! - p is not limited to 1. It is a word of 64 bits in units of 2^-56. If an overload lasts in
+//!   spite of the drops, p grows to 2 or 3, and must decrease from this value afterwards;
 //! - the first update is half a second after the creation of the queue. Before, only the limit
 //!   drops packets. A slow start without HyStart that begins together with the queue therefore
 //!   reaches twice the window on a short path.
 //!
 //! Deviations: in a step where Linux's 64 bits would wrap around (delays of minutes), this file
-//! saturates. The queue is created with the scenario; the time until its first packet, within a
-//! `tupdate`, is drawn from the seed.
+//! saturates. The queue is created at the start of the scenario, or at a random time up to one
+//! `tupdate` before it.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
@@ -106,18 +107,18 @@ pub(super) const DQ_RATE_ESTIMATOR: Param = Param {
     source: "RFC 8033, tc-pie(8)",
 };
 
-/// A probability of 1: 56 bits, for comparison with a random word's upper 56 bits.
+/// A probability of 1, in units of 2^-56.
 const ONE: u64 = u64::MAX >> 8;
 /// Linux's packet schedulers count time in units of 64 ns.
 const UNIT: u32 = 6;
 const UNITS_PER_S: u64 = 1_000_000_000 >> UNIT;
-/// Service before drops begin (RFC 8033, MAX_BURST).
+/// Burst allowance: time between departures before drops begin (RFC 8033, MAX_BURST).
 const BURST: u64 = 150_000_000 >> UNIT;
 /// Above this delay the probability increases faster (RFC 8033).
 const HIGH_DELAY: u64 = 250_000_000 >> UNIT;
-/// A full frame.
+/// Size of a full frame, in bytes.
 const FRAME: u64 = 1514;
-/// Time from a queue's creation to its first update, µs (measured on Linux 6.12).
+/// Time from the creation of a queue to its first update, µs (measured on Linux 6.12).
 const FIRST_US: u64 = 500_000;
 /// Bytes of a measurement of the departure rate (RFC 8033, DQ_THRESHOLD).
 const CYCLE: u64 = 16_384;
@@ -146,14 +147,15 @@ pub struct Settings {
     target: u64,
     alpha: u64,
     beta: u64,
-    /// The highest probability with marks; `None` without ECN.
+    /// The highest probability at which packets are marked instead of dropped; `None` without ECN.
     marks_up_to: Option<u64>,
     bytemode: bool,
     by_rate: bool,
 }
 
 impl Settings {
-    /// The settings of a scenario. `millionths`: the highest probability with marks, in millionths.
+    /// Settings from parameters. `millionths` is the highest probability at which packets are
+    /// marked instead of dropped, in millionths.
     pub fn new(params: &Params, millionths: u64) -> Settings {
         let weight = |name| ((ONE / UNITS_PER_S) * params.count(name).min(32)) >> 4;
         Settings {
@@ -169,22 +171,22 @@ impl Settings {
     }
 }
 
-/// The state of PIE for one queue: `admits` is for arriving packets, `left` for leaving ones,
-/// `update` for the timer.
+/// The state of PIE for one queue. `admits` handles arriving packets, `left` leaving packets, and
+/// `update` the timer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Law {
     probability: u64,
-    /// Sum of the probabilities of the packets since the last drop.
+    /// Sum of the probabilities of arriving packets since the last drop.
     sum: u64,
     delay: u64,
     delay_before: u64,
-    /// Rest of the burst that passes with any delay.
+    /// Rest of the burst allowance, the time in which no packet is dropped.
     burst: u64,
-    /// The last departure, or the start of the rate measurement.
+    /// The time of the last departure; with `dq_rate_estimator`, the start of the measurement.
     since: Option<u64>,
-    /// Bytes of the present measurement.
+    /// Bytes that have left in the present measurement of the departure rate.
     measured: Option<u64>,
-    /// Bytes per unit of time; 0 if unknown.
+    /// The departure rate, in bytes per unit of time; 0 if unknown.
     rate: u64,
 }
 
@@ -204,8 +206,8 @@ impl Default for Law {
 }
 
 impl Law {
-    /// Returns whether this packet may join a queue with `backlog`. It is marked, with a report to
-    /// `sink`, if that avoids a drop.
+    /// Returns whether an arriving packet may join a queue with `backlog` bytes. If a drop is due
+    /// but a mark is possible instead, the packet is marked and joins.
     pub fn admits<P: Packet, C: Coin>(
         &mut self,
         with: &Settings,
@@ -259,12 +261,13 @@ impl Law {
         strikes
     }
 
-    /// Handles a drop, by PIE or by the limit.
+    /// Called when a packet was dropped, by PIE or by the limit.
     pub fn dropped(&mut self) {
         self.sum = 0;
     }
 
-    /// Handles the departure of a packet of `size` that entered at `entered`; `backlog` is left.
+    /// Handles the departure of a packet of `size` that was enqueued at `entered`. `backlog` is the
+    /// number of bytes that remain in the queue.
     pub fn left(&mut self, with: &Settings, now: Time, entered: Time, size: Bytes, backlog: Bytes) {
         let now = clock(now);
         let passed = if with.by_rate {
@@ -309,7 +312,7 @@ impl Law {
         took
     }
 
-    /// Updates the probability on the timer, with `backlog` in the queue.
+    /// Updates the probability when the timer fires, with `backlog` bytes in the queue.
     pub fn update(&mut self, with: &Settings, backlog: Bytes) {
         let (delay, before) = if with.by_rate {
             let delay = (backlog.get() << RATE_SCALE)
@@ -319,7 +322,7 @@ impl Law {
         } else {
             (self.delay, self.delay_before)
         };
-        // A backlog without a measured delay is too small to count.
+        // With a backlog but without a measured delay, the probability does not decay.
         let mut decays = !(delay == 0 && backlog != Bytes::ZERO);
         let (mut alpha, mut beta) = (with.alpha, with.beta);
         if self.probability < ONE / 10 {
@@ -365,12 +368,12 @@ impl Law {
         }
     }
 
-    /// Returns whether the state is initial, so that the timer changes nothing while the queue is
-    /// empty.
+    /// Returns whether the state is the initial one, so that the timer changes nothing while the
+    /// queue is empty.
     pub fn rests(&self) -> bool {
         *self == Law::default()
     }
-    /// The probability as Linux counts it: 2^56 are 1, and more is possible.
+    /// The probability in units of 2^-56, as in Linux; it may exceed 1.
     pub fn word(&self) -> u64 {
         self.probability
     }
@@ -378,13 +381,13 @@ impl Law {
     pub fn departure_rate(&self) -> Rate {
         Rate::bit(((self.rate * UNITS_PER_S) >> RATE_SCALE).saturating_mul(8))
     }
-    /// The current delay.
+    /// The present delay.
     pub fn delay(&self) -> Span {
         Span::ns(self.delay << UNIT)
     }
 }
 
-/// The timer of the updates.
+/// The timer that triggers the updates.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Timer {
     ticks: Jiffies,
@@ -393,7 +396,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// A timer in a kernel of `hz` ticks.
+    /// A timer in a kernel of `hz` ticks per second. It has no first expiry yet.
     pub(super) fn new(params: &Params, hz: u32) -> Timer {
         let ticks = Jiffies::new(hz);
         Timer {
@@ -430,7 +433,7 @@ impl Timer {
     }
 }
 
-/// A queue with PIE.
+/// The queue discipline `pie`.
 pub struct Pie<P, C = Rng> {
     limit: Limit,
     with: Settings,
@@ -451,8 +454,8 @@ impl<P> Pie<P> {
 }
 
 impl<P, C: Coin> Pie<P, C> {
-    /// An empty queue with the first update at `first` and the random numbers of `coin`, to follow
-    /// a recorded queue.
+    /// An empty queue with the first update at `first` and the random numbers of `coin`, to
+    /// reproduce a recorded queue.
     pub fn following(params: &Params, context: &QueueContext, first: Time, coin: C) -> Pie<P, C> {
         Pie {
             limit: context
@@ -590,8 +593,8 @@ mod tests {
         assert!(told(0, half, ONE / 5 - 1), "half the target");
     }
 
-    /// At p = 1/2: no random number for the first packet (sum 0.5), a certain mark for the 17th
-    /// (8.5), which alone does not reset the sum.
+    /// At p = 1/2, no random number is drawn for the first packet (sum 0.5). The 17th packet (8.5)
+    /// is marked or dropped in any case, which alone does not reset the sum.
     #[test]
     fn the_sum_delays_a_strike_and_then_forces_one() {
         let mut law = busy(ONE / 2);
@@ -617,8 +620,8 @@ mod tests {
         assert_eq!(law.sum, 0);
     }
 
-    /// A new delay of 200 ms: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %. Above it is twice
-    /// that, limited to 2 %.
+    /// A new delay of 200 ms adds 0.5 (0.125 · 0.185 + 1.25 · 0.2) while p is below 10 %. From 10 %
+    /// on, it adds twice as much, limited to 2 %.
     #[test]
     fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
         let step = |probability: u64| {
@@ -652,8 +655,8 @@ mod tests {
         assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
     }
 
-    /// The first update of an empty queue resets the probability, the second restores the burst:
-    /// only then is it at rest.
+    /// The first update of an empty queue resets the probability, the second restores the burst
+    /// allowance. Only then is the state the initial one.
     #[test]
     fn it_does_not_rest_before_it_has_its_burst_again() {
         let mut law = Law {
@@ -671,8 +674,8 @@ mod tests {
         assert!(law == rested);
     }
 
-    /// 11 full frames are the first 16 KiB and more. The next measurement begins with the last of
-    /// them: 100 µs, then 110 µs.
+    /// A measurement needs 16 KiB, which 11 full frames reach. The next measurement begins with the
+    /// last of these frames. The first one lasts 100 µs, the second 110 µs.
     #[test]
     fn the_next_measurement_of_the_rate_begins_where_one_ends() {
         let mut params = Params::defaults(PARAMS);

@@ -1,24 +1,25 @@
 //! A common store for the packets of many queues, so that a fair queue with a thousand queues does
 //! not need a thousand buffers.
 //!
-//! A [`Pool`] holds the packets. A [`List`] is one queue in the pool, with a head, a tail, and
+//! A [`Pool`] contains the packets. A [`List`] is one queue in the pool, with a head, a tail, and
 //! links between the packets in both directions. An access to either end of a list costs one memory
-//! access. Entries are reused. The store never has more entries than the maximum number of packets.
+//! access. Entries are reused, so the pool has as many entries as the maximum number of packets
+//! that were in it at once.
 
 use alloc::vec::Vec;
 
-/// No entry.
+/// The value of an index that refers to no entry.
 const NONE: u32 = u32::MAX;
 
 struct Slot<P> {
     packet: Option<P>,
-    /// The next entry in its list, or of the free ones.
+    /// The next entry in the same list, or the next free entry.
     next: u32,
-    /// The previous entry in its list; not maintained for a head.
+    /// The previous entry in the same list; undefined for the head of a list.
     before: u32,
 }
 
-/// Packets of any number of lists.
+/// The packets of any number of lists.
 pub struct Pool<P> {
     slots: Vec<Slot<P>>,
     free: u32,
@@ -28,8 +29,8 @@ pub struct Pool<P> {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct At(u32);
 
-/// A queue of packets in a [`Pool`]. It is valid only with the pool that its packets were pushed
-/// to.
+/// A queue of packets in a [`Pool`]. A list is valid only with the pool to which its packets were
+/// pushed.
 #[derive(Copy, Clone, Debug)]
 pub struct List {
     head: u32,
@@ -56,12 +57,12 @@ impl<P> Default for Pool<P> {
 }
 
 impl List {
-    /// Returns whether it has no packets.
+    /// Returns whether the list has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
-    /// Returns whether it has one packet.
+    /// Returns whether the list has exactly one packet.
     #[inline]
     pub fn is_one(&self) -> bool {
         self.head == self.tail && !self.is_empty()
@@ -75,17 +76,17 @@ pub struct Head<'a, P> {
 }
 
 impl<P> Head<'_, P> {
-    /// The packet.
+    /// The packet at the head.
     #[inline]
     pub fn packet(&mut self) -> Option<&mut P> {
         self.slot.packet.as_mut()
     }
-    /// Removes it; `list` is the list whose head it is.
+    /// Removes the packet from `list`, which must be the list whose head this is.
     #[inline]
     pub fn take(self, list: &mut List) -> Option<P> {
         let at = list.head;
-        // The new head's `before` is not updated, and neither is an empty list's tail: neither is
-        // read.
+        // The `before` of the new head and the tail of an empty list are not updated, because they
+        // are not read.
         list.head = self.slot.next;
         self.slot.next = *self.free;
         *self.free = at;
@@ -101,8 +102,8 @@ impl<P> Pool<P> {
             self.grow();
         }
         let (at, before) = (self.free, list.tail);
-        // Without a branch, because emptiness is unpredictable. The first packet of a list is
-        // linked to itself temporarily.
+        // There is no branch, because it is unpredictable whether the list is empty. The first
+        // packet of a list is linked to itself temporarily.
         let empty = list.is_empty();
         let last = if empty { at } else { before };
         list.head = if empty { at } else { list.head };
@@ -122,7 +123,7 @@ impl<P> Pool<P> {
             };
         }
     }
-    /// Adds an entry, if none is free.
+    /// Adds a free entry. Called if no entry is free.
     #[cold]
     fn grow(&mut self) {
         self.free = self.slots.len() as u32;
@@ -164,7 +165,7 @@ impl<P> Pool<P> {
         }
         self.slots.get(list.tail as usize)?.packet.as_ref()
     }
-    /// Returns whether this is the entry at the tail of `list`.
+    /// Returns whether `at` is the entry at the tail of `list`.
     pub fn is_back(&self, list: &List, at: At) -> bool {
         list.tail == at.0
     }
@@ -193,7 +194,7 @@ impl<P> Pool<P> {
         self.slots.get_mut(before as usize)?.next = next;
         self.release(at.0)
     }
-    /// Removes an entry that no list refers to.
+    /// Frees an entry to which no list refers; returns its packet.
     fn release(&mut self, at: u32) -> Option<P> {
         let slot = self.slots.get_mut(at as usize)?;
         slot.next = self.free;

@@ -1,13 +1,14 @@
-//! Rates of Linux's packet schedulers: tokens are nanoseconds at a rate.
+//! Rates of Linux's packet schedulers: the cost of a packet in tokens, which are nanoseconds at the
+//! rate.
 //!
-//! Algorithm: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes
-//! per second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which rounds the duration of a
-//! burst to whole microseconds and passes it in ticks of 64 ns. Measured: `burst 3010` at 700
-//! Mbit/s passes 2973 bytes.
+//! Algorithm: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down. A rate is a whole
+//! number of bytes per second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which rounds the
+//! duration of a burst down to whole microseconds and passes it in ticks of 64 ns. Measured: `burst
+//! 3010` at 700 Mbit/s lets 2973 bytes pass.
 
 use crate::units::{Bytes, Rate};
 
-/// A rate as a product and a shift.
+/// A rate as the cost of a byte: `factor / 2^shift` nanoseconds.
 #[derive(Copy, Clone, Debug)]
 pub struct Pace {
     factor: u64,
@@ -15,10 +16,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `rate` is rounded down to whole bytes per second, at least one.
+    /// The pace of `rate`, which is rounded down to whole bytes per second, but at least one.
     pub fn new(rate: Rate) -> Pace {
         let per_second = (rate.as_bit() / 8).max(1);
-        // As many bits as 32 hold, or as 10⁹ may be shifted in 64.
+        // The factor has 32 significant bits, unless 10⁹ then no longer fits into 64 bits.
         let mut work = 1_000_000_000_u64;
         let mut shift = 0;
         while work / per_second < 1 << 31 && work < 1 << 63 {
@@ -38,10 +39,10 @@ impl Pace {
     }
 }
 
-/// The tokens, in nanoseconds, of a bucket that tc configures with `burst`.
+/// The depth, in nanoseconds, of a bucket that tc configures with `burst` bytes.
 pub fn burst(rate: Rate, burst: Bytes) -> i64 {
     let us = u128::from(burst.get()) * 1_000_000 / u128::from((rate.as_bit() / 8).max(1));
-    // 15.625 ticks are a microsecond.
+    // A microsecond has 15.625 ticks.
     i64::try_from(us * 125 / 8 * TICK).unwrap_or(i64::MAX)
 }
 

@@ -1,26 +1,27 @@
-//! Deficit round robin among many queues, in which new queues go before the others.
+//! Deficit round robin among many queues, in which new queues are served before old queues.
 //!
-//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. The first
-//! new queue is served, or the first old queue if there is no new one. A queue whose deficit is
-//! used up gets a `quantum` and goes behind the old queues. An empty new queue goes behind the old
-//! queues, if there are any. A queue that receives single packets now and then therefore does not
-//! remain new. Any other empty queue leaves the round. Sources: RFC 8290, section 4; Linux 6.12
-//! `fq_codel`, `fq_pie`.
+//! A queue that is not in the order of service and gets a packet joins the new queues with a
+//! deficit of one `quantum`. The first new queue is served, or the first old queue if there is no
+//! new one. A queue whose deficit is used up gets a `quantum` and goes behind the old queues. An
+//! empty new queue goes behind the old queues, if there are any. A queue that receives single
+//! packets now and then therefore does not remain new. Any other empty queue leaves the order of
+//! service. Sources: RFC 8290, section 4; Linux 6.12 `fq_codel`, `fq_pie`.
 
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
-/// No queue.
+/// The value of an index that refers to no queue.
 const NONE: u32 = u32::MAX;
 
-/// A queue's entry in the order. Storing it with the other state of the queue saves an access for
-/// each visit.
+/// The entry of a queue in the order of service. It is stored with the other state of the queue,
+/// which saves a memory access per visit.
 #[derive(Copy, Clone, Debug)]
 pub struct Node {
-    /// The next queue in its ring.
+    /// The next queue in the same ring.
     next: u32,
+    /// Whether the queue is in the order of service.
     listed: bool,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that the queue may still send in its present turn.
     deficit: i64,
 }
 
@@ -46,7 +47,7 @@ impl AsMut<Node> for Node {
     }
 }
 
-/// Queues in the order of service.
+/// A list of new or old queues, in the order of service.
 #[derive(Copy, Clone)]
 struct Ring {
     head: u32,
@@ -79,7 +80,7 @@ impl Ring {
 }
 
 /// The order of service among queues that are stored elsewhere, in one slice. Several orders may
-/// share the slice if each queue is in one of them.
+/// share the slice if each queue is in at most one of them.
 #[derive(Copy, Clone)]
 pub struct Order {
     new: Ring,
@@ -96,7 +97,8 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Handles a packet that arrived at a queue. A turn is `quantum` bytes.
+    /// Adds a queue at which a packet has arrived to the new queues, if it is not in the order. A
+    /// turn has `quantum` bytes.
     #[inline]
     pub fn wants<Q: AsMut<Node>>(&mut self, queues: &mut [Q], queue: usize, quantum: i64) {
         let node = queues[queue].as_mut();
@@ -106,8 +108,8 @@ impl Order {
             self.new.push(queues, queue as u32);
         }
     }
-    /// Returns the queue to serve now. Call [`sent`](Node::sent) or [`empty`](Order::empty) for it
-    /// next.
+    /// Returns the queue to serve now. The caller must then call [`sent`](Node::sent) or
+    /// [`empty`](Order::empty) for this queue.
     #[inline]
     pub fn next_queue<Q: AsRef<Node> + AsMut<Node>>(
         &mut self,
@@ -130,7 +132,8 @@ impl Order {
             self.old.push(queues, index);
         }
     }
-    /// The queue that `next_queue` returned was empty. Returns whether it left the order.
+    /// Called when the queue that `next_queue` returned is empty. Returns whether it left the
+    /// order.
     #[inline]
     pub fn empty<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
         let is_new = self.new.head != NONE;
@@ -148,19 +151,20 @@ impl Order {
 }
 
 impl Node {
-    /// Reports that the queue has sent a packet of `size`.
+    /// Subtracts a packet of `size` that the queue has sent from its deficit.
     #[inline]
     pub fn sent(&mut self, size: Bytes) {
         self.deficit -= size.get().min(1 << 40) as i64;
     }
 }
 
-/// A turn as [`Order`] counts it: at least a byte, because otherwise no queue would ever be served.
+/// The bytes of a turn for [`Order`]: `quantum`, but at least one byte, because otherwise no queue
+/// would ever be served.
 pub fn turn_bytes(quantum: Bytes) -> i64 {
     quantum.get().clamp(1, 1 << 30) as i64
 }
 
-/// The order of queues that are identified by number, with other state of each.
+/// Queues, each with its state, and their order of service.
 pub struct RoundRobin<Q = Node> {
     queues: Vec<Q>,
     order: Order,
@@ -168,7 +172,7 @@ pub struct RoundRobin<Q = Node> {
 }
 
 impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
-    /// For `queues` empty queues. A turn is `quantum`.
+    /// An order of `queues` empty queues. A turn has `quantum` bytes.
     pub fn new(queues: usize, quantum: Bytes) -> RoundRobin<Q> {
         RoundRobin {
             queues: alloc::vec![Q::default(); queues],
@@ -181,23 +185,23 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
     pub fn queue(&mut self, queue: usize) -> &mut Q {
         &mut self.queues[queue]
     }
-    /// Handles a packet that arrived at a queue.
+    /// Adds a queue at which a packet has arrived to the new queues, if it is not in the order.
     #[inline]
     pub fn wants(&mut self, queue: usize) {
         self.order.wants(&mut self.queues, queue, self.quantum);
     }
-    /// Returns the queue to serve now. Call [`sent`](RoundRobin::sent) or
-    /// [`empty`](RoundRobin::empty) for it next.
+    /// Returns the queue to serve now. The caller must then call [`sent`](RoundRobin::sent) or
+    /// [`empty`](RoundRobin::empty) for this queue.
     #[inline]
     pub fn next_queue(&mut self) -> Option<usize> {
         self.order.next_queue(&mut self.queues, self.quantum)
     }
-    /// The queue that `next_queue` returned has sent a packet of `size`.
+    /// Called when the queue that `next_queue` returned has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, queue: usize, size: Bytes) {
         self.queues[queue].as_mut().sent(size);
     }
-    /// The queue that `next_queue` returned was empty.
+    /// Called when the queue that `next_queue` returned is empty.
     #[inline]
     pub fn empty(&mut self) {
         self.order.empty(&mut self.queues);

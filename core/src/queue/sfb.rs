@@ -3,11 +3,12 @@
 //!
 //! Algorithm: a flow has one bin in each of 8 levels with 16 bins each. A bin counts its waiting
 //! packets and has a probability. A packet that arrives at an empty bin reduces the probability of
-//! the bin by `decrement`. A packet that finds `target` packets or more in the bin increases it by
-//! `increment`. The minimum count and the minimum probability p of its eight bins decide:
+//! the bin by `decrement`. A packet that finds `target` packets or more in the bin increases its
+//! probability by `increment`. The minimum count and the minimum probability p of the eight bins of
+//! a packet decide:
 //! - if the minimum count is `max` or more, the packet is dropped;
 //! - if p = 1, the flow is unresponsive; all unresponsive flows together are limited to
-//!   `penalty_rate`;
+//!   `penalty_rate` packets per second;
 //! - otherwise, the packet is marked with probability p, or dropped if it cannot be marked. If p is
 //!   above one half, the packet is dropped with probability 2 (p − ½) even if it can be marked.
 //!
@@ -16,13 +17,13 @@
 //!
 //! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms",
 //! 1999, and "Stochastic Fair Blue", 2001; tc-sfb(8); Linux 6.12 `sfb`. `core/tests/queue_sfb.rs`
-//! follows Linux's probability packet by packet.
+//! compares the probability with that of Linux, packet by packet.
 //!
 //! As in Linux:
 //! - probabilities are in units of 1/65535;
 //! - p is updated by packets that are then dropped, but not by those beyond `limit`;
-//! - a request that finds no penalty token restarts the time to the next token, so frequent
-//!   requests get no tokens;
+//! - tokens of `penalty_rate` accumulate since the last packet that found none. Such a packet
+//!   restarts this time, so unresponsive flows that send fast get no tokens;
 //! - a set that is not in use keeps its probabilities for its next use;
 //! - the packet at which the sets change uses the hash of the old set in the new set.
 
@@ -35,7 +36,7 @@ use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// Linux counts a bin's packets in 16 bits.
+/// Maximum number of packets in a bin, which Linux counts in 16 bits.
 const MOST: u64 = 65_535;
 
 /// The parameters of the queue discipline.
@@ -100,7 +101,8 @@ pub const PARAMS: &[Param] = &[
 
 /// The source of random decisions.
 pub trait Coin {
-    /// A uniform number of 0 to 65535; below `probability` the packet is refused.
+    /// A uniform number from 0 to 65535. If it is below `probability`, the packet is marked or
+    /// dropped.
     fn draw(&mut self, probability: u32) -> u32;
 }
 
@@ -110,14 +112,14 @@ impl Coin for Rng {
     }
 }
 
-/// Probability 1.
+/// A probability of 1.
 const ONE: u32 = 65_535;
 const LEVELS: usize = 8;
 const BINS: usize = 16;
-/// Maximum time between two requests for penalty tokens that counts, in seconds.
+/// Maximum time for which penalty tokens accumulate, in seconds.
 const LONGEST_REST: u64 = 10;
 
-/// The parameters of BLUE, the learning of a bin.
+/// The parameters of BLUE, by which the probability of a bin changes.
 #[derive(Copy, Clone, Debug)]
 struct Blue {
     target: u32,
@@ -129,7 +131,7 @@ struct Blue {
 #[derive(Copy, Clone, Debug, Default)]
 struct Bin {
     packets: u32,
-    /// In units of 1/65535.
+    /// The probability, in units of 1/65535.
     probability: u32,
 }
 
@@ -144,7 +146,7 @@ impl Bin {
     }
 }
 
-/// A set of bins, and the seed by which flows find theirs.
+/// A set of bins, and the seed of the hash that assigns flows to bins.
 struct Set {
     seed: u64,
     levels: [[Bin; BINS]; LEVELS],
@@ -157,7 +159,7 @@ impl Set {
             levels: [[Bin::default(); BINS]; LEVELS],
         }
     }
-    /// The bins of a hash: four of its bits are the index in each level.
+    /// The bins of a hash: four bits of the hash are the index of the bin in each level.
     #[inline]
     fn bins(&mut self, hash: u32) -> impl Iterator<Item = &mut Bin> {
         let levels = self.levels.iter_mut().enumerate();
@@ -179,18 +181,18 @@ impl Set {
     }
 }
 
-/// Tokens of the flows with probability 1.
+/// The tokens of the flows with probability 1.
 struct Penalty {
     per_second: u64,
     burst: u64,
     tokens: u64,
-    /// The tick of the last request in vain.
+    /// The tick of the last packet that found no token.
     asked: u64,
     hz: u64,
 }
 
 impl Penalty {
-    /// Returns whether a packet may pass.
+    /// Takes a token, if there is one. Returns whether there was one, so that the packet may pass.
     fn passes(&mut self, tick: u64) -> bool {
         if self.per_second == 0 {
             return false;
@@ -209,23 +211,23 @@ impl Penalty {
 /// The hashes under which a packet is counted in the two sets.
 type Counted = [Option<u32>; 2];
 
-/// A queue behind bins.
+/// The queue discipline `sfb`.
 pub struct Sfb<P, C = Rng> {
     limit: Limit,
     max: u32,
     blue: Blue,
     penalty: Penalty,
     ticks: Jiffies,
-    /// In ticks; 0 for never.
+    /// The parameter `rehash`, in ticks; 0 for never.
     rehash: u64,
-    /// In ticks.
+    /// The parameter `db`, in ticks.
     warm_up: u64,
     /// The tick of the last rehash.
     rehashed: u64,
     sets: [Set; 2],
     /// The set in use.
     used: usize,
-    /// For the hashes.
+    /// The source of the seeds of the hashes.
     rng: Rng,
     coin: C,
     backlog: Backlog,
@@ -245,14 +247,14 @@ impl<P: Packet> Sfb<P> {
 }
 
 impl<P: Packet, C: Coin> Sfb<P, C> {
-    /// An empty queue with the random numbers of `coin`, to follow a recorded queue.
+    /// An empty queue with the random numbers of `coin`, to reproduce a recorded queue.
     pub fn following(params: &Params, context: &QueueContext, coin: C) -> Sfb<P, C> {
         let ticks = Jiffies::new(context.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let (max, target) = match (params.packets("max"), params.packets("target")) {
             (0, 0) => (25, 20),
             (0, target) => ((target * 5 / 4).max(1), target),
-            // As tc rounds it.
+            // Rounded as in tc.
             (max, 0) => (max, (max * 4 + 3) / 5),
             both => both,
         };
@@ -288,7 +290,8 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
         }
     }
 
-    /// Changes the set if it is time, and returns whether the other one is warming up.
+    /// Changes the set in use if `rehash` has passed. Returns whether packets are also counted in
+    /// the other set (`db`).
     #[inline]
     fn turn(&mut self, tick: u64) -> bool {
         let age = tick.saturating_sub(self.rehashed);
@@ -304,7 +307,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
         self.warm_up > 0 && age.saturating_add(self.warm_up) > self.rehash
     }
 
-    /// The packets' counts by set.
+    /// Changes the packet counts of the bins to which a packet belongs, in both sets.
     #[inline]
     fn count(&mut self, counted: Counted, change: impl Fn(&mut u32)) {
         for (set, hash) in self.sets.iter_mut().zip(counted) {
@@ -321,7 +324,8 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
             return sink.dropped(now, packet, DropReason::Overflow);
         }
         let tick = self.ticks.at(now);
-        // Before the sets change, as in Linux: one packet is judged by other bins than its flow's.
+        // The hash is computed before the sets change, as in Linux. After a change, one packet is
+        // judged by bins that are not those of its flow.
         let hash = packet.flow_hash(self.sets[self.used].seed);
         let warms = self.turn(tick);
         let (used, other) = (self.used, self.used ^ 1);
@@ -346,7 +350,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         } else if probability > 0 {
             let drawn = self.coin.draw(probability);
             if drawn < probability {
-                // A flow that is refused so often does not respond to marks.
+                // With a probability above one half, the flow does not respond to marks.
                 let beyond = probability.saturating_sub(ONE / 2);
                 if drawn < 2 * beyond || packet.ecn() == Ecn::NotEct {
                     return sink.dropped(now, packet, DropReason::Aqm);
@@ -397,7 +401,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A bin in each level: half a byte of the hash selects it.
+    /// A flow has one bin in each level; four bits of the hash select it.
     #[test]
     fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
         let mut set = Set::new(0);

@@ -2,23 +2,25 @@
 //!
 //! Algorithm: flows hash to `divisor` buckets. A bucket with packets has one of `flows` queues of
 //! at most `depth` packets. The next queue in the round sends while it has allowance, from which
-//! packet sizes are subtracted. A queue without allowance gets a `quantum` and is skipped. A queue
-//! that becomes active joins behind all others with a `quantum`.
+//! packet sizes are subtracted. A queue whose allowance is used up gets a `quantum` and is skipped.
+//! A queue that becomes active joins the round behind all others, with an allowance of a `quantum`.
 //!
-//! If all queues together exceed `limit`, the longest queue loses its newest packet (`headdrop`:
-//! its oldest). If several queues are the longest, the one that reached this length last loses the
-//! packet. A queue that exceeds `depth` loses a packet in the same way. After each `perturb`, the
-//! hash changes and all packets are sorted into queues again. With `redflowlimit` each queue has
-//! RED ([`law`](super::red::law)), whose state is reset when the queue is empty. With `headdrop`,
-//! RED too marks or drops the oldest.
+//! If all queues together exceed `limit`, the longest queue drops its newest packet (`headdrop`:
+//! its oldest). If several queues are the longest, the one that reached this length last drops the
+//! packet. A queue that would exceed `depth` drops the arriving packet (`headdrop`: its oldest).
+//! After each `perturb`, the hash changes and all packets are sorted into queues again. With
+//! `redflowlimit` each queue has RED ([`law`](super::red::law)), whose state is reset when the
+//! queue is empty. With `headdrop`, RED also marks or drops the oldest packet instead of the
+//! arriving one.
 //!
-//! Sources: McKenney, "Stochastic fairness queueing", 1990; Linux 6.12 `sfq`, packet by packet
-//! (`core/tests/queue_red.rs`); iproute2 6.1.
+//! Sources: McKenney, "Stochastic fairness queueing", 1990; Linux 6.12 `sfq`, compared packet by
+//! packet (`core/tests/queue_red.rs`); iproute2 6.1.
 //!
-//! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it. If
-//! all queues are one packet long, the next queue in the round loses its packet. Sorting packets
-//! again resets the round, and drops packets that exceed the depth of their new queue. Allowances
-//! are whole bytes, as measured in 6.12.117; older releases round to 8.
+//! As in Linux: `redflowlimit` itself limits nothing; tc only derives the thresholds of RED from
+//! it. If all queues are one packet long, the next queue in the round drops its packet. Sorting
+//! packets again resets the round, and drops packets that exceed the depth of their new queue.
+//! Allowances are whole bytes, as measured in 6.12.117; older releases round them to multiples of
+//! 8.
 
 use super::pool::{List, Pool};
 use super::red::law::{Law, Vars, Verdict};
@@ -108,13 +110,13 @@ pub const PARAMS: &[Param] = &[
     words::HARDDROP,
 ];
 
-/// tc's words for RED in each queue; `None` without `redflowlimit`.
+/// The words of tc for RED in each queue; `None` without `redflowlimit`.
 fn words(params: &Params) -> Option<Words> {
     let or = |given: Bytes, usual: u64| if given.get() > 0 { given.get() } else { usual };
     let limit = params.bytes("redflowlimit").get();
     let max = or(params.bytes("max"), limit / 4);
     let min = or(params.bytes("min"), max / 3);
-    // An average that is never idle has no decay, so the link's rate is not needed.
+    // The average does not decay in idle time, so the rate of the link is not needed.
     (limit > 0).then(|| Words::of(params, min, max, Rate::mbit(10)))
 }
 
@@ -154,21 +156,21 @@ struct Slot {
     next: u32,
     packets: u32,
     bytes: u64,
-    /// Bytes that it may still send in its turn.
+    /// Bytes that the queue may still send in its turn.
     allowance: i64,
     vars: Vars,
-    /// Neighbours among the queues of the same length.
+    /// The previous and the next queue in the list of queues of the same length.
     longer_before: u32,
     longer_after: u32,
 }
 
-/// RED in each queue.
+/// The settings of RED in each queue.
 struct Red {
     law: Law,
     refused: Refused,
 }
 
-/// Short queues, served round-robin.
+/// The queue discipline `sfq`.
 pub struct Sfq<P> {
     limit: Limit,
     depth: u32,
@@ -183,10 +185,11 @@ pub struct Sfq<P> {
     slots: Vec<Slot>,
     /// The queue of each bucket.
     buckets: Vec<u32>,
-    /// The first queue of each length.
+    /// The first queue in the list of queues of each length, in packets.
     by_length: Vec<u32>,
+    /// The length of the longest queue, in packets.
     longest: u32,
-    /// The queue that was served last.
+    /// The last queue in the round. The queue after it is served next.
     tail: u32,
     backlog: Backlog,
 }
@@ -250,7 +253,7 @@ impl<P: Packet + Send> Sfq<P> {
         sfq
     }
 
-    /// Stores the length of a queue: it becomes the first of that length.
+    /// Inserts a queue at the head of the list of queues of its length.
     fn link(&mut self, at: u32) {
         let length = self.slots[at as usize].packets as usize;
         let after = self.by_length[length];
@@ -285,7 +288,7 @@ impl<P: Packet + Send> Sfq<P> {
         self.packets.push(&mut slot.list, packet);
         self.link(at);
     }
-    /// Removes a packet from a queue that has some.
+    /// Removes a packet from the head or the tail of a queue that has packets.
     fn pop(&mut self, at: u32, from_head: bool) -> Option<P> {
         let slot = &mut self.slots[at as usize];
         let packet = match from_head {
@@ -304,8 +307,8 @@ impl<P: Packet + Send> Sfq<P> {
         self.link(at);
         Some(packet)
     }
-    /// Adds a packet to a queue and removes its oldest: with its length constant, the queue keeps
-    /// its position among its equals.
+    /// Adds a packet to a queue and removes its oldest packet. The length of the queue is constant,
+    /// so it keeps its position among the queues of the same length.
     fn exchange(&mut self, at: u32, packet: P) -> Option<P> {
         let slot = &mut self.slots[at as usize];
         let oldest = self.packets.pop(&mut slot.list)?;
@@ -317,7 +320,7 @@ impl<P: Packet + Send> Sfq<P> {
         Some(oldest)
     }
 
-    /// The queue of a bucket, or a free one for it; `None` if none is free.
+    /// The queue of a bucket. A bucket without a queue gets a free one; `None` if none is free.
     fn slot(&mut self, bucket: u32) -> Option<u32> {
         match self.buckets[bucket as usize] {
             NONE => {
@@ -334,7 +337,7 @@ impl<P: Packet + Send> Sfq<P> {
     fn bucket(&self, packet: &P) -> u32 {
         ((u64::from(packet.flow_hash(self.seed)) * self.buckets.len() as u64) >> 32) as u32
     }
-    /// A queue got its first packet: it joins the end of the round.
+    /// Adds a queue that got its first packet to the end of the round.
     fn join(&mut self, at: u32) {
         let next = match self.slots.get_mut(self.tail as usize) {
             Some(last) => core::mem::replace(&mut last.next, at),
@@ -345,7 +348,7 @@ impl<P: Packet + Send> Sfq<P> {
         slot.allowance = self.quantum;
         self.tail = at;
     }
-    /// The next queue in the round is empty and leaves.
+    /// Removes the next queue in the round, which is or becomes empty.
     fn leave(&mut self, at: u32) {
         let slot = &self.slots[at as usize];
         self.buckets[slot.bucket as usize] = NONE;
@@ -372,7 +375,8 @@ impl<P: Packet + Send> Sfq<P> {
         }
     }
 
-    /// Applies RED to a packet that joins a queue; returns the verdict.
+    /// Applies RED to a packet that arrives at a queue. Returns the verdict, or `Pass` after a
+    /// mark.
     fn judge(&mut self, now: Time, at: u32, packet: &mut P, sink: &mut dyn Sink<P>) -> Verdict {
         let (Some(red), slot) = (&self.red, &mut self.slots[at as usize]) else {
             return Verdict::Pass;
@@ -393,7 +397,7 @@ impl<P: Packet + Send> Sfq<P> {
         verdict
     }
 
-    /// Sorts all packets again, by another hash.
+    /// Sorts all packets into queues again, by the new hash.
     fn sort_again(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let mut all = List::default();
         for at in 0..self.slots.len() as u32 {

@@ -1,15 +1,19 @@
 //! The router of XCP: a FIFO that determines how much each sender may change its window.
 //!
-//! Algorithm, once per control interval `d` (the mean round-trip time of the packets, in which each
-//! packet weighs `rtt · s/cwnd`):
-//! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity minus the
-//!   arrivals, bytes/s; `Q` is the minimum of the queue in a recent period;
-//! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;
-//!   `φ < 0` is distributed in proportion (multiplicative decrease), `n = ξn rtt s`;
+//! Algorithm, once per control interval. `rtt`, `cwnd` and `s` are the RTT and the window in the
+//! header of a packet and its size. The interval lasts `d`, the mean RTT of the packets, in which
+//! each packet has the weight `rtt · s/cwnd`:
+//! - efficiency: the aggregate change of all windows is `φ = α d S − β Q` bytes. `S` is the
+//!   capacity minus the arrival rate, bytes/s; `Q` is the minimum of the queue in a recent period,
+//!   bytes;
+//! - fairness: `φ > 0` is distributed equally among flows (additive increase), `p = ξp rtt² s/cwnd`
+//!   per packet. `φ < 0` is distributed in proportion to the rates (multiplicative decrease), `n =
+//!   ξn rtt s` per packet;
 //! - shuffling: `h = max(0, γ y − |φ|)` bytes are given to all flows equally and taken from them in
-//!   proportion, so that shares become equal. `y` is the arriving traffic;
-//! - per packet, `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)` and `ξn = (h + max(−φ, 0)) / (d Σ s)`;
-//!   the sums are over the packets of the previous interval.
+//!   proportion to their rates, so that rates become equal. `y` is the traffic that arrives in `d`,
+//!   bytes;
+//! - the factors are `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)` and `ξn = (h + max(−φ, 0)) / (d Σ
+//!   s)`. The sums are over the packets of the previous interval.
 //!
 //! A leaving packet gets a window change of at most `p − n`. Each allotted change is subtracted
 //! from the remaining total of the interval (the residue).
@@ -19,11 +23,11 @@
 //! draft-falk-xcp-spec-03. It is half of the difference between `d` and the present queueing delay,
 //! at least 2 ms. The control is stable for `0 < α < π/(4√2)` and `β = α²√2`, at any delay and
 //! rate. Details:
-//! - the first interval begins with the first header and lasts its round-trip time. Before its end
-//!   no sender gets feedback, and later none without a round-trip time;
-//! - packets without a header count as traffic, and feedback is shared among those with one;
-//! - no timer ends an interval; it ends with the first packet after its duration. Nothing is
-//!   counted in between;
+//! - the first interval begins with the first header and lasts the RTT in this header. Before its
+//!   end, no sender gets positive feedback. Packets whose header has no RTT never get any;
+//! - packets without a header count in `y` and `S`, and the change is distributed among packets
+//!   with a header;
+//! - no timer ends an interval: the first packet after its duration causes the calculation;
 //! - an interval lasts at least a millisecond, which limits the computing time.
 //!
 //! The capacity is the rate of the link. If the rate varies, the router uses its mean. If the
@@ -60,7 +64,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Minimum time of a queue measurement.
+/// Minimum period of a measurement of the minimum queue.
 const ALLOWED_QUEUE: Span = Span::ms(2);
 /// Minimum control interval.
 const LEAST_INTERVAL: Span = Span::ms(1);
@@ -85,11 +89,11 @@ struct Shares {
     gain: f64,
     /// `ξn`, 1/s.
     cut: f64,
-    /// The increase and decrease that are still available, bytes/s.
+    /// The increase and the decrease that are still available in this interval, bytes/s.
     left: (f64, f64),
 }
 
-/// Both controllers.
+/// The efficiency controller and the fairness controller.
 #[derive(Clone, Debug)]
 struct Law {
     alpha: f64,
@@ -97,15 +101,17 @@ struct Law {
     gamma: f64,
     /// Capacity, bytes/s.
     capacity: f64,
-    /// Begin and end of the interval; `None` before the first header.
+    /// Start and end of the control interval; `None` before the first header.
     interval: Option<(Time, Time)>,
-    /// The mean round-trip time, s.
+    /// `d`, the mean RTT, s.
     mean_rtt: f64,
     sums: Sums,
     shares: Shares,
-    /// `Q`, bytes, and the minimum of the queue since it was set.
+    /// `Q`, bytes.
     queue: f64,
+    /// The minimum of the queue in the present measurement.
     least: Bytes,
+    /// End of the present measurement of the minimum queue.
     queue_until: Time,
 }
 
@@ -144,7 +150,8 @@ impl Law {
         }
     }
 
-    /// The maximum feedback of a packet that leaves now; `waiting` is the rest of the queue.
+    /// The feedback of a packet that leaves now: its request, or the allowed change if that is
+    /// less. `waiting` is the number of bytes that remain in the queue.
     fn leaves(&mut self, now: Time, size: Bytes, header: &Congestion, waiting: Bytes) -> Feedback {
         self.catch_up(now, waiting);
         let asked = header.feedback.as_bytes();
@@ -156,7 +163,7 @@ impl Law {
         let gain = shares.gain * rtt * rtt * size / header.cwnd().get() as f64;
         let cut = shares.cut * rtt * size;
         let allowed = gain - cut;
-        // A packet takes from its allotment only as much as it requests.
+        // Only the part of the allowed change that the packet requests is subtracted.
         let (given, taken) = if asked > allowed {
             (gain, cut)
         } else if asked > 0.0 {
@@ -175,7 +182,7 @@ impl Law {
         Feedback::bytes(asked.min(allowed))
     }
 
-    /// Ends intervals and measurements that are over by now.
+    /// Ends the intervals and the measurement of the minimum queue that are over by `now`.
     fn catch_up(&mut self, now: Time, waiting: Bytes) {
         if now >= self.queue_until {
             self.queue = self.least.get() as f64;
@@ -219,7 +226,8 @@ impl Law {
     }
 }
 
-/// A plain queue with tail drop, and the feedback to senders.
+/// The queue discipline `xcp`: a FIFO that drops arriving packets when it is full, and writes
+/// feedback to senders.
 pub struct Xcp<P> {
     queue: Fifo<P>,
     law: Law,
@@ -301,8 +309,8 @@ mod tests {
             Feedback::bytes(8e6),
         )
     }
-    /// Flows of (packets, rtt) send one window each in an interval, which ends; `waiting` is the
-    /// minimum queue.
+    /// Flows with windows and RTTs of (packets, ms) send one window each in an interval, which then
+    /// ends. `waiting` is the minimum of the queue, bytes.
     fn interval(law: &mut Law, flows: &[(u64, u64)], waiting: u64) {
         let waiting = Bytes::new(waiting);
         let begin = law.interval.map_or(at(0), |(since, _)| since);
@@ -318,7 +326,7 @@ mod tests {
         assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{a} is not {b}");
     }
 
-    /// 10 packets in 100 ms on a link for 100: φ = 0.4 · 90 kB.
+    /// 10 packets arrive in 100 ms on a link that could send 100: φ = 0.4 · 90 kB.
     #[test]
     fn what_is_unused_is_given_out() {
         let mut law = law(Rate::mbit(8));
@@ -402,7 +410,7 @@ mod tests {
         near(gain(&mut law, 200) / gain(&mut law, 100), 4.0);
     }
 
-    /// Multiplicative decrease: each loses the same share.
+    /// Multiplicative decrease: the rate of each flow decreases by the same share.
     #[test]
     fn decrease_is_in_proportion() {
         let mut law = law(Rate::mbit(4));

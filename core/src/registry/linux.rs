@@ -18,9 +18,9 @@ use alloc::string::String;
 /// The role of a queue discipline for its replacement.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A default, or one without configuration: it may be replaced.
+    /// A default discipline, or one without configuration: it may be replaced.
     Plain,
-    /// With its own handle, it was configured: a shaper, a scheduler, an emulation.
+    /// A shaper, a scheduler or an emulation: if it has its own handle, a user configured it.
     Configured,
     /// Not in the egress direction.
     Incoming,
@@ -44,13 +44,13 @@ pub struct Qdisc {
     pub name: &'static str,
     /// The role of the queue discipline for its replacement.
     pub role: Role,
-    /// Whether a plan may request it without options.
+    /// Whether a plan may request the discipline without options.
     pub planned: bool,
     /// Whether all flows share one first-in, first-out queue.
     pub fifo: bool,
-    /// Whether it is part of every kernel, never a module.
+    /// Whether the discipline is part of every kernel, never a module.
     pub built_in: bool,
-    /// Whether it creates its own classes, which then cannot be changed singly.
+    /// Whether the discipline creates its own classes, which then cannot be changed singly.
     pub own_classes: bool,
 }
 
@@ -102,8 +102,8 @@ impl Qdisc {
 pub struct CongestionControl {
     /// The kernel's name.
     pub name: &'static str,
-    /// Whether it is in common use: `narrows advise` recommends the installation of its package,
-    /// and it wins a tie.
+    /// Whether the entry is in common use: `narrows advise` recommends the installation of its
+    /// package, and prefers it among equal results.
     pub common: bool,
 }
 
@@ -136,12 +136,12 @@ pub const CONGESTION_CONTROLS: &[CongestionControl] = &[
 /// Queue disciplines that `narrows advise` compares at a bottleneck of this host.
 pub const AT_BOTTLENECK: &[&str] = &["fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq"];
 
-/// Queue disciplines that `narrows advise` compares below a shaper. They are in common use and win
-/// a tie.
+/// Queue disciplines that `narrows advise` compares below a shaper. These disciplines are in common
+/// use and are preferred among equal results.
 pub const BELOW_SHAPER: &[&str] = &["cake", "fq_codel"];
 
-/// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. Those with special
-/// treatment in a plan or an audit come first.
+/// The queue disciplines of Linux 2.6 to 6.17 by the names that tc(8) uses. The disciplines with
+/// special treatment in a plan or an audit come first.
 pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("fq", Role::Plain).planned().own_classes(),
     Qdisc::new("fq_codel", Role::Plain).planned().own_classes(),
@@ -202,7 +202,7 @@ pub enum Form {
     Digit(u8, u8),
     /// A number of up to ten digits.
     Count,
-    /// Three such numbers.
+    /// Three numbers of up to ten digits each.
     Three,
     /// A name: of a congestion control or a queue discipline.
     Name,
@@ -253,7 +253,7 @@ pub enum Acts {
     Received,
     /// Data of both directions, because both ends negotiate it for a connection.
     Negotiated,
-    /// None: it affects which connections exist, or which settings are permitted.
+    /// No data: the setting affects which connections exist, or which settings are permitted.
     Neither,
 }
 
@@ -276,10 +276,10 @@ pub struct Sysctl {
     pub name: &'static str,
     /// The form of its value.
     pub form: Form,
-    /// Whether it applies to the whole machine. Only the first network namespace has such a
-    /// setting.
+    /// Whether the setting applies to the whole machine. Only the first network namespace has such
+    /// a setting.
     pub global: bool,
-    /// The data of connections that it affects.
+    /// The data of connections that the setting affects.
     pub acts: Acts,
 }
 

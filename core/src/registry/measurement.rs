@@ -3,21 +3,21 @@
 /// One test of `narrows-host measure`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Test {
-    /// Flows to the far host.
+    /// TCP flows to the far host.
     TcpUp,
-    /// Flows from the far host.
+    /// TCP flows from the far host.
     TcpDown,
-    /// Many flows to the far host.
+    /// Many TCP flows to the far host.
     TcpNup,
-    /// Many flows from the far host.
+    /// Many TCP flows from the far host.
     TcpNdown,
-    /// Flows in both directions, each with its own code point.
+    /// TCP flows in both directions, each with its own DSCP.
     Rrul,
-    /// The same without code points (best effort).
+    /// TCP flows in both directions, all without DSCP (best effort).
     RrulBe,
-    /// One flow in each direction.
+    /// One TCP flow in each direction.
     Bidir,
-    /// Datagrams at a rate, to the far host.
+    /// UDP datagrams at a constant rate, to the far host.
     UdpFlood,
     /// A call, alone and beside load.
     Voip,
@@ -93,7 +93,7 @@ impl Test {
     pub fn streams(self) -> usize {
         self.kind().streams
     }
-    /// Returns whether it loads pages.
+    /// Returns whether the test loads pages.
     pub fn pages(self) -> bool {
         matches!(self, Test::Page | Test::PageSequential)
     }

@@ -1,5 +1,5 @@
-//! Congestion controls, queue disciplines and transports by name. To add one, in this crate or in
-//! another, register it.
+//! Congestion controls, queue disciplines and transports by name. To add a congestion control, a
+//! queue discipline or a transport, in this crate or in another, register it.
 //!
 //! The registry is the only source of such names: Python and `narrows-host` read it.
 //!

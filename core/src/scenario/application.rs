@@ -8,8 +8,8 @@ use super::read::Section;
 use crate::param::Params;
 use crate::workload::{KINDS, WorkloadKind, find};
 
-/// The workload of a flow, if it has one. `None` after an error. Without a `reverse` direction, a
-/// workload that needs one is an error with this problem and this line.
+/// The workload of a flow, if it has one. `None` after an error. If there is no `reverse` direction
+/// but the workload needs one, the error has the given problem and corrected line.
 pub(super) fn workload(
     out: &mut Collector<'_>,
     s: &Section<'_>,

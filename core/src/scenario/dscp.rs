@@ -18,7 +18,7 @@ pub(super) fn usual() -> String {
     name.map_or_else(String::new, |(name, _)| (*name).into())
 }
 
-/// Names and values.
+/// Names and values of code points; the first name of a value is written.
 const NAMES: &[(&str, u8)] = &[
     ("BE", 0),
     ("CS0", 0),
@@ -72,7 +72,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(known, _)| *known);
-        // Of the same class, if that is valid.
+        // A name of the same class, if there is one.
         let class = |known: &str| name.get(..3).is_some_and(|class| known.starts_with(class));
         let near = upper.or_else(|| {
             NAMES

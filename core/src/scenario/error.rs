@@ -1,5 +1,5 @@
-//! Errors of a scenario: each has a place, the problem and the correction. All of them are reported
-//! at once.
+//! Errors of a scenario: each has a place, the problem and the correction. All errors of a scenario
+//! are reported at once.
 
 use super::nested::Named;
 use super::value::{Node, Table, Value};
@@ -75,7 +75,7 @@ impl Errors {
         &self.list
     }
 
-    /// Invalid TOML.
+    /// The error of a text that is not valid TOML.
     pub(super) fn syntax(
         file: &str,
         source: &str,
@@ -118,7 +118,7 @@ impl fmt::Display for Errors {
 impl core::error::Error for Error {}
 impl core::error::Error for Errors {}
 
-/// The most frequent mistake, `rtt = 40ms`, with its quotes.
+/// The correction of the most frequent mistake, missing quotes: `rtt = "40ms"` for `rtt = 40ms`.
 fn quoted(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let value = value.split('#').next()?.trim();
@@ -213,7 +213,7 @@ pub(super) enum Fix {
     Key(&'static str),
     /// By this line.
     Line(String),
-    /// By removing it.
+    /// No corrected line: the key has to be removed, or only the author can decide.
     None,
 }
 

@@ -118,7 +118,7 @@ pub(super) enum Place {
     Link,
 }
 
-/// The keys of a hop.
+/// Reads the keys of a hop.
 pub(super) fn hop(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -144,7 +144,7 @@ pub(super) fn hop(
         (None, None) if s.field("trace").is_some() => None,
         (None, None) => missing(out, s, "rate", "rate = \"20Mbit\""),
     };
-    // The reverse hop has none.
+    // The reverse hop has no rtt.
     let rtt: Option<Span> = values.optional("rtt");
     let whole = rtt.unwrap_or(HOUR);
     let delay_forward = match place {
@@ -203,13 +203,14 @@ pub(super) fn hop(
     })
 }
 
-/// `"0.5bdp"`, `"170p"`, `"250kB"`.
+/// Reads a buffer: `"0.5bdp"`, `"170p"`, `"250kB"`.
 pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
     const FORM: &str = "needs a unit: bdp, p (packets) or bytes";
     let text = match &f.entry.node.value {
         Value::String(text) => text.trim(),
         Value::Integer(n) => {
-            // Small numbers probably mean products, medium ones packets, large ones bytes.
+            // Small numbers probably mean bandwidth-delay products, medium ones packets, large ones
+            // bytes.
             let fix = match n {
                 i128::MIN..=0 => "1bdp".into(),
                 1..=10 => format!("{n}bdp"),
@@ -319,7 +320,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
     }
 }
 
-/// `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
+/// Reads a link: `"serial"`, `"tbf"`, `{ kind = "htb", burst = "3080B" }`.
 pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -> Option<Link> {
     let Choice { kind, params } = out.choice(f, "link", &offers(link::KINDS), &[])?;
     let burst = match params.bytes("burst") {
@@ -338,8 +339,8 @@ pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -
     })
 }
 
-/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is
-/// greater.
+/// The default burst of a token bucket. This burst is the greater of two frames with their link
+/// layer's overhead, and the data of a quarter of a millisecond.
 fn tbf_burst(rate: Rate) -> Bytes {
     Bytes::new(3080)
         .max(rate * Span::us(250))
@@ -391,7 +392,7 @@ pub(super) fn buffer_text(buffer: Buffer) -> String {
     }
 }
 
-/// The kind of link.
+/// The link in a scenario's notation.
 pub(super) fn link_node(link: Link) -> Node {
     match link {
         Link::Serial => Node::string("serial"),
@@ -437,7 +438,7 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
     Node::table(e)
 }
 
-/// A kind with quantities.
+/// A model with parameters that are quantities, in a scenario's notation.
 fn kind(kind: &str, parts: Vec<(&str, String)>) -> Node {
     let mut e = alloc::vec![("kind".into(), Node::string(kind))];
     e.extend(

@@ -22,11 +22,11 @@ use alloc::vec::Vec;
 /// The properties of both ends of every flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSpec {
-    /// The kernel whose rules they follow: `linux-6.12`, `linux-6.12.5`.
+    /// The kernel whose rules both ends follow: `linux-6.12`, `linux-6.12.5`.
     pub like: String,
-    /// Rules that they follow although the release does not have them.
+    /// Rules that both ends follow although the release does not have them.
     pub with_rules: Vec<Rule>,
-    /// Rules of the release that they do not follow.
+    /// Rules of the release that neither end follows.
     pub without_rules: Vec<Rule>,
     /// Initial window in packets.
     pub iw: u32,
@@ -34,15 +34,15 @@ pub struct HostSpec {
     pub hz: u32,
     /// The clock that measures round trips.
     pub clock: Clock,
-    /// Flows that are paced.
+    /// Which flows are paced.
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
     /// Whether bursts are sized by the rate; otherwise they are as large as `gso` permits.
     pub autosize: bool,
-    /// Bursts and small queues hold 2⁻ˢʰⁱᶠᵗ s of the rate.
+    /// Bursts and small queues hold the data of 2⁻ˢʰⁱᶠᵗ s at the pacing rate.
     pub pacing_shift: u32,
-    /// Flows that request explicit congestion notification.
+    /// Which flows request explicit congestion notification.
     pub ecn: EcnMode,
     /// Whether an unused window is reduced.
     pub slow_start_after_idle: bool,
@@ -56,9 +56,9 @@ pub struct HostSpec {
     pub wmem_default: Bytes,
     /// Maximum send buffer.
     pub wmem_max: Bytes,
-    /// The application writes while less than this is unsent.
+    /// The application writes while fewer bytes than this are unsent.
     pub notsent_lowat: Bytes,
-    /// Maximum time from the wake-up of a receiving application until it runs.
+    /// Maximum of the random time from the wake-up of a receiving application until it reads.
     pub read_latency: Span,
     /// The longest retransmission timeout; `None` for Linux's.
     pub rto_max: Option<Span>,
@@ -80,7 +80,7 @@ pub(super) const LINKS: [&str; 2] = ["serial", "htb"];
 pub struct Nic {
     /// Rate of its wire.
     pub rate: Rate,
-    /// Super-packets in its device's ring.
+    /// Maximum number of super-packets in the ring of the interface's device.
     pub ring: u32,
     /// Byte queue limits.
     pub bql: bool,
@@ -88,8 +88,8 @@ pub struct Nic {
     pub tsq: SmallQueues,
     /// The discipline above the ring.
     pub qdisc: Choice,
-    /// The limit of the interface; `None` for the discipline's own. `bdp` is the nic's rate times
-    /// the path's rtt.
+    /// The limit of the interface's queue discipline; `None` for the discipline's own. One `bdp` is
+    /// the interface's rate times the path's RTT.
     pub buffer: Option<Buffer>,
     /// The link of the interface: a wire, or a class of htb before a device that takes no time.
     pub link: Link,
@@ -108,7 +108,7 @@ impl Nic {
             link: Link::Serial,
         }
     }
-    /// Returns whether its discipline keeps departure times.
+    /// Returns whether the interface's discipline keeps departure times.
     fn paces(&self) -> bool {
         self.qdisc.kind == "fq" && self.qdisc.params.bool("pacing")
     }
@@ -143,7 +143,7 @@ pub(super) fn gso_range() -> String {
 }
 
 impl HostSpec {
-    /// The rules that it follows.
+    /// The set of rules that both hosts follow.
     pub fn kernel(&self) -> Kernel {
         kernel(&self.like, &self.with_rules, &self.without_rules)
     }
@@ -211,7 +211,7 @@ impl HostSpec {
         }
     }
 
-    /// With these values, everything else as Linux has it.
+    /// A host with these values of keys, and the defaults of Linux for everything else.
     fn of(values: &mut Values) -> HostSpec {
         let config = Config::default();
         HostSpec {

@@ -1,15 +1,17 @@
-//! The properties of a scenario that decide whether a case from elsewhere applies to it.
+//! The properties of a scenario that decide whether the result of a stored case, such as a
+//! comparison with Linux, applies to it.
 //!
-//! Kinds must be equal, otherwise the case does not apply. Numbers may differ, and their difference
-//! is a distance that the caller computes. Only plain paths are comparable with each other;
-//! additional elements are listed in [`Likeness::besides`].
+//! Kinds (of queue, policer and further elements) must be equal, otherwise the case does not apply.
+//! Numbers may differ, and their difference is a distance that the caller computes. Only plain
+//! paths are comparable with each other; additional elements are listed in [`Likeness::besides`].
 //!
-//! - The rate is the long-term rate. On a path with a policer, it is the rate of the policer. The
-//!   buffer is then the burst of the policer, because almost no packets queue behind the policer.
-//!   The headroom is the ratio of the rate of the link to the rate of the policer.
+//! - The rate is the long-term rate. On a path with a policer, the rate that counts is the rate of
+//!   the policer. The buffer is then taken as the burst of the policer, because almost no packets
+//!   queue behind the policer. The headroom is the ratio of the rate of the link to the rate of the
+//!   policer.
 //! - A token bucket that releases at most two full frames, or a millisecond of its rate, at once is
-//!   a plain link. One that releases more is a shaper. (Stored cases have 0.25 ms, at least two
-//!   frames.)
+//!   a plain link. One that releases more is a shaper. (The token buckets of stored cases release
+//!   0.25 ms of their rate at once, at least two frames.)
 //! - Number, start, end and size of flows do not count. Hosts do not count either, unless the
 //!   interface of a sender has a rate of its own; this rate is then decisive.
 
@@ -28,15 +30,16 @@ use alloc::vec::Vec;
 /// A full Ethernet frame, in bytes.
 const FRAME: u64 = 1514;
 
-/// Maximum headroom: more makes no difference.
+/// Upper bound of [`Likeness::headroom`]: a greater ratio makes no difference.
 const HEADROOM: f64 = 10.0;
 
 /// The kinds and numbers of a scenario's path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Likeness {
-    /// The discipline at the bottleneck, with its parameters that differ from the defaults.
+    /// The queue discipline at the bottleneck, with its parameters that differ from the defaults.
     pub queue: String,
-    /// The policer there, likewise, without rate and burst.
+    /// The policer at the bottleneck, with its parameters that differ from the defaults, except
+    /// rate and burst.
     pub policer: Option<String>,
     /// Differences from a plain path, in words for a person.
     pub besides: Vec<String>,

@@ -1,9 +1,10 @@
 //! A network of links: `[link.NAME]`, `[switch.NAME]` and the routes of flows and probes, read and
 //! written.
 //!
-//! A route is a list of links, or all shortest routes between two nodes. Of several routes, the
-//! hash of the flow's id and the seed selects one, as a router does for equal costs (ECMP: RFC
-//! 2992). Routes are resolved when the scenario is read, and written as lists.
+//! A scenario gives a route as a list of links, or as two nodes. Between two nodes, all routes with
+//! the fewest links are candidates. The hash of the flow's id and the seed selects one candidate,
+//! as a router does for equal costs (ECMP: RFC 2992). Routes are resolved when the scenario is
+//! read, and written as lists.
 
 use super::error::{Collector, Fix};
 use super::hop::{self, Place};
@@ -77,7 +78,7 @@ fn named<'t>(
     good.then_some(list)
 }
 
-/// The links, if there are any. `None` after an error.
+/// Reads the links, if there are any. `None` after an error.
 pub(super) fn read(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -260,7 +261,7 @@ pub(super) fn measure<'r>(path: &mut PathSpec, routes: impl Iterator<Item = &'r 
 pub(super) struct Routes {
     /// The links, unless there are none or one of them is wrong.
     links: Option<Vec<LinkPlace>>,
-    /// Whether there are links, of which one is wrong.
+    /// Whether the scenario has links that could not be read.
     unknown: bool,
     /// The seed of the scenario.
     pub seed: u64,
@@ -273,12 +274,13 @@ pub(super) struct Candidates {
     forward: Vec<Vec<u8>>,
     back: Vec<Vec<u8>>,
     changes: Vec<RouteChange>,
-    /// The only route, which all flows of the section share.
+    /// The route that all flows of the section share, if there is only one candidate.
     only: Option<Arc<Route>>,
 }
 
 impl Candidates {
-    /// Whether data can be sent in the reverse direction; `otherwise` without links.
+    /// Returns whether data can be sent in the reverse direction; without a network of links,
+    /// returns `otherwise`.
     pub fn reverse(&self, otherwise: bool) -> bool {
         if self.links {
             !self.back.is_empty()
@@ -304,7 +306,7 @@ impl Candidates {
 }
 
 impl Routes {
-    /// For the path of a scenario, whose section `link` is `present`.
+    /// For the path of a scenario; `present`: the scenario has a section `link`.
     pub fn new(path: Option<&PathSpec>, present: bool, seed: u64, end: Span) -> Routes {
         let links = path.and_then(|path| path.links.as_ref());
         Routes {
@@ -517,7 +519,7 @@ fn node<'l>(out: &mut Collector<'_>, f: &Field<'_>, links: &'l [LinkPlace]) -> O
         .collect();
     nodes.sort_unstable();
     nodes.dedup();
-    // More nodes than numbers are impossible: each link has two.
+    // Each link has two nodes, so there may be more nodes than the `u8` of `number_of` can number.
     let number = match &f.entry.node.value {
         Value::String(text) => nodes.iter().position(|node| node == text),
         _ => None,

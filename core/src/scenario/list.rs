@@ -49,9 +49,9 @@ const LISTS: &[&str] = &[
 /// "rules": […]}`, with these entries:
 ///
 /// - a kind: `name`, `help`, `source` and `params`;
-/// - a parameter: `name`, `kind`, `default`, `help` and `source`. If they apply, it has `min` and
-///   `max`, as a scenario writes them, with their unit. A word has `words`, a file the texts of
-///   narrows, and a list the `params` of its tables;
+/// - a parameter: `name`, `kind`, `default`, `help` and `source`. A parameter with a range has
+///   `min` and `max`, as a scenario writes them, with their unit. A word has `words`, a file the
+///   texts of narrows, and a list the `params` of its tables;
 /// - a key of the scenario: `section`, `name`, `takes`, `default`, `range`, `help` and `supported`;
 /// - a rule: `of` (the module that follows it), `name`, `since`, `backports` (the first stable
 ///   release of each series that also has it), `help` and `source`;

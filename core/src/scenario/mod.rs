@@ -1,6 +1,7 @@
-//! The scenario: the path, the flows, the probes. Options of its execution are not part of it.
+//! The scenario: the path, the flows, the probes. Options of a run are not part of the scenario.
 //!
-//! The types here are plain data. The files read them from text and write them back:
+//! The types here are plain data. The files of this module read scenarios from text and write them
+//! back:
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,7 +15,7 @@
 //! | `host` | parser and writer of the section `[host]` |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
-//! | `quantity` | quantities, counts and numbers: unit and range |
+//! | `quantity` | quantities, counts and numbers: checks of unit and range |
 //! | `model` | models with their parameters |
 //! | [`keys`] | every key: its default, range and help |
 //! | `schema` | the structure of their rows; reading and writing by rows |
@@ -90,7 +91,8 @@ pub struct Scenario {
     pub title: String,
     /// Duration of the run.
     pub duration: Span,
-    /// Excluded from the summary interval (20 % of the duration by default).
+    /// Initial part of the run that the summary interval excludes (20 % of the duration by
+    /// default).
     pub warmup: Span,
     /// Seed of every random choice.
     pub seed: u64,
@@ -121,25 +123,26 @@ pub struct FlowSpec {
     pub rtt: Span,
     /// Time when it connects.
     pub start: Span,
-    /// Time when it stops sending, if before the end.
+    /// Time when the application stops writing, if before the end.
     pub stop: Option<Span>,
-    /// Time when it resumes after `stop`.
+    /// Time when the application resumes writing after `stop`.
     pub restart: Option<Span>,
     /// Direction of its data.
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// The transport that carries it, from an adapter; `None` for the TCP of Linux. Its congestion
-    /// control is one of the transport's.
+    /// The transport that carries the flow, from an adapter; `None` for the TCP of Linux. With such
+    /// a transport, the flow's congestion control is one of the transport's own.
     pub transport: Option<String>,
-    /// Use of explicit congestion notification by its ends, of the kind that its congestion control
-    /// needs. Without that, such a congestion control is Reno.
+    /// Use of explicit congestion notification by both ends. A congestion control that needs a kind
+    /// of ECN runs as Reno without it.
     pub ecn: EcnNegotiation,
     /// Size of a transfer; `None` for unlimited data.
     pub size: Option<Bytes>,
-    /// Number of its far host, from 1; 0: the common host of all flows without the key.
+    /// Number of the flow's far host, from 1; 0 is the common host of all flows and probes without
+    /// the key `host`.
     pub host: u8,
-    /// The release of its sender's host, if it differs from that of [`HostSpec`].
+    /// The release of the flow's sending host, if it differs from that of [`HostSpec`].
     pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.
     pub station: Option<u8>,
@@ -161,14 +164,15 @@ impl Scenario {
 }
 
 impl FlowSpec {
-    /// Returns whether it has a congestion control: that of TCP or of another transport.
+    /// Returns whether the flow has a congestion control: that of TCP or of another transport.
     pub fn has_cc(&self) -> bool {
         let udp = |choice: &Choice| {
             workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params))
         };
         !self.workload.as_ref().is_some_and(udp)
     }
-    /// The name of its congestion control in metrics, with its transport: `cubic`, `quinn:cubic`.
+    /// The name of the flow's congestion control in metrics, with its transport: `cubic`,
+    /// `quinn:cubic`.
     pub fn cc_name(&self) -> String {
         match &self.transport {
             Some(transport) => alloc::format!("{transport}:{}", self.cc.kind),
@@ -190,7 +194,8 @@ pub enum Direction {
 /// A measurement beside the flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProbeSpec {
-    /// `ping`: UDP, 64 bytes of payload, through the same bottleneck, the first at t = 0.
+    /// `ping`: UDP packets with 64 bytes of payload, through the same bottleneck as the flows. The
+    /// first ping leaves at t = 0 or, with random spacing, in the first interval.
     pub kind: ProbeKind,
     /// Mean interval between pings.
     pub interval: Span,
@@ -198,7 +203,8 @@ pub struct ProbeSpec {
     pub spacing: Spacing,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
-    /// Number of the far host that responds, from 1; 0: the common host of all without the key.
+    /// Number of the far host that responds, from 1; 0 is the common host of all flows and probes
+    /// without the key `host`.
     pub host: u8,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,

@@ -16,12 +16,13 @@ use alloc::vec::Vec;
 
 /// Maximum number of late steps and outages that are listed.
 const MOST_LATE: usize = 5;
-/// With so many packets, one of them in transmission before, the payload may take more than the
-/// time of all: headers are 4 %.
+/// A summary interval in which fewer full packets fit causes a warning. The packet in transmission
+/// at its start counts in full. In so short an interval, this packet is more than the share of
+/// headers (4 %), so goodput may exceed the rate.
 const LEAST_PACKETS: f64 = 22.0;
-/// The same for transmissions over the air, of which at least a tenth is overhead.
+/// The same threshold, in Wi-Fi transmissions, of which at least a tenth is overhead.
 const LEAST_TRANSMISSIONS: f64 = 10.0;
-/// Maximum of a delay with jitter above its minimum, in spreads, unless it is uniform.
+/// Maximum difference of two delays with jitter, in spreads; with uniform jitter it is 2.
 const MOST_SPREADS: u64 = 8;
 
 impl Scenario {
@@ -97,8 +98,8 @@ impl Scenario {
         })
     }
 
-    /// Warns about a summary interval in which varying delays may deliver more than the path's
-    /// rate.
+    /// Warns about a summary interval in which more data may arrive than the path's rate permits,
+    /// because delays vary.
     fn too_uneven(&self) -> Option<String> {
         let rtts = || {
             self.flows

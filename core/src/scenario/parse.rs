@@ -94,7 +94,7 @@ impl Scenario {
     }
 }
 
-/// The names of a registry, without its packet type.
+/// The entries of a registry, without its packet type.
 pub(super) struct Known {
     pub ccs: Vec<Offer>,
     pub queues: Vec<Offer>,
@@ -210,7 +210,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);
-    // A start moved past the end would be no start.
+    // A flow whose start was moved past the end would never start.
     let start_jitter = optional(top.field("start_jitter"), rtt.min(end).min(HOUR), |f| {
         out.quantity(&f, "ms", Span::ZERO, end.min(HOUR))
     });
@@ -258,7 +258,8 @@ pub(super) fn optional<'t, T>(
     }
 }
 
-/// Records that a required key is absent, unless it is misspelt, which has been reported.
+/// Records that a required key is absent, unless it was misspelt: then that error has been recorded
+/// already.
 pub(super) fn missing<T>(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -282,7 +283,7 @@ fn misspelt(s: &Section<'_>, name: &str) -> bool {
         .map(|k| k.name)
         .filter(|name| s.table.get(name).is_none())
         .collect();
-    // More of them have not been reported.
+    // Unknown keys beyond this number have not been reported.
     unknown
         .take(MOST)
         .any(|e| keys::nearest(&e.key, absent.iter().copied()) == Some(name))

@@ -143,7 +143,7 @@ pub(super) fn list<Q: Quantity>(
     Ok(read)
 }
 
-/// A bare number that fits a `u64`.
+/// A whole number without unit, also one in quotes.
 fn whole(value: &Value) -> Option<i128> {
     match value {
         Value::Integer(n) => Some(*n),

@@ -322,8 +322,8 @@ impl Collector<'_> {
     }
 }
 
-/// The error for a value that is no switch: it means one in other words, or the `usual` one is
-/// proposed.
+/// The error for a value that is not true or false. The correction is what the value means in other
+/// words, such as `"yes"`, otherwise `usual`.
 fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
     let meant = match value {
         Value::Integer(n) => Some(*n != 0),
@@ -338,7 +338,8 @@ fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
     ("is not true or false".into(), Fix::Value(fix))
 }
 
-/// The unit of a default, which is proposed; `usual` if the default has none.
+/// The unit that an error proposes for a bare number: that of the default in `text`, or `usual` if
+/// the default is 0.
 pub(super) fn unit_of(text: &str, usual: &str) -> String {
     match text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.') {
         _ if text.starts_with('0') && !text.contains('.') => usual.into(),

@@ -3,8 +3,8 @@
 //!
 //! A key whose value is described completely by a kind of value is read and written by its row. The
 //! code of a section takes the value into a field, or leaves it in the `keys` of the section. Other
-//! keys are read by the code of their section. Their rows contain the constants that this code
-//! uses, so that each default and each range is stated once.
+//! keys are read by the code of their section. The rows of these keys contain the constants that
+//! this code uses, so that each default and each range is stated once.
 //!
 //! The table of all rows is [`keys`](super::keys).
 
@@ -40,15 +40,15 @@ pub enum Form {
         /// The short forms: `probability or { kind, parameters }`.
         takes: &'static str,
     },
-    /// A text of at most so many characters, with the description of its absence.
+    /// A text of at most so many characters, with the meaning of its absence in words.
     Text(usize, &'static str),
-    /// A name of at most so many letters, digits, `_`, `-` and `.`, with the description of its
-    /// absence.
+    /// A name of at most so many letters, digits, `_`, `-` and `.`, with the meaning of its absence
+    /// in words.
     Name(usize, &'static str),
-    /// A model of a registry, bare or with parameters: the name of the default, or the description
-    /// of its absence.
+    /// A model of a registry, bare or with parameters: the name of the default, or the meaning of
+    /// its absence in words.
     Registered(&'static str),
-    /// A section, with the description of its absence.
+    /// A section, with the meaning of its absence in words.
     Section(&'static str),
     /// A list of sections.
     Sections {
@@ -56,7 +56,7 @@ pub enum Form {
         takes: &'static str,
         /// The maximum number of entries; `None` without a maximum of its own.
         most: Option<usize>,
-        /// The description of its absence.
+        /// The meaning of the key's absence, in words.
         absent: &'static str,
     },
     /// A value that the code of the section reads and writes, described in words.
@@ -71,9 +71,9 @@ pub enum Form {
 /// Words of a row.
 #[derive(Copy, Clone)]
 enum Words {
-    /// The same in every version.
+    /// A constant text.
     Fixed(&'static str),
-    /// Made from the constants that the code of the section uses.
+    /// A text that a function makes from the constants that the code of the section uses.
     Made(fn() -> String),
 }
 
@@ -97,13 +97,14 @@ pub struct Key {
     pub form: Form,
     /// The range in words, if the form does not contain it.
     range: Option<Words>,
-    /// The description of its absence, if it is made from constants.
+    /// The meaning of the key's absence in words, if these are made from constants.
     absent: Option<fn() -> String>,
     /// The unit that is proposed for a number without unit; empty: that of the default.
     unit: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// Whether this version supports it. A key that it does not support is an error.
+    /// Whether this version of narrows supports the key. In a scenario, a key that this version
+    /// does not support is an error.
     pub built: bool,
     /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse`
     /// have those of `path`.
@@ -252,40 +253,42 @@ const fn row(section: &'static str, name: &'static str, form: Form, help: &'stat
 }
 
 impl Key {
-    /// The range in words.
+    /// Sets the range in words.
     pub(super) const fn within(self, range: &'static str) -> Key {
         Key {
             range: Some(Words::Fixed(range)),
             ..self
         }
     }
-    /// The range in words, made from the constants that the code of the section uses.
+    /// Sets the range in words, made from the constants that the code of the section uses.
     pub(super) const fn ranging(self, range: fn() -> String) -> Key {
         Key {
             range: Some(Words::Made(range)),
             ..self
         }
     }
-    /// The description of its absence, made from the constants that the code of the section uses.
+    /// Sets the meaning of the key's absence in words, made from the constants that the code of the
+    /// section uses.
     pub(super) const fn usually(self, absent: fn() -> String) -> Key {
         Key {
             absent: Some(absent),
             ..self
         }
     }
-    /// The unit that is proposed for a number without unit.
+    /// Sets the unit that an error proposes for a number without unit.
     pub(super) const fn unit(self, unit: &'static str) -> Key {
         Key { unit, ..self }
     }
-    /// Of the whole path: no hop has it.
+    /// Declares a key of the whole path, which no hop has.
     pub(super) const fn of_the_whole_path(self) -> Key {
         Key {
             without: &["path.hop", "path.reverse", "link"],
             ..self
         }
     }
-    /// A key of a hop with two-way propagation. The reverse hop has none, because the forward hops
-    /// include it. The propagation of a link has one direction.
+    /// Declares a key of hops with two-way propagation. The reverse hop does not have such a key,
+    /// because the values of the forward hops include the reverse direction. A link does not have
+    /// such a key, because its propagation has one direction.
     pub(super) const fn of_a_distance(self) -> Key {
         Key {
             without: &["path.reverse", "link"],
@@ -370,11 +373,11 @@ impl Key {
     pub(super) fn is_kept(&self) -> bool {
         self.kind().is_some() || matches!(self.form, Form::Model { .. })
     }
-    /// Returns whether it is a key of the whole path and of no hop.
+    /// Returns whether this is a key of the whole path and of no hop.
     pub(super) fn is_of_the_whole_path(&self) -> bool {
         self.without.contains(&"path.hop")
     }
-    /// Returns whether it is a key of `section`.
+    /// Returns whether this is a key of `section`.
     pub(super) fn is_of(&self, section: &str) -> bool {
         let hop = matches!(section, "path.hop" | "path.reverse" | "link");
         let of_a_hop = hop && self.section == "path" && !self.without.contains(&section);
@@ -493,7 +496,7 @@ impl Collector<'_> {
     pub fn values(&mut self, s: &Section<'_>) -> Values {
         self.values_of(s, keys::of(s.name))
     }
-    /// Those of these keys.
+    /// The values of the keys in `rows`, as written or at their defaults.
     pub fn values_of(
         &mut self,
         s: &Section<'_>,

@@ -1,8 +1,8 @@
 //! The value tree between a language and the scenario parser. TOML and Python build the same tree,
 //! so there is one parser, one set of defaults and one set of errors.
 //!
-//! A tree from TOML has the positions of keys and values (byte ranges). A tree from Python has
-//! none, and its errors name the key path instead.
+//! A tree from TOML has the positions of keys and values (byte ranges). A tree from Python has no
+//! positions, and its errors name the key path instead.
 
 use super::error::Errors;
 use alloc::string::{String, ToString};
@@ -54,7 +54,7 @@ pub enum Value {
     Integer(i128),
     /// Any other number, infinities and NaN included.
     Float(f64),
-    /// A switch.
+    /// A boolean.
     Bool(bool),
     /// A list.
     Array(Vec<Node>),
@@ -120,7 +120,7 @@ impl Node {
     pub fn float(x: f64) -> Node {
         Value::Float(x).into()
     }
-    /// Truth.
+    /// A boolean.
     pub fn bool(b: bool) -> Node {
         Value::Bool(b).into()
     }

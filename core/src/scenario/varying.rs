@@ -23,12 +23,12 @@ pub(super) const MOST_FILE_NAME: usize = 4096;
 /// Names are as in the scenario; the driver resolves relative names.
 pub type Files<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-/// For drivers that have no files.
+/// The function [`Files`] of drivers that read no files: it reports an error for every name.
 pub fn no_files(_: &str) -> Result<String, String> {
     Err("cannot be read here".into())
 }
 
-/// Reads the variation of a hop's rate; `end` is the scenario's. `None` after an error.
+/// Reads the variation of a hop's rate. `None` after an error; `Some(None)` for a constant rate.
 pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Box<Varying>>> {
     let steps = list(out, s, "path.steps", |v| (v.take("at"), v.take("rate")));
     let outages = list(out, s, "path.outages", |v| (v.take("at"), v.take("lasts")));
@@ -88,7 +88,7 @@ fn list<T>(
     read.into_iter().collect()
 }
 
-/// `"file"` or `{ file = "file", repeat = false }`.
+/// Reads a trace: `"file"` or `{ file = "file", repeat = false }`.
 fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
     let (file, repeats) = match &f.entry.node.value {
         Value::Table(table) => {

@@ -33,7 +33,7 @@ const LEAST_SNR_DB: f64 = 0.0;
 const MOST_SNR_DB: f64 = 60.0;
 /// The default queue discipline of the stack `before`.
 pub(super) const QDISC: &str = "pfifo_fast";
-/// Maximum number of characters of the `station` of a flow or a probe: a name with its number.
+/// Maximum number of characters of the key `station` of a flow or a probe: a name with its number.
 pub(super) const MOST_STATION: usize = 80;
 /// Keys that need one of these stacks.
 const STACK_KEYS: [(&str, &[Stack]); 5] = [
@@ -94,7 +94,8 @@ impl Written {
     }
 }
 
-/// The stations of a flow or a probe: one entry for each, which is `None` without stations.
+/// The stations of a flow or a probe: one entry for each station, or a single `None` without
+/// stations.
 pub(super) fn stations(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -129,7 +130,7 @@ pub(super) fn stations(
     }
 }
 
-/// `[wifi]`, if there is one.
+/// Reads `[wifi]`, if there is one.
 pub(super) fn read(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -261,7 +262,7 @@ pub(super) fn read(
     }))
 }
 
-/// `frames`, `bytes`, `duration` of an aggregate.
+/// Reads `frames`, `bytes` and `duration` of an aggregate.
 fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
     let most = Limits::default();
     let Some(s) = section(out, s, "wifi.aggregate").ok()? else {
@@ -305,7 +306,7 @@ fn station(
     Some((station, count))
 }
 
-/// `rate_control` and `snr`: the signal of a station with rate control.
+/// Reads `rate_control` and `snr`: the signal-to-noise ratio of a station with rate control, in dB.
 fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<Option<f64>> {
     let chosen = values.word("rate_control", &CONTROLS);
     if let Some(f) = s.field("rate").filter(|_| chosen) {
@@ -338,7 +339,7 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<
     fine.map(Some)
 }
 
-/// `mcs` and `streams`, or `rate`.
+/// Reads `mcs` and `streams`, or `rate`.
 fn speed(
     out: &mut Collector<'_>,
     s: &Section<'_>,

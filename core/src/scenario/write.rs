@@ -1,5 +1,5 @@
-//! A scenario as a tree, as TOML and as JSON, in canonical form and with every default explicit. A
-//! run carries its scenario in this form and can be repeated from it.
+//! A scenario as a tree, as TOML and as JSON, in canonical form and with every default explicit.
+//! The result of a run contains its scenario in this form, so that the run can be repeated from it.
 
 use super::dscp;
 use super::ecn;
@@ -23,17 +23,17 @@ pub(super) fn put(entries: &mut Entries, key: &str, node: Node) {
     entries.push((key.into(), node));
 }
 
-/// The value of a key that a row describes.
+/// Writes the value of a key.
 pub(super) fn write(entries: &mut Entries, key: &str, value: &impl OfKey) {
     put(entries, key, param_node(&value.value()));
 }
 
-/// The same, if there is a value.
+/// Writes the value of a key, if there is one.
 pub(super) fn write_some(entries: &mut Entries, key: &str, value: &Option<impl OfKey>) {
     value.iter().for_each(|value| write(entries, key, value));
 }
 
-/// Keys that have no field.
+/// Writes the keys that have no field.
 pub(super) fn put_all(entries: &mut Entries, keys: &Params) {
     keys.iter()
         .for_each(|(name, value)| put(entries, name, param_node(value)));

@@ -3,8 +3,8 @@
 //! ([`CongestionControl::needs_flight_record`](crate::cc::CongestionControl::needs_flight_record)).
 //!
 //! The records are a ring indexed by the scoreboard's numbers. Connections whose congestion control
-//! does not need them have none. A record is valid from the departure of its packet until another
-//! packet leaves after its acknowledgement.
+//! does not need such records have none. A record is valid from the departure of its packet until
+//! the packet is acknowledged and another packet leaves.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ pub struct Flight {
     pub in_flight: u32,
     /// Packets marked lost so far.
     pub lost: u64,
-    /// Packets delivered so far by ACKs that reported marks.
+    /// Packets delivered so far by ACKs that reported CE marks.
     pub delivered_ce: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Flight {
 pub struct Flights {
     ring: Vec<Flight>,
     limited: bool,
-    /// The window is used up until every packet below this number is acknowledged.
+    /// `limited` keeps its value until all data below this sequence number is acknowledged.
     limited_to: u64,
 }
 
@@ -46,15 +46,15 @@ impl Flights {
         self.ring[number as usize & mask] = flight;
     }
     /// Called after a transmission, or an attempt that the window stopped: `limit` is whether the
-    /// window is used up. `una` and `nxt` are the scoreboard's.
+    /// window is used up. `una` and `nxt` are sequence numbers, as in the scoreboard.
     pub fn used(&mut self, limit: bool, una: u64, nxt: u64) {
         if limit || una >= self.limited_to {
             (self.limited, self.limited_to) = (limit, nxt);
         }
     }
     /// Returns whether the window was used up at any time in the last round trip, as in the BBR
-    /// draft (C.is_cwnd_limited). Linux before 6.1 forgets it too soon; the published maps show
-    /// that BBR version 2 did not.
+    /// draft (C.is_cwnd_limited). Linux before 6.1 clears its own flag earlier. The published
+    /// measurements of BBR version 2 show that its flag is not cleared earlier.
     pub fn window_limits(&self) -> bool {
         self.limited
     }

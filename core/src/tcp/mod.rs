@@ -11,7 +11,7 @@
 //! | `paws` | rejection of old timestamps (PAWS) |
 //! | [`prr`] | proportional rate reduction of the window |
 //! | [`rtt`] | round-trip times and the retransmission timeout |
-//! | [`options`] | options of an administrator |
+//! | [`options`] | TCP settings of a host |
 
 pub mod flight;
 pub mod options;
@@ -45,18 +45,18 @@ pub struct Config {
     pub hz: u32,
     /// The release whose rules apply.
     pub kernel: Kernel,
-    /// An interface with its own rate, which reports departures of packets
+    /// The host's interface, if it has a queue of its own; it reports departures of packets
     /// ([`Sender::on_departed`]).
     pub device: Option<Device>,
-    /// After a silence of more than a timeout the window is halved for each timeout
-    /// (`tcp_slow_start_after_idle`).
+    /// Whether the window is halved once for each retransmission timeout that passes while the
+    /// connection is idle (`tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
     /// Whether bursts are sized by the rate (`tcp_tso_autosize`); otherwise they have the maximum
     /// size.
     pub autosize: bool,
     /// Bursts and small queues hold 2⁻ˢʰⁱᶠᵗ s of the pacing rate (`sk_pacing_shift`).
     pub pacing_shift: u32,
-    /// Flows that are paced.
+    /// Which flows are paced.
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
@@ -70,15 +70,17 @@ pub struct Config {
     pub wmem_default: Bytes,
     /// Maximum send buffer.
     pub wmem_max: Bytes,
-    /// The application writes while less than this is unsent.
+    /// The application writes while fewer bytes than this are unsent (`tcp_notsent_lowat`).
     pub notsent_lowat: Bytes,
-    /// ECN that a sender requests, and that a receiver agrees to.
+    /// The kind of ECN that a sender requests, and that a receiver agrees to.
     pub ecn: EcnUse,
     /// Whether the receiver sends selective acknowledgements (SACK).
     pub sack: bool,
-    /// The longest retransmission timeout (`tcp_rto_max_ms`), with [`Rule::RtoMax`].
+    /// The longest retransmission timeout (`tcp_rto_max_ms`) of kernels with [`Rule::RtoMax`]; in
+    /// others it is 120 s.
     pub rto_max: Span,
-    /// Whether RACK detects losses (bit 0 of `tcp_recovery`); without [`Rule::RackOnly`].
+    /// Whether RACK detects losses (bit 0 of `tcp_recovery`). In kernels with [`Rule::RackOnly`],
+    /// RACK always detects losses.
     pub rack: bool,
     /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
     pub rto_min_us: u32,
@@ -137,7 +139,7 @@ impl Config {
             ..self.clone()
         }
     }
-    /// The configuration of its receiver.
+    /// The configuration of the receiver for a sender whose congestion control requires `signals`.
     pub fn facing(&self, signals: Signals, ecn: EcnNegotiation) -> Config {
         let mut config = self.under(signals, ecn);
         if ecn == EcnNegotiation::Requested {
@@ -152,7 +154,8 @@ impl Config {
 pub struct Info {
     /// Bytes acknowledged cumulatively.
     pub bytes_acked: u64,
-    /// Bytes beyond those that selective acknowledgements report: whole segments.
+    /// Bytes SACKed above the cumulative acknowledgement: the number of SACKed segments times the
+    /// size of a full segment.
     pub bytes_sacked: u64,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
@@ -164,7 +167,8 @@ pub struct Info {
     pub cwnd: u32,
     /// Slow-start threshold in packets; `None` while it was never set.
     pub ssthresh: Option<u32>,
-    /// Packets in flight, as the sender counts them.
+    /// Packets in flight, as the sender estimates them
+    /// ([`Scoreboard::in_flight`](scoreboard::Scoreboard::in_flight)).
     pub in_flight: u32,
     /// Smoothed round-trip time.
     pub srtt: Span,
@@ -174,10 +178,10 @@ pub struct Info {
     pub min_rtt: Span,
     /// The pacing rate, which also sizes the bursts of flows without pacing.
     pub pacing: Rate,
-    /// Delivery rate: of the newest sample that the application did not limit, or of a later,
-    /// faster one. `None` before the first sample.
+    /// Delivery rate of the newest sample that the application did not limit, or of a later sample
+    /// with at least this rate. `None` before the first sample.
     pub delivery_rate: Option<Rate>,
-    /// Whether the application limited that sample.
+    /// Whether the application limited the sample of the delivery rate.
     pub delivery_rate_app_limited: bool,
     /// The state of recovery.
     pub state: State,
@@ -185,19 +189,20 @@ pub struct Info {
     pub in_slow_start: bool,
     /// The peer's receive window in bytes.
     pub peer_window: u64,
-    /// Packets delivered, as the receiver reports them; the handshake counts as one.
+    /// Packets delivered, by ACKs and SACKs; the handshake counts as one.
     pub delivered: u64,
     /// Packets delivered by ACKs that reported marks (ECE).
     pub delivered_ce: u64,
 }
 
-/// Time during which each cause limited a sender.
+/// Time during which a sender had data to deliver, and the parts of it in which each cause limited
+/// the sender.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limited {
     /// Time with data unsent or in flight.
     pub busy: Span,
-    /// Part of it in which the peer's window was the limit.
+    /// Part of `busy` in which the peer's window was the limit.
     pub peer_window: Span,
-    /// Part of it in which the send buffer was the limit: it was full of unacknowledged data.
+    /// Part of `busy` in which the send buffer was the limit: it was full of unacknowledged data.
     pub send_buffer: Span,
 }

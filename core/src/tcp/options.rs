@@ -1,17 +1,18 @@
-//! Options that an administrator sets for the senders of a host.
+//! TCP settings that an administrator makes on a host: pacing, ECN, small queues and the clock.
 
 use crate::cc::CongestionControl;
 use crate::units::Bytes;
 
-/// Flows that are paced.
+/// Which flows of a host are paced.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Pacing {
-    /// Flows whose congestion control requests it: Linux with any queue discipline except `fq`.
+    /// Flows are paced whose congestion control requests it: Linux with any queue discipline except
+    /// `fq`.
     #[default]
     Auto,
-    /// None, not even with a congestion control that requests it.
+    /// No flow is paced, not even with a congestion control that requests it.
     Off,
-    /// All, as with Linux's `fq` at the sender.
+    /// All flows are paced, as with Linux's `fq` at the sender.
     Fq,
 }
 
@@ -37,15 +38,16 @@ impl Pacing {
     }
 }
 
-/// Flows that request explicit congestion notification (`tcp_ecn`).
+/// Which flows request explicit congestion notification, and whether a host agrees to it
+/// (`tcp_ecn`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnMode {
-    /// Flows with `ecn = true`; the other end agrees (2, Linux's default).
+    /// Flows with `ecn = true` request ECN, and the other end agrees (value 2, Linux's default).
     #[default]
     Passive,
-    /// All flows except those with `ecn = false` (1).
+    /// All flows except those with `ecn = false` request ECN, and the other end agrees (value 1).
     On,
-    /// None, and the other end does not agree (0).
+    /// No flow requests ECN, and the other end does not agree (value 0).
     Off,
 }
 
@@ -72,18 +74,18 @@ pub enum EcnNegotiation {
     /// The sender requests the kind that its congestion control needs. The receiver is an ordinary
     /// host: it agrees to RFC 3168 only.
     Requested,
-    /// Both use the kind that the sender's congestion control needs.
+    /// Both ends use the kind of ECN that the sender's congestion control needs.
     Both,
-    /// Both use accurate ECN as Linux does, for any congestion control. One that itself needs
-    /// counted marks keeps its kind.
+    /// Both ends use accurate ECN as Linux does, for any congestion control. A congestion control
+    /// that needs [`EcnUse::Counted`](super::EcnUse::Counted) keeps this kind.
     Accurate,
 }
 
-/// Limit of a connection's memory below TCP, in the host's own queue and device.
+/// Limit of a connection's data below TCP, in the sending host's own queue discipline and device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum SmallQueues {
-    /// The limit follows the rate by `sk_pacing_shift`, at least two super-packets: Linux since
-    /// 3.12.
+    /// The limit is the data of 2⁻ˢʰⁱᶠᵗ s at the pacing rate (`sk_pacing_shift`), at least two
+    /// super-packets: Linux since 3.12.
     #[default]
     ByRate,
     /// A constant limit in bytes of kernel memory: Linux since 3.6, with 128 KiB.
@@ -92,12 +94,12 @@ pub enum SmallQueues {
     Off,
 }
 
-/// An interface with its own queue: it has a rate, or a discipline that paces.
+/// A host's interface with its own queue: it has a rate, or a queue discipline that paces.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Device {
     /// TCP small queues.
     pub tsq: SmallQueues,
-    /// Whether its discipline paces (`fq`).
+    /// Whether its queue discipline paces (`fq`).
     pub paces: bool,
 }
 

@@ -1,30 +1,36 @@
-//! Protection against wrapped sequence numbers (PAWS), which costs packets on paths that reorder.
+//! Protection against wrapped sequence numbers (PAWS), which also rejects packets on paths that
+//! reorder.
 //!
-//! A packet is rejected if its timestamp is more than one tick of its clock (1 ms) older than that
-//! of the latest expected data. Rejected data is answered with an ACK, and with a DSACK if it is a
-//! duplicate; the ACK in it is ignored. Plain duplicate ACKs pass: the same ACK number, no wider a
-//! window, and younger than a timeout.
+//! A packet is rejected if its timestamp is more than 1 ms (one tick of the timestamp clock) older
+//! than the newest accepted one. The receiver compares with segments that start at or below its
+//! last ACK number, the sender with ACKs. Rejected data is answered with an ACK, and with a DSACK
+//! if the data is a duplicate; the acknowledgement in it is ignored. A duplicate ACK with an old
+//! timestamp is accepted if it repeats the last ACK number, its window is not larger, and it is
+//! recent. A duplicate ACK is recent if its timestamp is older than the newest one by at most one
+//! retransmission timeout.
 //!
 //! Once a retransmission has filled the first hole, the receiver therefore rejects segments that
-//! were sent before it and arrive after it. A sender ignores an ACK if another ACK that was sent
-//! two milliseconds later has overtaken it.
+//! were sent before the retransmission but arrive after it. A sender ignores an ACK if another ACK
+//! that was sent at least two milliseconds later has overtaken it.
 //!
-//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Measured
-//! over 18.7 Mbit/s, 31.8 ms and ±2 ms of jitter: Linux's receiver rejects 12 of 8700 segments of a
-//! CUBIC flow in 6 s. All of them are beyond a hole, and the flow reduces its window because of
-//! them. With ±2 ms on the reverse path, a BBR and a CUBIC flow reject 1186 ACKs in 10 s.
-//! Deviation: the ACK in answer to a rejected ACK (at most one in half a second) is left out.
+//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. The
+//! rejections were measured over a path of 18.7 Mbit/s, 31.8 ms RTT and ±2 ms of jitter. In 6 s,
+//! Linux's receiver rejects 12 of 8700 segments of a CUBIC flow. All rejected segments are beyond a
+//! hole, and the flow reduces its window because of them. With ±2 ms on the reverse path, the
+//! senders of a BBR and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer to a
+//! rejected ACK (at most one in half a second) is left out.
 
-/// The tolerated age of a timestamp, ms (`TCP_PAWS_WINDOW`).
+/// The time by which a timestamp may be older than the newest one, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;
 
-/// Returns whether `stamp` is too old compared with the newest one.
+/// Returns whether the timestamp `stamp` is too old compared with the newest one.
 pub(super) fn is_past(newest: u32, stamp: u32) -> bool {
     newest > stamp.saturating_add(TOLERATED)
 }
 
-/// Returns whether a plain duplicate may be this old. A clock is assumed to tick at most 1200 times
-/// per second.
+/// Returns whether the timestamp of a duplicate ACK is older than the newest one by at most one
+/// retransmission timeout. The peer's timestamp clock is assumed to tick at most 1200 times per
+/// second.
 pub(super) fn is_recent_duplicate(newest: u32, stamp: u32, timeout_us: u64) -> bool {
     u64::from(newest - stamp) <= timeout_us * 1200 / 1_000_000
 }

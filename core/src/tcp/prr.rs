@@ -1,4 +1,4 @@
-//! Proportional rate reduction: during recovery, the window decreases to its threshold.
+//! Proportional rate reduction: during recovery, the window decreases to `ssthresh`.
 //!
 //! Algorithm (RFC 6937 as in Linux 6.12, in packets), for each ACK that delivers data:
 //!
@@ -6,19 +6,20 @@
 //!   − prr_out`;
 //! - otherwise `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe,
 //!   ssthresh − in_flight)`;
-//! - at least one packet for the first ACK; `cwnd = in_flight + sndcnt`.
+//! - `sndcnt` is at least one until a packet has been sent; `cwnd = in_flight + sndcnt`.
 //!
 //! Linux divides by the window at the start of recovery (`prior_cwnd`), where RFC 9937 divides by
 //! RecoverFS. Before 5.19 ([`Rule::PrrCatchesUp`]), an ACK that is not safe released
 //! `min(delivered, ssthresh − in_flight)`. Before 5.11 ([`Rule::PrrSafeAck`]), an ACK was safe if
-//! it acknowledged a retransmission and showed none to be lost.
+//! it acknowledged a retransmission and showed no retransmission to be lost. Since 5.11, an ACK is
+//! safe if it advances `una` and shows no new loss.
 
 use crate::kernel::{Kernel, Rule};
 
 /// The state of one reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prr {
-    /// The window when it began.
+    /// The window when the reduction began, in packets.
     pub prior_cwnd: u32,
     delivered: u32,
     out: u32,
@@ -35,7 +36,7 @@ impl Prr {
             kernel,
         }
     }
-    /// Counts packets that leave.
+    /// Counts packets that are sent during the reduction.
     pub fn sent(&mut self, packets: u32) {
         self.out += packets;
     }
@@ -107,8 +108,8 @@ mod tests {
         );
     }
 
-    /// Two packets are owed. Since 5.19, an ACK that is not safe releases both; before, only as
-    /// many as it delivered.
+    /// Two packets are owed. Since 5.19, an ACK that is not safe releases both packets; before, it
+    /// released only as many packets as it delivered.
     #[test]
     fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
         let window = |kernel, safe| {

@@ -1,15 +1,17 @@
-//! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
+//! RACK: a segment counts as lost when a segment sent later has arrived and the reordering window
+//! has passed.
 //!
-//! Algorithm (RFC 8985 as in Linux 6.12): let `(t, end, rtt)` belong to the most recently *sent*
-//! segment that has arrived. Every segment sent before `(t, end)` is lost once `now ≥ sent + rtt +
-//! reo_wnd`; until then, a timer is armed for the newest of these segments. `reo_wnd = min(steps ·
-//! min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either recovery has begun or
-//! three segments are SACKed. `steps` grows by one per round with a DSACK and returns to 1 after 16
-//! recoveries without one.
+//! Algorithm (RFC 8985 as in Linux 6.12): consider the most recently *sent* segment that has
+//! arrived. Let `t` be its time of transmission, and `end` its end. Let `rtt` be the round trip of
+//! the segment whose arrival was reported last. Every segment sent before `(t, end)` is lost once
+//! `now ≥ sent + rtt + reo_wnd`; until then, a timer is armed for the newest of these segments.
+//! `reo_wnd = min(steps · min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either
+//! recovery has begun or three segments are SACKed. `steps` grows by one per round with a DSACK and
+//! returns to 1 after 16 recoveries without one.
 //!
-//! Before 4.18 ([`Rule::RackSubsumesDupacks`]) `reo_wnd` is at least a millisecond, and duplicates
-//! detect losses as well. A segment is lost when three segments sent after it are SACKed. If the
-//! path was seen to reorder by more segments, this greater number is required.
+//! Before 4.18 ([`Rule::RackSubsumesDupacks`]) `reo_wnd` is at least a millisecond, and counting
+//! SACKs detects losses as well. A segment is lost when three segments with higher sequence numbers
+//! are SACKed. If the path was seen to reorder by more segments, this greater number is required.
 
 use super::rtt::Rtt;
 use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};
@@ -28,11 +30,11 @@ pub struct Rack {
     sent_us: u64,
     end: u64,
     rtt_us: u64,
-    /// Whether a segment sent later than all before has arrived since the last detection of losses.
+    /// Whether the arrival of any segment was recorded since the last detection of losses.
     pub advanced: bool,
     steps: u32,
     persist: u32,
-    /// Whether a DSACK is pending that will widen the window.
+    /// Whether a DSACK has arrived that will widen the reordering window.
     pub dsack_seen: bool,
     last_delivered: u64,
     /// Whether reordering was seen on this connection.
@@ -100,11 +102,13 @@ impl Rack {
         let quarter = rtt.min_us().unwrap_or(u64::from(u32::MAX)) / 4;
         (quarter * u64::from(self.steps)).min(rtt.srtt_us())
     }
-    /// Returns µs until a segment sent at `sent_us` is lost; zero or less: it is lost now.
+    /// Returns the time until a segment sent at `sent_us` counts as lost, µs; zero or less if it is
+    /// lost now.
     pub fn remaining_us(&self, now_us: u64, sent_us: u64, window_us: u64) -> i64 {
         (self.rtt_us + window_us) as i64 - now_us.saturating_sub(sent_us) as i64
     }
-    /// Marks lost segments; returns µs until the last pending one is lost.
+    /// Marks lost segments. Returns the time until the last segment that waits for the reordering
+    /// window counts as lost, µs; `None` if no segment waits.
     pub fn detect(&self, now_us: u64, board: &mut Scoreboard, window_us: u64) -> Option<u64> {
         let mut at = board.oldest_sent();
         while let Some(i) = at {
@@ -132,8 +136,9 @@ impl Rack {
     fn sent_before(&self, sent_us: u64, end: u64) -> bool {
         (self.sent_us, self.end) > (sent_us, end)
     }
-    /// Updates the reordering window for an ACK: `prior_delivered` is the snapshot of the newest
-    /// segment that it acknowledged.
+    /// Updates the reordering window for an ACK. `prior_delivered` is the number of packets that
+    /// had been delivered when the most recently sent segment that this ACK delivers was sent.
+    /// `delivered` is this number now.
     pub fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior) = prior_delivered else { return };
         if prior < self.last_delivered {
@@ -152,7 +157,7 @@ impl Rack {
     pub fn recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
-    /// Restarts the count: a recovery was undone by DSACKs.
+    /// DSACKs have undone a recovery: the wider window persists for one more recovery, at most 16.
     pub fn undone(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST);
     }

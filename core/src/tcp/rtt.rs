@@ -5,11 +5,11 @@
 //!
 //! - `srtt += (m − srtt)/8`.
 //! - The deviation moves by 1/4 of its error, but only by 1/32 if the sample is far below `srtt`.
-//! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. It increases at
-//!   once, and decreases by a quarter of the difference.
-//! - `RTO = srtt + rttvar`. The variance includes the minimum, so `RTO ≥ srtt + rto_min`. The
-//!   minimum is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the
-//!   attribute `rto_min` of a route).
+//! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. `rttvar` increases
+//!   at once, and decreases once per round trip by a quarter of the difference.
+//! - `RTO = srtt + rttvar`. As `rttvar` is at least `rto_min`, `RTO ≥ srtt + rto_min`. The minimum
+//!   is 200 ms unless the host has another one (`tcp_rto_min_us` since Linux 6.11, or the attribute
+//!   `rto_min` of a route).
 
 use crate::transport::Jiffies;
 use crate::units::Span;
@@ -19,7 +19,7 @@ use crate::windowed::WindowedMin;
 pub const RTO_MIN_US: u64 = 200_000;
 /// Maximum timeout (`TCP_RTO_MAX`).
 pub const RTO_MAX: Span = Span::s(120);
-/// Before any sample: 1 s (RFC 6298).
+/// Timeout before any sample: 1 s (RFC 6298).
 pub const RTO_INITIAL_US: u64 = 1_000_000;
 /// Time for which a minimum is valid: 300 s (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW_TICKS_S: u64 = 300;
@@ -55,7 +55,7 @@ impl Rtt {
             latest_us: 0,
         }
     }
-    /// With this minimum of the variance part of a timeout.
+    /// Returns the estimator with this minimum of the variance part of a timeout, µs.
     pub fn with_min_rto(self, us: u64) -> Rtt {
         Rtt {
             min_rto_us: us,

@@ -1,7 +1,7 @@
 //! The sender's record of every segment in flight.
 //!
-//! The records form a ring indexed by number. Three orders are kept. With them an ACK costs O(1)
-//! amortised, for any number of segments and holes:
+//! The records form a ring indexed by number. Three orders are kept. With these orders, an ACK
+//! visits O(1) records (amortised), for any number of segments and holes:
 //!
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
@@ -21,12 +21,13 @@ use core::cmp::Reverse;
 pub const SACKED: u16 = 1;
 /// Marked lost.
 pub const LOST: u16 = 2;
-/// A retransmission of it is in flight.
+/// A retransmission of the segment is in flight.
 pub const RETRANS: u16 = 4;
-/// Has ever been retransmitted.
+/// The segment has been retransmitted at least once.
 pub const EVER_RETRANS: u16 = 8;
 const LINKED: u16 = 16;
-/// Removed from the order of transmission by a timeout; restored if the timeout was spurious.
+/// The segment was removed from the order of transmission by a timeout; it is restored if the
+/// timeout was spurious.
 const TIMED_OUT: u16 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u16 = 64;
@@ -42,9 +43,9 @@ const NIL: u64 = u64::MAX;
 pub struct Seg {
     /// Offset of its first byte.
     pub seq: u64,
-    /// Time when it was last sent, µs.
+    /// Time when the segment was last sent, µs.
     pub sent_us: u64,
-    /// Packets that had been delivered when it was last sent.
+    /// Packets that had been delivered when the segment was last sent.
     pub delivered: u64,
     /// µs between the delivery of the last of those packets and this transmission.
     delivered_before: u32,
@@ -65,7 +66,7 @@ pub struct Seg {
 pub struct Snapshot {
     /// Packets delivered so far.
     pub delivered: u64,
-    /// Time when the last of them was delivered, µs.
+    /// Time when the last of the delivered packets was delivered, µs.
     pub delivered_us: u64,
     /// Time when the packet delivered last had been sent, µs.
     pub first_sent_us: u64,
@@ -82,7 +83,7 @@ impl Seg {
     pub fn is(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
-    /// The delivery counters when it was last sent.
+    /// The delivery counters when the segment was last sent.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             delivered: self.delivered,
@@ -184,7 +185,7 @@ impl Scoreboard {
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
-    /// Segments sent and not acknowledged.
+    /// Segments sent and not cumulatively acknowledged.
     pub fn packets_out(&self) -> u32 {
         (self.tail - self.head) as u32
     }
@@ -221,7 +222,7 @@ impl Scoreboard {
             self.fack
         }
     }
-    /// Super-packets of the data in flight. They are split where only a part was SACKed or
+    /// Super-packets of the data in flight. Super-packets are split where only a part was SACKed or
     /// retransmitted, and merged where neighbours were SACKed.
     pub fn buffers(&self) -> u64 {
         self.buffers
@@ -301,7 +302,8 @@ impl Scoreboard {
         self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
-    /// Records a retransmission. `counted`: it counts as in flight (a tail loss probe does not).
+    /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
+    /// probe does not).
     pub fn resend(&mut self, i: u64, sent_us: u64, known: &Snapshot, counted: bool) {
         self.unlink(i);
         let seg = self.at_mut(i);
@@ -363,7 +365,9 @@ impl Scoreboard {
             self.at_mut(newer).older = older;
         }
     }
-    /// The segment sent longest ago that is neither acknowledged, SACKed nor marked lost since.
+    /// The number of the segment sent longest ago that is in the order of transmission. The order
+    /// excludes segments that were SACKed, or marked lost by RACK or a timeout since they were
+    /// sent.
     pub fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then_some(self.oldest)
     }
@@ -372,9 +376,9 @@ impl Scoreboard {
         let newer = self.at(i).newer;
         (newer != NIL).then_some(newer)
     }
-    /// The last segment by time of transmission for which `is_before` holds. It must hold for the
-    /// older end of the order, and from call to call for more segments. Then each segment is
-    /// visited once.
+    /// The last segment by time of transmission for which `is_before` holds. If `is_before` holds
+    /// for a segment, it must also hold for all segments sent earlier, and for the same segment in
+    /// all later calls. Under these conditions, each segment is visited once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -390,7 +394,8 @@ impl Scoreboard {
         let older = self.at(i).older;
         (older != NIL).then_some(older)
     }
-    /// The segment sent last that is neither acknowledged, SACKed nor marked lost since.
+    /// The number of the segment sent last that is in the order of transmission (see
+    /// [`oldest_sent`](Self::oldest_sent)).
     pub fn newest_sent(&self) -> Option<u64> {
         (self.newest != NIL).then_some(self.newest)
     }
@@ -424,9 +429,10 @@ impl Scoreboard {
     }
 
     /// Removes the first segments that lie wholly below `ack`, as far as they were never SACKed,
-    /// marked lost or retransmitted. Equal to calls of [`pop_acked`](Self::pop_acked), but only the
-    /// ends of the run are read whole. Its segments are neighbours in the order of transmission,
-    /// too: a segment that was retransmitted between two of them would lie between them.
+    /// marked lost or retransmitted. The result equals that of calls of
+    /// [`pop_acked`](Self::pop_acked), but only the segments at both ends of the run are read
+    /// completely. Its segments are neighbours in the order of transmission, too: a segment that
+    /// was retransmitted between two of them would lie between them.
     #[inline]
     pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched> {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
@@ -515,7 +521,7 @@ impl Scoreboard {
         }
         i
     }
-    /// The next segment from number `from` on that ends at or before `end` and is not SACKed.
+    /// The first segment from number `from` on that is not SACKed; `None` if it ends after `end`.
     #[inline]
     pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
         let i = self.unsacked_from(from);
@@ -555,24 +561,26 @@ impl Scoreboard {
         self.sacked_out = segments;
         self.fack = self.una;
     }
-    /// Without a branch: neighbours are joined and split unpredictably.
+    /// Sets or clears `GLUED`. The code has no branch, because the processor cannot predict which
+    /// neighbours are joined or split.
     fn set_glued(&mut self, i: u64, glued: bool) {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);
         seg.flags = seg.flags & !GLUED | if glued { GLUED } else { 0 };
         self.buffers = self.buffers + u64::from(was) - u64::from(glued);
     }
-    /// Splits the super-packet of segment `i` before it.
+    /// Splits the super-packet of segment `i` before this segment.
     pub fn cut_before(&mut self, i: u64) {
         if i > self.head {
             self.set_glued(i - 1, false);
         }
     }
-    /// Splits the super-packet of segment `i` behind it.
+    /// Splits the super-packet of segment `i` behind this segment.
     pub fn cut_after(&mut self, i: u64) {
         self.set_glued(i, false);
     }
-    /// A DSACK reports that the retransmission of `i` was redundant: it is no longer in flight.
+    /// A DSACK reports that the retransmission of segment `i` was redundant: the retransmission is
+    /// no longer in flight.
     pub fn clear_retrans(&mut self, i: u64) {
         if self.at(i).is(RETRANS) {
             self.at_mut(i).flags &= !RETRANS;
@@ -584,7 +592,8 @@ impl Scoreboard {
             }
         }
     }
-    /// Marks segment `i` lost, and its retransmission, if it has one.
+    /// Marks segment `i` lost. If the segment is already marked and its retransmission is in
+    /// flight, the retransmission is lost, too: the segment waits for another retransmission.
     pub fn mark_lost(&mut self, i: u64) {
         let seg = self.at_mut(i);
         if seg.is(SACKED) {
@@ -634,13 +643,13 @@ impl Scoreboard {
         }
         self.counted = self.counted.max(i);
     }
-    /// As `mark_lost`; RACK ignores it until it is retransmitted.
+    /// As `mark_lost`, but RACK ignores the segment until it is retransmitted.
     pub fn mark_lost_by_rack(&mut self, i: u64) {
         self.mark_lost(i);
         self.unlink(i);
     }
-    /// As `mark_lost`, by a timeout: RACK ignores it until it is retransmitted, but sees it again
-    /// after an undo.
+    /// As `mark_lost`, by a timeout: RACK ignores the segment until it is retransmitted, but sees
+    /// it again after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
         self.mark_lost(i);
         let seg = self.at_mut(i);
@@ -678,7 +687,7 @@ impl Scoreboard {
             self.link_newest(i);
         }
     }
-    /// Forgets all SACKs: the receiver has discarded SACKed data, or must be assumed to have.
+    /// Forgets all SACKs: the receiver has discarded SACKed data, or is assumed to have done so.
     pub fn forget_sacks(&mut self) {
         for i in self.head..self.tail {
             let seg = self.at_mut(i);

@@ -1,15 +1,15 @@
 //! Segments and ACKs between a sender and a receiver.
 //!
-//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN use no
-//! sequence space here; they are flags.
+//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. A SYN uses no
+//! sequence space here, and there is no FIN.
 
 use crate::packet::{Congestion, Ecn, Feedback};
 use crate::transport::{ACCECN_OPTION, HEADERS, TcpOptions};
 use crate::units::{Bytes, Time};
 
-/// Maximum payload of a super-packet: 64 KiB with its headers.
+/// Maximum payload of a super-packet, bytes: 64 KiB with its headers.
 pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
-/// A SYN or SYN-ACK with its options.
+/// Bytes on the wire of a SYN or SYN-ACK with its options, except the AccECN option.
 pub const SYN_SIZE: u64 = 74;
 /// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACKS: usize = 3;
@@ -33,7 +33,7 @@ pub struct Segment {
     pub len: u32,
     /// The sender's timestamp clock, in ms.
     pub tsval: u32,
-    /// Echo of the receiver's timestamp that arrived last.
+    /// Echo of the receiver's newest timestamp.
     pub tsecr: u32,
     /// Opens the connection.
     pub syn: bool,
@@ -45,11 +45,12 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: a request for ECN.
     pub cwr: bool,
-    /// Its TCP options, unless it is a SYN.
+    /// The TCP options of the segment, unless it is a SYN.
     pub options: TcpOptions,
-    /// Earliest departure time, if its host has an interface that paces; zero means at once.
+    /// Earliest departure time of the segment, if its host has an interface that paces; zero means
+    /// at once.
     pub departs: Time,
-    /// The congestion header, if its congestion control uses one.
+    /// The congestion header, if the congestion control of the sender uses one.
     pub congestion: Option<Congestion>,
 }
 
@@ -63,8 +64,8 @@ impl Segment {
             len => headers * u64::from(len.div_ceil(payload)) + u64::from(len),
         })
     }
-    /// Appends the next segment to this one, as in a super-packet. Returns false if it does not
-    /// fit.
+    /// Appends the next segment to this one, as in a super-packet. Returns false if the next
+    /// segment does not fit.
     pub fn join(&mut self, next: &Segment) -> bool {
         let fits = next.joined
             && next.seq == self.seq + u64::from(self.len)
@@ -78,7 +79,7 @@ impl Segment {
 }
 
 /// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header. The byte
-/// also has the number of counters in the AccECN option.
+/// also contains the number of counters in the AccECN option.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 
@@ -94,7 +95,8 @@ impl AckMarks {
         };
         AckMarks(ace & 0b111 | bits << 3)
     }
-    /// The same with an AccECN option of two or three counters; 0: without the option.
+    /// Returns these marks with an AccECN option of two or three counters; with `counters` 0,
+    /// without the option.
     pub fn with_counters(self, counters: u8) -> AckMarks {
         AckMarks(self.0 & 0b11111 | counters << 5)
     }
@@ -102,8 +104,8 @@ impl AckMarks {
     pub fn ace(self) -> u8 {
         self.0 & 0b111
     }
-    /// The number of counters in the AccECN option, in its order: bytes with ECT(1), CE and ECT(0);
-    /// 0 without the option.
+    /// The number of counters in the AccECN option, 0 without the option. The order of the counters
+    /// in the option: bytes with ECT(1), CE and ECT(0).
     pub fn counters(self) -> u8 {
         self.0 >> 5
     }
@@ -119,7 +121,7 @@ impl AckMarks {
 }
 
 /// Payload bytes that arrived with each ECN code point: the counters of an AccECN option, without
-/// their initial values. The option has their low 24 bits.
+/// their initial values. The option carries the low 24 bits of each counter.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct MarkedBytes {
     /// With ECT(0).
@@ -128,7 +130,8 @@ pub struct MarkedBytes {
     pub ce: u32,
 }
 
-/// An acknowledgement from the receiver to the sender, with the values of its departure.
+/// An acknowledgement from the receiver to the sender, with the receiver's values at the time it
+/// leaves.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckSegment {
     /// Every byte below has arrived.
@@ -137,27 +140,27 @@ pub struct AckSegment {
     pub window: u64,
     /// The receiver's timestamp clock, in ms.
     pub tsval: u32,
-    /// Echo of the timestamp of the segment that advanced the window's left edge.
+    /// Echo of the newest timestamp of a segment that arrived at or below the acknowledged edge.
     pub tsecr: u32,
     /// Number of valid `sacks`.
     pub n_sacks: u8,
     /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data. An AccECN
-    /// option leaves room for two blocks. Then the last place has its counters
-    /// ([`bytes`](Self::bytes)).
+    /// option leaves room for two blocks. With this option, the last entry of `sacks` holds the
+    /// option's counters ([`bytes`](Self::bytes)).
     pub sacks: [Range; MAX_SACKS],
     /// The ACK is the answer to a SYN.
     pub syn: bool,
     /// A marked segment has arrived (ECE). With `syn`: agreement to ECN.
     pub ece: bool,
-    /// The counter of marks, and its own ECN bits.
+    /// The ACE field, which counts marks, and the ECN bits of the ACK's own IP header.
     pub marks: AckMarks,
     /// The sum of the routers' feedback in the segments since the last ACK.
     pub feedback: Feedback,
 }
 
 impl AckSegment {
-    /// Bytes on the wire: 66, plus 12, 20 or 28 with 1, 2 or 3 SACK blocks. An AccECN option of
-    /// three or two counters adds 12 or 8.
+    /// Bytes on the wire: 74 for the answer to a SYN, otherwise 66, plus 12, 20 or 28 with 1, 2 or
+    /// 3 SACK blocks. An AccECN option of three or two counters adds 12 or 8.
     pub fn size(&self) -> Bytes {
         let plain = match (self.syn, self.n_sacks) {
             (true, _) => SYN_SIZE,
@@ -170,7 +173,8 @@ impl AckSegment {
             _ => plain + ACCECN_OPTION - 4,
         })
     }
-    /// The same with `counters` of an AccECN option; `n_sacks` is below [`MAX_SACKS`] then.
+    /// Returns this ACK with `counters` counters of an AccECN option; if there are any, `n_sacks`
+    /// is below [`MAX_SACKS`].
     pub fn with_option(mut self, counters: u8, bytes: MarkedBytes) -> AckSegment {
         if counters > 0 {
             self.marks = self.marks.with_counters(counters);
@@ -181,7 +185,7 @@ impl AckSegment {
         }
         self
     }
-    /// The counters of its AccECN option.
+    /// The byte counters of the ACK's AccECN option; `None` without the option.
     pub fn bytes(&self) -> Option<MarkedBytes> {
         let place = self.sacks[MAX_SACKS - 1];
         (self.marks.counters() > 0).then_some(MarkedBytes {
@@ -218,7 +222,7 @@ mod tests {
         assert_eq!(ack(2, 0).bytes(), None);
     }
 
-    /// Thousands of them are in flight at once.
+    /// The size in memory matters, because thousands of ACKs are in flight at once.
     #[test]
     fn an_ack_has_not_grown() {
         assert_eq!(core::mem::size_of::<AckSegment>(), 80);

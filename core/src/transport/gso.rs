@@ -4,7 +4,8 @@
 use super::MSS;
 use crate::units::Bytes;
 
-/// The maximum size of a super-packet, which bounds a sender's bursts.
+/// The maximum size of a super-packet; a burst of a sender is at most one super-packet of this
+/// size.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Gso {
     /// Super-packets of up to 64 KiB.

@@ -44,7 +44,8 @@ impl Jiffies {
     pub fn to_us(self, ticks: u64) -> u64 {
         ticks.saturating_mul(u64::from(self.us))
     }
-    /// Returns the time at which a timer fires that is set at tick `now` for tick `expires`.
+    /// Returns the time at which a timer fires that is armed at tick `now` to expire at tick
+    /// `expires`.
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;

@@ -1,7 +1,7 @@
 //! Types that congestion controls, queue disciplines and TCP share.
 //!
-//! This module lies below all three, so that a congestion control does not depend on the sender
-//! that drives it.
+//! This module lies below these three modules, so that a congestion control does not depend on the
+//! sender that drives it.
 //!
 //! | file | contents |
 //! |---|---|
@@ -27,7 +27,8 @@ pub const HEADERS: u64 = 66;
 /// Bytes of the AccECN option with its three counters, padded (RFC 9768 section 3.2.3).
 pub const ACCECN_OPTION: u64 = 12;
 
-/// TCP options of every segment of a connection. They decide the payload of a full segment.
+/// TCP options of every segment of a connection. These options decide the payload of a full
+/// segment.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum TcpOptions {
     /// Timestamps.
@@ -76,7 +77,8 @@ pub enum State {
     Open,
     /// Selective or duplicate ACKs, no loss yet.
     Disorder,
-    /// The window is being reduced without loss (ECN, tail probe).
+    /// The window is being reduced without a detected loss (ECN mark, drop in the own host, tail
+    /// loss probe).
     Cwr,
     /// Lost packets are being retransmitted.
     Recovery,

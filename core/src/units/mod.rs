@@ -33,7 +33,7 @@ pub struct Rate(u64);
 pub struct Gain(pub f64);
 
 impl Time {
-    /// The earlier of two times that may never come.
+    /// The earlier of two times; `None` is a time that never comes.
     pub fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
         match (a, b) {
             (Some(a), Some(b)) => Some(if a.0 < b.0 { a } else { b }),
@@ -61,7 +61,7 @@ impl Time {
     pub fn as_s(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// The span from `earlier` to here; zero when `earlier` is later.
+    /// The span from `earlier` to `self`; zero when `earlier` is the later one.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -134,7 +134,7 @@ impl Rate {
     pub fn as_mbit(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// The rate at which `bytes` pass in `span`; `None` when the span is empty.
+    /// The rate at which `bytes` pass in `span`; `None` when the span is zero.
     ///
     /// ```
     /// use narrows_core::units::{Bytes, Rate, Span};

@@ -18,11 +18,11 @@ pub struct UnitError {
     pub fix: String,
 }
 
-/// A dimension: its units in order of preference, other words for them, and an example.
+/// A dimension: its units in order of preference, wrong spellings of them, and an example.
 struct Dimension {
     what: &'static str,
     units: &'static [(&'static str, u64)],
-    /// Lower-case near misses.
+    /// Wrong spellings in lower case, each with the unit that it stands for.
     aliases: &'static [(&'static str, &'static str)],
     example: &'static str,
 }
@@ -121,7 +121,7 @@ const RATE: Dimension = Dimension {
     example: "50Mbit",
 };
 
-/// `40ms`, `1.5s`, `200us`, `3min`.
+/// Parses a time, such as `40ms`, `1.5s`, `200us`, `3min`.
 ///
 /// ```
 /// use narrows_core::units::{parse_span, Span};
@@ -131,7 +131,8 @@ const RATE: Dimension = Dimension {
 pub fn parse_span(text: &str) -> Result<Span, UnitError> {
     SPAN.parse(text, "ms").map(Span::ns)
 }
-/// As [`parse_span`], for durations of whole commands: a bare number is proposed in seconds.
+/// As [`parse_span`], for durations of whole commands: for a bare number, the error proposes
+/// seconds.
 ///
 /// ```
 /// use narrows_core::units::parse_seconds;
@@ -140,7 +141,7 @@ pub fn parse_span(text: &str) -> Result<Span, UnitError> {
 pub fn parse_seconds(text: &str) -> Result<Span, UnitError> {
     SPAN.parse(text, "s").map(Span::ns)
 }
-/// `1514B`, `250kB`, `1MiB`.
+/// Parses a number of bytes, such as `1514B`, `250kB`, `1MiB`.
 ///
 /// ```
 /// use narrows_core::units::{parse_bytes, Bytes};
@@ -150,7 +151,7 @@ pub fn parse_seconds(text: &str) -> Result<Span, UnitError> {
 pub fn parse_bytes(text: &str) -> Result<Bytes, UnitError> {
     BYTES.parse(text, "B").map(Bytes::new)
 }
-/// `50Mbit`, `1.5Gbit`; always per second.
+/// Parses a rate, such as `50Mbit`, `1.5Gbit`; always per second.
 ///
 /// ```
 /// use narrows_core::units::{parse_rate, Rate};
@@ -162,15 +163,15 @@ pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     RATE.parse(text, "Mbit").map(Rate::bit)
 }
 
-/// As [`parse_span`]; `bare` is the unit to propose where there is none.
+/// As [`parse_span`]; `bare` is the unit that the error proposes for a number without unit.
 pub(crate) fn parse_span_near(text: &str, bare: &str) -> Result<Span, UnitError> {
     SPAN.parse(text, bare).map(Span::ns)
 }
-/// As [`parse_bytes`]; `bare` is the unit to propose where there is none.
+/// As [`parse_bytes`]; `bare` is the unit that the error proposes for a number without unit.
 pub(crate) fn parse_bytes_near(text: &str, bare: &str) -> Result<Bytes, UnitError> {
     BYTES.parse(text, bare).map(Bytes::new)
 }
-/// As [`parse_rate`]; `bare` is the unit to propose where there is none.
+/// As [`parse_rate`]; `bare` is the unit that the error proposes for a number without unit.
 pub(crate) fn parse_rate_near(text: &str, bare: &str) -> Result<Rate, UnitError> {
     RATE.parse(text, bare).map(Rate::bit)
 }
@@ -242,7 +243,8 @@ impl Dimension {
         })
     }
 
-    /// The corrected text of `number` with `unit`: itself if that parses, the example otherwise.
+    /// The corrected text that an error proposes: `number` with `unit` if that parses, the example
+    /// otherwise.
     fn proposal(&self, number: &Decimal, unit: &str) -> String {
         match self.scale(unit).and_then(|scale| number.times(scale)) {
             Some(value) if value > 0 || number.digits == 0 => match number.to_text() {
@@ -339,8 +341,8 @@ impl Dimension {
         }
     }
 
-    /// Recognizes `MB` and `MB/s` for bits, and `kbit` for bytes: the intended unit, and the factor
-    /// and divisor.
+    /// Recognizes a unit of bytes (`MB`, `MB/s`) in a rate, and a unit of bits (`kbit`) in a number
+    /// of bytes. Returns the intended unit, and the factor and divisor that convert the number.
     fn bits_for_bytes(&self, unit: &str) -> Option<(&'static str, u64, u64)> {
         if self.what == RATE.what {
             let stem = unit
@@ -368,7 +370,7 @@ impl Dimension {
         None
     }
 
-    /// The unit that this near miss stands for.
+    /// The unit for which a wrong spelling stands; `None` for an unknown spelling.
     fn near(&self, unit: &str) -> Option<&'static str> {
         let low = unit.to_lowercase();
         let mut stem = low.as_str();
@@ -436,7 +438,7 @@ fn exact_quotient(value: u64, scale: u64) -> Option<String> {
     None
 }
 
-/// The end of the number and the begin of the unit. Commas and underscores are separated from units
+/// Splits the text into the number and the unit. Commas and underscores are separated from units
 /// here and rejected later. An `e` belongs to the number only if digits follow.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
@@ -467,7 +469,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// More than the resolution of a `u64`; times the largest unit it fits a `u128`.
+    /// Digits are kept up to this value, which exceeds the range of a `u64`. Such digits multiplied
+    /// by the largest unit still fit a `u128`.
     const SIGNIFICANT: u128 = 10_u128.pow(24);
 
     fn parse(text: &str) -> Option<Decimal> {
@@ -525,7 +528,7 @@ impl Decimal {
         u64::try_from(value).ok()
     }
 
-    /// Plain digits, if that is short.
+    /// The number in plain decimal digits; `None` if that would be long.
     fn to_text(&self) -> Option<String> {
         match self.exponent {
             0 => Some(self.digits.to_string()),

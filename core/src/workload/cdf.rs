@@ -2,8 +2,8 @@
 //!
 //! Format: a size in bytes and a cumulative probability per line, both ascending; the probability
 //! of the last line is 1. Empty lines and lines that begin with `#` are ignored. Between two lines,
-//! sizes are distributed uniformly. If the probability of the first line is above 0, so many flows
-//! have its size.
+//! sizes are distributed uniformly. If the probability of the first line is above 0, this share of
+//! the flows has the size of the first line.
 //!
 //! The distributions that are part of narrows:
 //!
@@ -12,7 +12,8 @@
 //! - `data_mining`: flows of a cluster for data mining (Greenberg et al., "VL2", SIGCOMM 2009,
 //!   figure 2).
 //!
-//! Both have the points that evaluations since pFabric (Alizadeh et al., SIGCOMM 2013) use.
+//! Both distributions have the points that evaluations since pFabric (Alizadeh et al., SIGCOMM
+//! 2013) use.
 
 use crate::param::{Mistake, TextKind};
 use crate::rng::Rng;

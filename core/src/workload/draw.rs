@@ -1,17 +1,17 @@
 //! Random gaps and sizes.
 //!
 //! - Exponential: `−mean · ln(1 − u)`.
-//! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. Its mean is
-//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`. `L` is
-//!   computed from the specified mean. The sizes of files and of transfers have such tails, with α
-//!   from 1.05 to 1.4. For transfers, α is 1.06 to 1.16 (Crovella and Bestavros, "Self-similarity
-//!   in World Wide Web traffic", 1997).
+//! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. The mean of
+//!   this distribution is `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) ·
+//!   L·H/(H − L)`. `L` is computed from the specified mean. The sizes of files and of transfers
+//!   have heavy tails of this form, with α from 1.05 to 1.4. For transfers, α is 1.06 to 1.16
+//!   (Crovella and Bestavros, "Self-similarity in World Wide Web traffic", 1997).
 
 use crate::rng::Rng;
 use crate::units::{Bytes, Span};
 use alloc::vec::Vec;
 
-/// An exponential time of this mean.
+/// An exponentially distributed time of this mean.
 pub fn exponential(rng: &mut Rng, mean: Span) -> Span {
     let ns = -(mean.as_ns() as f64) * libm::log(1.0 - rng.unit());
     Span::ns(ns as u64)
@@ -36,7 +36,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// A bounded Pareto distribution of this mean; if `most` leaves no room for one, a constant.
+    /// A bounded Pareto distribution of this mean; a constant if `most` is not above the mean.
     pub fn pareto(mean: f64, most: f64, shape: f64) -> Sizes {
         if most <= mean {
             return Sizes::Fixed(mean);

@@ -1,18 +1,18 @@
 //! The E-model: the quality of a call from its delay and its losses.
 //!
-//! Algorithm (ITU-T G.107, 06/2015, all parameters not of the network at their defaults, Table 3):
-//! `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl / BurstR + Bpl)`, `Ppl`
-//! in per cent. `Id` is the impairment by talker's echo, listener's echo and absolute delay.
-//! `MOS = 1 + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R = 100 (4.5) (Annex
-//! B).
+//! Algorithm (ITU-T G.107, 06/2015; all parameters that do not depend on the network have the
+//! defaults of its Table 3): `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl
+//! / BurstR + Bpl)`, `Ppl` in per cent. `Id` is the impairment by talker's echo, listener's echo
+//! and absolute delay. `MOS = 1 + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R =
+//! 100 (4.5) (Annex B).
 //!
 //! | codec (ITU-T G.113 Appendix I) | Ie | Bpl |
 //! |---|---|---|
 //! | G.711, with packet-loss concealment (its Appendix I) | 0 | 25.1 |
 //! | G.711, no packet-loss concealment | 0 | 4.3 |
 //!
-//! A call without loss or delay has R = 93.2. Every delay is `Ta`; so are half the round trip
-//! `T = Ta` and `Tr = 2 Ta`.
+//! A call without loss or delay has R = 93.2. All delays of the model follow from the mouth-to-ear
+//! delay `Ta`: `T = Ta` and `Tr = 2 Ta`.
 
 use libm::{exp, log10, pow, sqrt};
 

@@ -1,10 +1,10 @@
 //! Workloads: the applications at both ends of a flow.
 //!
-//! A workload is a state machine: it receives events with their time, and returns actions. It plays
-//! both ends, the *server*, the source of a flow's data, and the *client*, its destination. Each
-//! end knows only data that has reached it. The engine owns the connections and opens them with the
-//! flow's congestion control. Handshakes, requests and responses are packets that pass the path's
-//! queues like any others, in both directions.
+//! A workload is a state machine: it receives events with their time, and returns actions. A
+//! workload plays both ends, the *server*, the source of a flow's data, and the *client*, its
+//! destination. Each end knows only data that has reached it. The engine owns the connections and
+//! opens them with the flow's congestion control. Handshakes, requests and responses are packets
+//! that pass the path's queues like any others, in both directions.
 //!
 //! ```text
 //!    event  ──▶ ┌──────────┐ ──▶  action
@@ -34,8 +34,9 @@
 //!
 //! The header of each kind states which metrics cover the summary interval and which the whole run.
 //!
-//! Deviations from real applications on Linux: pure ACKs acknowledge a request and its response,
-//! none is piggybacked on data. Connections end without a FIN.
+//! Deviations from real applications on Linux: an ACK is carried by the first segment of a write
+//! only if this segment leaves at once. If the segment has to wait for the congestion window, a
+//! pure ACK is sent. Connections end without a FIN.
 
 pub mod cdf;
 pub mod draw;
@@ -80,7 +81,8 @@ pub enum Event {
     Woke,
     /// The handshake is complete at the side that opened.
     Opened(Conn),
-    /// The engine cannot open another connection; this one does not exist.
+    /// The engine cannot open another connection; the connection with this identifier does not
+    /// exist.
     Refused(Conn),
     /// The application at a side has read this many bytes of a connection, in total.
     Arrived {
@@ -95,7 +97,7 @@ pub enum Event {
     Datagram {
         /// The receiving side.
         at: Side,
-        /// The number of the datagram when it was sent.
+        /// The number that the datagram was given when it was sent.
         number: u64,
         /// Time of its transmission.
         sent: Time,
@@ -117,16 +119,17 @@ pub enum Action {
         /// Whether the other side sends data, too.
         answers: bool,
     },
-    /// Write to a connection; data written before it is open waits.
+    /// Write to a connection; data written before the connection is open waits.
     Write {
         /// The connection.
         conn: Conn,
-        /// The writing side: the opener, or with `answers` either one.
+        /// The writing side: the one that opened the connection, or, if it was opened with
+        /// `answers`, either one.
         from: Side,
         /// Number of bytes.
         bytes: u64,
     },
-    /// Both ends drop a connection, with its data in flight.
+    /// Close a connection: both ends drop it, with its data in flight.
     Close(Conn),
     /// Send a datagram.
     Send {
@@ -149,7 +152,7 @@ pub const DATAGRAM_HEADERS: u16 = 42;
 pub trait Workload: Send {
     /// Handles an event at `now`; actions are appended to `todo`, and executed in that order.
     fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>);
-    /// Returns when it requests to be woken.
+    /// Returns the time at which the workload requests [`Event::Woke`].
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
@@ -161,7 +164,7 @@ pub trait Workload: Send {
 /// The setting of a workload.
 #[derive(Copy, Clone, Debug)]
 pub struct Setting {
-    /// Seed of its random choices.
+    /// Seed of the workload's random choices.
     pub seed: u64,
     /// End of the warm-up.
     pub from: Time,
@@ -181,7 +184,7 @@ pub struct WorkloadKind {
     pub params: &'static [Param],
     /// Checks conditions between parameters.
     pub check: fn(&Params) -> Result<(), Refusal>,
-    /// The default congestion control of its connections.
+    /// The default congestion control of the workload's connections; empty for datagrams.
     pub cc: &'static str,
     /// The traffic of the workload, with these parameters.
     pub traffic: fn(&Params) -> Traffic,
@@ -192,13 +195,14 @@ pub struct WorkloadKind {
 /// The traffic of a workload.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Whether it consists of datagrams only.
+    /// Whether the traffic consists of datagrams only.
     pub udp: bool,
-    /// Whether it has data in both directions, so that the reverse path should have a rate.
+    /// Whether the workload sends data in both directions, so that the reverse path should have a
+    /// rate.
     pub both_ways: bool,
 }
 
-/// TCP in the flow's direction.
+/// Traffic over TCP, with data in the flow's direction only.
 fn tcp(_: &Params) -> Traffic {
     Traffic {
         udp: false,
@@ -206,7 +210,7 @@ fn tcp(_: &Params) -> Traffic {
     }
 }
 
-/// UDP in the flow's direction.
+/// Traffic of UDP datagrams, in the flow's direction only.
 fn datagrams(_: &Params) -> Traffic {
     Traffic {
         udp: true,
@@ -215,7 +219,8 @@ fn datagrams(_: &Params) -> Traffic {
 }
 
 impl WorkloadKind {
-    /// Returns whether it needs no congestion control, with these parameters.
+    /// Returns whether the workload sends only datagrams with these parameters, and so needs no
+    /// congestion control.
     pub fn is_udp(&self, params: &Params) -> bool {
         (self.traffic)(params).udp
     }

@@ -1,14 +1,14 @@
-//! `on_off`: sends at a rate for an exponential time and is silent for another, over UDP or on one
-//! TCP connection.
+//! `on_off`: alternately sends at a rate and is silent, for exponentially distributed times, over
+//! UDP or on one TCP connection.
 //!
 //! Algorithm: on-times and off-times are exponential with means `on` and `off`. The source is on
 //! for `on / (on + off)` of the time, so in the long run it sends that share of `rate`. A datagram
 //! (or a write of as many bytes) is due whenever the total on-time reaches `n · 8 · packet / rate`.
-//! Sums of many such sources model cross traffic. Sources with heavy-tailed times would be
-//! self-similar (Willinger et al., 1997); these are not.
+//! Sums of many such sources model cross traffic. Sums of sources with heavy-tailed times would be
+//! self-similar (Willinger et al., 1997); sums of these sources are not.
 //!
-//! Metrics are of payload, after the warm-up. Over TCP, they count the bytes written and the bytes
-//! that the client has read.
+//! Metrics are of payload, after the warm-up. Over TCP, the metrics count the bytes written and the
+//! bytes that the client has read.
 
 use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};
@@ -29,7 +29,7 @@ const fn mean(name: &'static str, help: &'static str) -> Param {
     }
 }
 
-/// On and off by turns.
+/// Alternating on and off periods.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "on_off",
     help: "alternates between sending at a rate and silence, with exponentially distributed \
@@ -96,7 +96,7 @@ struct OnOff {
     stream: Stream,
     /// Bytes written over TCP after the warm-up.
     written: u64,
-    /// Bytes read over TCP: in total, and before the summary.
+    /// Bytes read over TCP: in total, and before the end of the warm-up.
     read: (u64, u64),
 }
 
@@ -116,7 +116,7 @@ impl OnOff {
             self.on_counted
         }
     }
-    /// Due time of the next datagram, if it stays on.
+    /// Due time of the next datagram, if the source stays on.
     fn due(&self) -> Time {
         let on_for = due(self.number + 1, self.packet, self.rate);
         self.on_since + (on_for - self.on_before)

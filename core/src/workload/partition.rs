@@ -7,8 +7,8 @@
 //! exceed the buffer (incast: Phanishayee et al., FAST 2008; Vasudevan et al., SIGCOMM 2009). The
 //! loss of the end of one response delays the whole query by a retransmission timeout.
 //!
-//! The completion time of a query is from its first request until its last response is read.
-//! Queries that begin after the warm-up count.
+//! The completion time of a query is from its first request until its last response is read. The
+//! metrics cover queries that begin after the warm-up.
 
 use super::{Action, Conn, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Histogram, Metric, WorkloadMetrics};
@@ -88,7 +88,7 @@ struct Partition {
     asked: Time,
     /// Time of the next one.
     next: Option<Time>,
-    /// Queries and completed queries that count.
+    /// Queries after the warm-up, and completed ones of them.
     counted: u64,
     completed: u64,
     times: Histogram,

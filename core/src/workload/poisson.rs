@@ -5,14 +5,14 @@
 //! the requested payload per second in the long run. Sizes are bounded Pareto, exponential or
 //! constant ([`super::draw`]), or have the distribution of a file ([`super::cdf`]).
 //!
-//! Arrivals are independent of each other: with a load above the path's
-//! rate, the number of active transfers grows. Beyond the engine's limit they are rejected, and
+//! Arrivals are independent of each other: with a load above the path's rate, the number of active
+//! transfers grows. Transfers that would exceed the engine's limit of connections are rejected, and
 //! counted.
 //!
 //! Completion time of a transfer: from its SYN until the client reads its last byte. On an empty
-//! path, the completion time consists of one round trip for the handshake, one for each round of
-//! slow start, and one half. Transfers that arrive after the warm-up count; a transfer that is
-//! incomplete at the end has no completion time.
+//! path, this time consists of one and a half round trips and the transmission time. Each further
+//! round of slow start adds a round trip. The metrics cover transfers that arrive after the
+//! warm-up. A transfer that is incomplete at the end has no completion time.
 
 use super::cdf::{self, Cdf};
 use super::draw::{Sizes, exponential};

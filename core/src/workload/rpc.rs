@@ -1,14 +1,14 @@
 //! `rpc`: requests and responses on persistent connections; each next request follows a pause after
 //! the last response.
 //!
-//! Algorithm: every connection is opened by the client. Its cycle is request, `service` at the
-//! server, response, `think` at the client. The response time is measured from the write of the
-//! request until the last byte of the response is read. On an empty path, the response time is the
-//! sum of the round trip, `service` and the transmission time. Each round of slow start of a long
-//! response adds a round trip. Requests made after the warm-up count.
+//! Algorithm: every connection is opened by the client. The cycle of a connection is request,
+//! `service` at the server, response, `think` at the client. The response time is measured from the
+//! write of the request until the last byte of the response is read. On an empty path, the response
+//! time is the sum of the round trip, `service` and the transmission time. Each round of slow start
+//! of a long response adds a round trip. The metrics cover requests made after the warm-up.
 //!
-//! This is a closed loop: a waiting client makes no request. A slow path therefore both lowers the
-//! number of requests and raises their response time.
+//! The workload is a closed loop: a waiting client makes no request. A slow path therefore both
+//! lowers the number of requests and raises their response time.
 
 use super::{Action, Conn, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Histogram, Metric, WorkloadMetrics};
@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Requests and answers.
+/// Requests and responses.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "rpc",
     help: "requests and responses on persistent connections, in a closed loop",

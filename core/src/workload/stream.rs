@@ -1,7 +1,8 @@
 //! Statistics of a stream of numbered datagrams: arrivals, delays, jitter.
 //!
 //! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, where `D` is the difference of the delays of two
-//! successive arrivals. The metric is its mean over all arrivals. Of duplicates the first counts.
+//! successive arrivals. The metric is the mean of `J` over all arrivals but the first. Of
+//! duplicates, the first one counts.
 
 use crate::metrics::{Histogram, Metric};
 use crate::units::{Span, Time};
@@ -14,7 +15,7 @@ const WINDOW: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     from: Time,
-    /// Numbers below this one belong to the time before the summary.
+    /// Number of the first datagram that counts; those before it were sent in the warm-up.
     first: Option<u64>,
     pub sent: u64,
     pub received: u64,
@@ -86,7 +87,7 @@ impl Stream {
         self.seen[word] |= bit;
         new
     }
-    /// The share of datagrams that did not arrive.
+    /// The share of datagrams sent that did not arrive.
     pub fn loss(&self) -> f64 {
         1.0 - self.received as f64 / self.sent as f64
     }

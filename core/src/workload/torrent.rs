@@ -1,9 +1,9 @@
 //! `torrent`: many peers in both directions, each with unlimited data.
 //!
 //! Algorithm: `down` connections from the server and `up` connections from the client are opened
-//! successively over `ramp`, as when joining a swarm. Each has unlimited data. With LEDBAT they
-//! should yield to all other flows, with CUBIC each takes a share. Payload that arrives after the
-//! warm-up counts.
+//! successively over `ramp`, as when joining a swarm. Each connection has unlimited data. With
+//! LEDBAT the connections should yield to all other flows, with CUBIC each connection takes a
+//! share. The metrics cover payload that arrives after the warm-up.
 
 use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::metrics::{Metric, WorkloadMetrics};

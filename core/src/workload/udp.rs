@@ -1,13 +1,13 @@
 //! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`:
-//! silence for a time, then the accumulated datagrams at once, as from an application that sleeps
-//! between its writes. `poisson_udp`: datagrams with random arrivals and sizes, the traffic of
-//! queueing theory.
+//! alternately silence for a time, and all datagrams accumulated in it at once, as from an
+//! application that sleeps between its writes. `poisson_udp`: datagrams with random arrivals and
+//! sizes, the traffic of queueing theory.
 //!
 //! Algorithm: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, rounded down to a
-//! nanosecond, without drift. `bursty` wakes each `sleep` and sends the whole datagrams up to
-//! `rate`; the rest goes with the next burst. The gaps of `poisson_udp` are exponential with mean
-//! `8 · packet / rate`. Its sizes are constant (M/D/1), or exponential and cut to 1 to 1472 bytes
-//! (M/M/1, apart from the cuts and the headers).
+//! nanosecond, without drift. `bursty` wakes every `sleep` and sends all whole datagrams that
+//! `rate` has accumulated; the rest goes with the next burst. The gaps of `poisson_udp` are
+//! exponential with mean `8 · packet / rate`. The sizes of `poisson_udp` are constant (M/D/1), or
+//! exponential and cut to 1 to 1472 bytes (M/M/1, apart from the cuts and the headers).
 //!
 //! Rate and metrics are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
 //! after the warm-up.
@@ -170,14 +170,14 @@ pub const POISSON: WorkloadKind = WorkloadKind {
 #[derive(Clone, Debug)]
 enum Pace {
     Even,
-    /// With exponential gaps of this mean.
+    /// With exponentially distributed gaps of the mean `gap`.
     Random {
         gaps: Rng,
         draws: Rng,
         gap: Span,
         sizes: Sizes,
     },
-    /// With this silence between them.
+    /// In bursts, with this silence between them.
     Bursts(Span),
 }
 

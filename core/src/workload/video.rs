@@ -1,23 +1,26 @@
 //! `video`: a video in segments, with a bit rate chosen for each.
 //!
 //! Algorithm: the client requests a segment over one connection, receives it, and requests the next
-//! at once. If the buffer has no room for one, it waits until it has. Playback begins when `start`
-//! is in the buffer, and again after a stall. A stall begins when the buffer is empty before the
-//! end of the video. The size of a segment is its bit rate times its length.
+//! at once. If the playback buffer has no room for a segment, the client waits until the buffer has
+//! room. Playback begins when `start` is in the buffer, and again after a stall. A stall begins
+//! when the buffer is empty before the end of the video. The size of a segment is its bit rate
+//! times its length.
 //!
-//! The bit rate is selected by `abr`; the first segment has the lowest:
+//! The bit rate of each segment is selected by the method `abr`; the first segment has the lowest:
 //! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five
 //!   segments' throughput (from request to last byte). Source of the estimate: Jiang, Sekar, Zhang,
 //!   "FESTIVE", CoNEXT 2012.
-//! - `buffer`: by the level of the buffer. Up to 3/8 of it the lowest bit rate, from 9/10 on the
-//!   highest, linear in between. The bit rate changes only when the line has reached the next one.
-//!   Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014, BBA-0: 90 s and 216
-//!   s of 240 s.
+//! - `buffer`: by the level of the buffer. Up to 3/8 of a full buffer, the bit rate is the lowest,
+//!   and from 9/10 on the highest. Between these levels, the bit rate follows a linear function of
+//!   the level. The bit rate changes only when this linear function has reached the next higher or
+//!   lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to rate adaptation",
+//!   SIGCOMM 2014. Its thresholds are 90 s and 216 s with a buffer of 240 s.
 //!
 //! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
 //!
-//! Deviations: segments have a constant rate; connection set-up is TCP's alone.
+//! Deviations: all segments of one bit rate have the same size; the connection is set up by TCP's
+//! handshake alone, without TLS.
 
 use super::{Action, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Metric, WorkloadMetrics};
@@ -170,7 +173,7 @@ struct Video {
     asked: u64,
     whole: u64,
     asked_at: Time,
-    /// Bytes requested and received so far, in both directions.
+    /// Total bytes of all requests so far, and of the segments that they request.
     asks: u64,
     answers: u64,
     size: u64,
@@ -190,7 +193,7 @@ struct Video {
     stalled: Span,
     played: Span,
     switches: u64,
-    /// Sum over complete segments, Mbit/s.
+    /// Sum of the bit rates of complete segments, Mbit/s.
     rates: f64,
 }
 

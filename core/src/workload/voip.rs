@@ -1,18 +1,19 @@
 //! `voip`: a call in one direction or both, and its quality.
 //!
-//! Algorithm: a datagram each `interval`, with 8 bytes of G.711 per millisecond and 12 of RTP,
-//! regardless of the path. The receiver plays each second of speech with a constant delay, set when
-//! its first datagram arrives. The delay is the maximum delay of the previous ten seconds, plus
-//! `playout`. Datagrams that arrive after their time of playback count as lost. [`super::emodel`]
-//! computes R and MOS from the mean of this delay, the share of datagrams that were not played, and
-//! the burstiness of these losses. `interval` is added to the delay, because a datagram leaves when
-//! it is full.
+//! Algorithm: a datagram leaves each `interval`, with 8 bytes of G.711 per millisecond and 12 bytes
+//! of RTP header, regardless of the path. The receiver plays each second of speech with a constant
+//! delay, which is set when the first datagram of this second arrives. The delay is the maximum
+//! delay of the previous ten seconds, plus `playout`. Datagrams that arrive after their time of
+//! playback count as lost. [`super::emodel`] computes R and MOS from the mean of this delay, the
+//! share of datagrams that were not played, and the burstiness of these losses. To this mean,
+//! `interval` is added, because a datagram leaves only when it is full.
 //!
 //! Metrics are for each direction, of datagrams sent after the warm-up. R and MOS of the call are
 //! those of the worse direction.
 //!
-//! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in their
-//! playout delay. This one is slow to reduce it, and has no loss as long as delay does not grow.
+//! Deviations: speech is never silent, so each second is treated as a talk spurt. Receivers differ
+//! in their playout delay. This receiver is slow to reduce its delay, and loses nothing by lateness
+//! while the delay of the path does not grow.
 
 use super::emodel::{self, Codec};
 use super::stream::Stream;
@@ -27,9 +28,9 @@ use alloc::vec::Vec;
 /// G.711: 64 kbit/s.
 const BYTES_PER_MS: u64 = 8;
 const RTP: u64 = 12;
-/// Seconds of delay that are stored.
+/// Number of seconds whose maximum delays are stored.
 const MEMORY: usize = 10;
-/// Maximum number of datagrams without a verdict: about 80 s at 20 ms.
+/// Maximum number of datagrams that wait for a decision (played or lost): about 80 s at 20 ms.
 const OPEN: u64 = 4096;
 
 /// A call.
@@ -106,7 +107,8 @@ struct Direction {
     spurt: Option<u64>,
     delay: Span,
     greatest: [Span; MEMORY],
-    /// The first that counts, the number sent, and the number below which verdicts are known.
+    /// The first datagram that counts, the number of datagrams sent, and the number below which it
+    /// is decided which datagrams were played.
     first: Option<u64>,
     sent: u64,
     settled: u64,
@@ -306,7 +308,7 @@ impl Workload for Voip {
 }
 
 impl Direction {
-    /// The same after the last arrival.
+    /// The state after all datagrams sent were decided, at the end of the run.
     fn settled_all(&self) -> Direction {
         let mut all = Direction {
             stream: self.stream.clone(),

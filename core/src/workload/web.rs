@@ -1,14 +1,15 @@
 //! `web`: pages of objects, fetched one after the other or as in a browser.
 //!
 //! Algorithm: a page is `objects` with the sum `total`, or the list `sizes`; object i is on host i
-//! mod `hosts`. Before the first connection to a host its name is looked up (`dns`): one datagram
-//! in each direction, repeated after 5 s. A connection is TCP's handshake, then `tls` round trips,
-//! then a request for each object that it fetches.
+//! mod `hosts`. Before the first connection to a host, the name of the host is looked up (`dns`). A
+//! look-up is one datagram in each direction, repeated after 5 s without an answer. A connection is
+//! TCP's handshake, then `tls` round trips, then a request for each object that it fetches.
 //!
 //! - `sequential`, as wget: one object after the other, each on its own connection unless
 //!   `keepalive`.
-//! - `parallel`, as a browser: the first object alone, because it names the others. Then all of
-//!   them, on up to `connections` to each host, which stay open until the page is complete.
+//! - `parallel`, as a browser: the first object alone, because it names the others. Then all other
+//!   objects, on up to `connections` connections to each host, which stay open until the page is
+//!   complete.
 //!
 //! | step | client sends | server sends | source |
 //! |---|---|---|---|
@@ -19,11 +20,12 @@
 //! The 74 bytes of TLS 1.3 are sent with the first request.
 //!
 //! Metrics cover the whole run. The time of a page is from its start until its last object is
-//! complete. It is divided by the activity of each connection: setup (look-up, TCP, TLS), waiting
-//! (from the request to the first byte of the response), receiving. `setup_share` is setup divided
-//! by the sum of the three. `before_data_share` is the sum of setup and waiting divided by the sum
-//! of the three. It corresponds to the difference between wget's wall-clock time and its download
-//! time. With parallel connections the parts are sums over connections.
+//! complete. The time of each connection is split by its activity: setup (look-up, TCP, TLS),
+//! waiting (from request to first byte of the response), receiving. `setup_share` is the time of
+//! setup divided by the sum of the three times. `before_data_share` is the time of setup and
+//! waiting divided by the sum of the three times. With `sequential`, setup and waiting correspond
+//! to the difference between wget's wall-clock time and its download time. With parallel
+//! connections the parts are sums over connections.
 //!
 //! Deviations: look-ups and connections are not kept beyond a page; computation and rendering take
 //! no time.
@@ -47,7 +49,7 @@ const CERTIFICATES: u64 = 4096;
 const FINISHED_13: u64 = 74;
 const KEYS_12: u64 = 126;
 const FINISHED_12: u64 = 51;
-/// Pause after a connection was rejected for lack of room.
+/// Time until the next attempt after the engine has rejected a connection.
 const OPEN_AGAIN: Span = Span::s(1);
 
 /// Pages.
@@ -203,7 +205,8 @@ struct Web {
 
     page: u64,
     begun: Time,
-    /// Not requested yet: sequential, or parallel before the first is complete.
+    /// Objects that are not requested yet, as host and size. With `parallel`, no object is left
+    /// here after the first one is complete.
     later: VecDeque<(usize, u64)>,
     unfinished: usize,
     hosts: Vec<Host>,

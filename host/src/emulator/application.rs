@@ -1,8 +1,8 @@
-//! Flows with an application over real sockets: the driver of the workloads of the core.
+//! Runs flows with a workload over real sockets: the driver of the workloads of the core.
 //!
 //! A workload is a state machine that plays both ends of a flow. One thread owns the sockets of
 //! both hosts, executes the actions of the workloads and reports events to them. A socket belongs
-//! to the namespace in which the thread has created it.
+//! to the network namespace that the thread is in when it creates the socket.
 //!
 //! ```text
 //!   Open     the opening side connects to the listening socket of the other side
@@ -14,8 +14,8 @@
 //! Both ends of a connection are matched by the source port of its SYN. Each flow has one listening
 //! socket and, for datagrams, one socket at each host.
 //!
-//! Deviations from the simulator: each connection has the congestion control at both ends. A
-//! connection that the kernel gives up ends the run with an error.
+//! Deviations from the simulator: both ends of a connection use the congestion control of the flow.
+//! A connection that fails, for example by a timeout, ends the run with an error.
 
 use crate::emulator::application_socket::{
     Kind, asked, broken, datagrams, listening, of_token, prepared, token,
@@ -37,18 +37,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest read or write, bytes.
 const CHUNK: usize = 256 << 10;
-/// Longest sleep: the interval at which a request to stop is noticed.
+/// Longest sleep. A request to stop is noticed within this time.
 const LONGEST: Span = Span::ms(50);
-/// Time for which datagrams are awaited after the end.
+/// Time for which datagrams in transit are awaited after the end.
 const GRACE: Span = Span::s(2);
-/// Real-time priority, as that of other flows.
+/// Real-time priority of the thread, the same as for flows without a workload.
 const PRIORITY: i32 = 5;
-/// Connections of all flows that may be open at once; further ones are refused.
+/// Largest number of open connections of all flows together; further ones are refused.
 const MOST_OPEN: usize = 4096;
-/// Datagrams of one side whose time of transmission is stored.
+/// Number of datagrams of each side of a flow whose time of transmission is stored.
 const MOST_UNDER_WAY: usize = 1 << 16;
 
-/// The application of a flow.
+/// The parameters of a flow with a workload.
 pub struct Spec {
     /// The index of the flow in the scenario.
     pub number: u32,
@@ -56,19 +56,20 @@ pub struct Spec {
     pub id: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
-    /// Whether it sends datagrams only.
+    /// Whether the workload uses only datagrams.
     pub udp: bool,
     /// The congestion control of its connections.
     pub cc: String,
-    /// The hosts of server and client: their places in the list of namespaces.
+    /// The hosts of server and client, as indices in the list of namespaces.
     pub hosts: [usize; 2],
-    /// The sources of connections at server and client, with any port.
+    /// The source addresses of connections that server and client open; the port is 0 (any).
     pub from: [SocketAddrV4; 2],
     /// The addresses at which server and client listen.
     pub at: [SocketAddrV4; 2],
-    /// The addresses of datagrams at server and client. Most workloads look up names with them.
+    /// The addresses of the datagram sockets at server and client. Most workloads use datagrams
+    /// only for DNS lookups.
     pub datagrams: [SocketAddrV4; 2],
-    /// The code point of its packets.
+    /// The DSCP of the flow's packets.
     pub dscp: u8,
     /// The start of the flow.
     pub start: Time,
@@ -79,7 +80,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The setting of a workload with this seed.
+    /// The environment of a workload: its seed, and the period that its metrics cover.
     pub fn setting(seed: u64, warmup: Span, start: Span, end: Time) -> Setting {
         Setting {
             seed,
@@ -97,15 +98,15 @@ pub struct Told {
     pub samples: FlowSamples,
 }
 
-/// An end of a connection.
+/// The state of one end of a connection.
 #[derive(Default)]
 struct End {
     socket: Option<OwnedFd>,
     /// Bytes that the application has written and the kernel has not accepted.
     waiting: u64,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     read: u64,
-    /// Whether the socket is watched for room.
+    /// Whether epoll watches the socket for writability.
     full: bool,
 }
 
@@ -116,7 +117,7 @@ struct Connection {
     ends: [End; 2],
 }
 
-/// Sums over closed connections, and datagrams.
+/// Sums over closed connections and sent datagrams.
 #[derive(Copy, Clone, Default)]
 struct Totals {
     sent: u64,
@@ -140,15 +141,17 @@ struct Application {
     over: bool,
     listeners: [Option<OwnedFd>; 2],
     datagrams: [Option<UdpSocket>; 2],
-    /// Number and time of the datagrams of each side, by number modulo the length.
+    /// Times of transmission of the datagrams of each side; the index is the number of the datagram
+    /// modulo the length.
     times: [Vec<Time>; 2],
-    /// The last number that each side has sent.
+    /// The number of the last datagram that each side has sent.
     last: [u64; 2],
     connections: HashMap<Conn, Connection>,
-    /// Connections whose other end has not accepted yet, by the port of the opener.
+    /// Connections that the other side has not accepted yet, by the source port of the side that
+    /// opens.
     unmatched: HashMap<u16, Conn>,
     closed: Totals,
-    /// Bytes that have arrived at the client.
+    /// Number of bytes that have arrived at the client.
     delivered: u64,
 }
 
@@ -156,7 +159,7 @@ struct Application {
 pub struct Applications<'s> {
     epoll: Epoll,
     spaces: &'s [Space],
-    /// The namespace of this thread.
+    /// The index of the namespace that this thread is in.
     here: usize,
     all: Vec<Application>,
     watching: Watching,
@@ -175,7 +178,8 @@ fn place(side: Side) -> usize {
 const SIDES: [Side; 2] = [Side::Server, Side::Client];
 
 impl<'s> Applications<'s> {
-    /// The applications of these flows between the hosts of `spaces`; this thread enters them.
+    /// Opens the sockets of these flows at the hosts of `spaces`. This thread enters the
+    /// namespaces.
     pub fn new(
         specs: Vec<Spec>,
         spaces: &'s [Space],
@@ -252,7 +256,7 @@ impl<'s> Applications<'s> {
             .map_err(HostError::failed("epoll"))
     }
 
-    /// Runs until the end, and then awaits the last datagrams.
+    /// Runs the flows until the end of the run, and then awaits the last datagrams.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
@@ -296,7 +300,7 @@ impl<'s> Applications<'s> {
             let events = self.epoll.wait(until.since(now).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock) {
-                    // After the end the other host may have gone already.
+                    // After the end, the other host may already have closed its connections.
                     Err(HostError::Broken(_)) if clock.now() >= end => {}
                     told => told?,
                 }
@@ -312,7 +316,8 @@ impl<'s> Applications<'s> {
         })
     }
 
-    /// Performs the due actions of an application.
+    /// Performs the actions of a flow that are due: start, begin of the measurement, end, and
+    /// wake-up of the workload.
     fn on_time(&mut self, now: Time, number: usize, clock: &Clock) -> Result<(), HostError> {
         let app = &mut self.all[number];
         if !app.over && !app.running && app.spec.start <= now {
@@ -343,7 +348,7 @@ impl<'s> Applications<'s> {
         Ok(())
     }
 
-    /// Ends the connections of an application; datagrams under way may still arrive.
+    /// Closes the connections of a flow; datagrams in transit may still arrive.
     fn stop(&mut self, number: usize) {
         let app = &mut self.all[number];
         (app.running, app.over) = (false, true);
@@ -352,7 +357,7 @@ impl<'s> Applications<'s> {
         app.listeners = [None, None];
     }
 
-    /// The end of the run.
+    /// Ends the measurement of all flows at the end of the run.
     fn close(&mut self, end: Time) {
         for number in 0..self.all.len() {
             let app = &mut self.all[number];
@@ -430,7 +435,7 @@ impl<'s> Applications<'s> {
         Ok(())
     }
 
-    /// Opens a connection; false if there are too many.
+    /// Opens a connection; `false` if there are too many.
     fn connect(&mut self, number: usize, conn: Conn, by: Side) -> Result<bool, HostError> {
         if self.open >= MOST_OPEN {
             return Ok(false);
@@ -479,7 +484,8 @@ impl<'s> Applications<'s> {
         app.unmatched.retain(|_, other| *other != conn);
     }
 
-    /// Writes what waits at an end; watches the socket for room while something waits.
+    /// Writes the waiting bytes of one end of a connection, and watches the socket for writability
+    /// while some remain.
     fn fill(&mut self, number: usize, conn: Conn, side: usize) -> Result<(), HostError> {
         let app = &mut self.all[number];
         let Some(connection) = app.connections.get_mut(&conn) else {
@@ -536,7 +542,7 @@ impl<'s> Applications<'s> {
             else {
                 return Ok(());
             };
-            // A connection that was closed before it was accepted.
+            // The connection was closed before it was accepted.
             let Some(conn) = app.unmatched.remove(&from.port()) else {
                 continue;
             };
@@ -635,7 +641,7 @@ impl<'s> Applications<'s> {
 }
 
 impl Application {
-    /// The time of its next action.
+    /// The time of the next action of the flow.
     fn due(&self) -> Time {
         if self.over {
             return Time::MAX;
@@ -652,7 +658,8 @@ impl Application {
         woken.min(self.spec.end).min(measure)
     }
 
-    /// The state of the flow as if it were one connection: sums, and the mean of the RTTs.
+    /// The state of the flow as if it were one connection. Values are sums over its connections;
+    /// the RTT is the mean smoothed RTT at the server's ends.
     fn info(&self) -> Info {
         let mut totals = self.closed;
         let mut found = Info {
@@ -680,12 +687,12 @@ impl Application {
         found
     }
 
-    /// Sends a datagram; one for which the device has no room is lost.
+    /// Sends a datagram. It is lost if a buffer of the kernel is full.
     fn send(&mut self, now: Time, side: usize, number: u64, bytes: u16) {
         let mut content = [0; MOST_DATAGRAM as usize];
         content[..8].copy_from_slice(&number.to_le_bytes());
         let times = &mut self.times[side];
-        // Few workloads send many datagrams.
+        // The table is allocated at the first datagram, because many workloads send none.
         if times.is_empty() {
             times.resize(MOST_UNDER_WAY, Time::ZERO);
         }
@@ -697,8 +704,8 @@ impl Application {
         }
     }
 
-    /// Number and time of transmission of a datagram of a side. A short datagram has the low bytes
-    /// of its number.
+    /// Number and time of transmission of a datagram that `side` has sent. A datagram shorter than
+    /// 8 bytes has only the low bytes of its number.
     fn sent_at(&self, side: usize, content: &[u8]) -> (u64, Time) {
         let known = content.len().min(8);
         let mut bytes = [0; 8];

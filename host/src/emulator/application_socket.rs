@@ -1,4 +1,5 @@
-//! Sockets of the applications of a live run: their options, and the tokens of their events.
+//! Sockets of flows with a workload: their options, and the tokens that identify them in epoll
+//! events.
 
 use crate::emulator::application::Spec;
 use crate::emulator::traffic::info;
@@ -9,18 +10,18 @@ use narrows_core::workload::Conn;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::OwnedFd;
 
-/// The kind of a socket; its token contains the application, the kind, the connection and the side.
+/// The kind of a socket.
 #[derive(Copy, Clone)]
 pub enum Kind {
     /// Accepts connections.
     Listener,
     /// Sends and receives datagrams.
     Datagrams,
-    /// An end of this connection.
+    /// One end of this connection.
     Connection(Conn),
 }
 
-/// The token of a socket.
+/// The epoll token of a socket: flow, kind, connection and side.
 pub fn token(app: usize, kind: Kind, side: usize) -> u64 {
     let (kind, conn) = match kind {
         Kind::Listener => (0, 0),
@@ -30,7 +31,7 @@ pub fn token(app: usize, kind: Kind, side: usize) -> u64 {
     (app as u64) << 40 | u64::from(conn) << 8 | kind << 1 | side as u64
 }
 
-/// Application, kind and side of a token.
+/// Flow, kind and side of a token.
 pub fn of_token(token: u64) -> (usize, Kind, usize) {
     let kind = match token >> 1 & 0x7f {
         0 => Kind::Listener,
@@ -40,17 +41,17 @@ pub fn of_token(token: u64) -> (usize, Kind, usize) {
     ((token >> 40) as usize, kind, (token & 1) as usize)
 }
 
-/// The error of a flow.
+/// The error for a failed connection of a flow.
 pub fn broken(id: &str, error: &std::io::Error) -> HostError {
     HostError::Broken(format!("flow {id}: {error}"))
 }
 
-/// The state of a connection of the kernel.
+/// The state of a connection from the kernel (`TCP_INFO`).
 pub fn asked(socket: &OwnedFd) -> Info {
     sys::tcp_info(socket).map_or_else(|_| Info::default(), |told| info(&told))
 }
 
-/// The options of both ends of a connection.
+/// Sets the options that both ends of a connection have.
 pub fn prepared(socket: &OwnedFd, spec: &Spec) -> std::io::Result<()> {
     sys::choose_cc(socket, &spec.cc)?;
     sys::set_notsent_lowat(socket, spec.notsent_lowat)?;
@@ -60,7 +61,7 @@ pub fn prepared(socket: &OwnedFd, spec: &Spec) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The listening socket of a flow at a side.
+/// Opens the listening socket of a flow at a side.
 pub fn listening(spec: &Spec, side: usize) -> std::io::Result<OwnedFd> {
     let listener = sys::socket::listen(spec.at[side].into())?;
     // An accepted socket has the congestion control of its listening socket.

@@ -1,9 +1,9 @@
 //! The internal state of the kernel's congestion controls, from `TCP_CC_INFO`.
 //!
-//! The names are those of [`CongestionControl::describe`] of the same congestion control
-//! ([`REPORTED`] lists them). The kernel does not report the mode of BBR. It follows from the two
-//! gains, which are different in each mode. Congestion controls without an entry here report
-//! nothing to the user, such as CUBIC.
+//! The names of the values are those that [`CongestionControl::describe`] uses in the core
+//! ([`REPORTED`] lists them). The kernel does not report the mode of BBR. It is derived from the
+//! two gains, which are different in each mode. For congestion controls that report nothing to user
+//! space, such as CUBIC, the state is empty.
 //!
 //! Sources: Linux 6.12, `include/uapi/linux/inet_diag.h` for the layout, and `get_info` in
 //! `net/ipv4/tcp_*.c` for the meaning of the fields.
@@ -18,20 +18,20 @@ const GAIN: u32 = 256;
 const HIGH_GAIN: u32 = 739;
 /// The unit of DCTCP's alpha.
 const ALPHA: f64 = 1024.0;
-/// An RTT of Vegas that was not measured, µs.
+/// Value of an RTT that was not measured yet, µs.
 const NO_RTT: u32 = 0x7fff_ffff;
 
-/// A mode, and values by name.
+/// The state of a congestion control.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CcState {
-    /// The mode.
+    /// The mode, such as `startup`, if the congestion control has modes.
     pub mode: Option<&'static str>,
-    /// The values.
+    /// Names and values of the variables.
     pub values: Vec<(&'static str, f64)>,
 }
 
-/// The state in `words`, the `TCP_CC_INFO` of a socket with this congestion control and segment
-/// size in bytes.
+/// The state of the congestion control `cc` from `words`, the `TCP_CC_INFO` of its socket.
+/// `segment`: segment size, bytes.
 pub fn state(cc: &str, words: &[u32], segment: u32) -> CcState {
     let ms = |us: u32| f64::from(us) / 1e3;
     let known = |us: &u32| (1..NO_RTT).contains(us);
@@ -72,7 +72,7 @@ pub fn state(cc: &str, words: &[u32], segment: u32) -> CcState {
     found
 }
 
-/// The mode of BBR with these gains.
+/// The mode of BBR in which it has these gains (in units of [`GAIN`]).
 fn bbr_mode(pacing: u32, cwnd: u32) -> &'static str {
     match (pacing, cwnd) {
         (HIGH_GAIN.., _) => "startup",

@@ -1,4 +1,4 @@
-//! The suitability of this host for live runs, measured in some seconds, with remedies.
+//! Checks in some seconds how well this host is suited for live runs, and names remedies.
 //!
 //! | finding | measurement |
 //! |---|---|
@@ -42,16 +42,16 @@ enum Grade {
     Missing,
 }
 
-/// A property of the host.
+/// The result of one check.
 #[derive(Debug)]
 struct Finding {
     what: &'static str,
     grade: Grade,
-    /// The value of the property, in words.
+    /// The result in words.
     found: String,
     /// The remedy; empty if none is needed.
     cure: String,
-    /// The value of the property as JSON.
+    /// The numbers of the result as JSON.
     numbers: Value,
 }
 
@@ -85,26 +85,27 @@ impl Finding {
     }
 }
 
-/// Timer interval of the engine.
+/// Timer interval of the live engine.
 const TICK: Span = Span::us(100);
 const TICKING: Span = Span::s(3);
-/// Sleep in which a processor enters an idle state.
+/// Duration of a sleep in which a processor enters an idle state.
 const REST: Span = Span::ms(5);
 const RESTING: Span = Span::s(1);
-/// Lateness that is small at every RTT.
+/// Largest lateness that is acceptable at every RTT.
 const GOOD: Span = Span::us(200);
-/// Largest wake-up time of a processor that is not in a deep idle state.
+/// Largest median lateness of wake-ups after which idle states are not reported as a problem.
 const GOOD_REST: Span = Span::us(100);
-/// Largest delay of a good bare forwarder.
+/// Largest median RTT of a good bare forwarder.
 const GOOD_FORWARDER: Span = Span::us(300);
 /// Largest lateness as a share of the RTT.
 const PART_OF_RTT: f64 = 0.05;
-/// Largest share of a processor that the hypervisor may use.
+/// Largest share of a processor's time that the hypervisor may take without a report (steal time).
 const STOLEN: f64 = 0.01;
 const FORWARDING: Span = Span::s(2);
 
-/// Measures everything in at most 6 s. `progress` receives the share that is done. The process must
-/// have one thread, because it may gain privilege.
+/// Runs all checks in about 6 s and returns their results as JSON. `progress` receives the
+/// completed share (0 to 1) and returns whether to continue. The process must have a single thread,
+/// because it may create a user namespace.
 pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     let mut step = |part| match !sys::stopped() && progress(part) {
         true => Ok(()),
@@ -158,7 +159,7 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
 }
 
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // Class and timer slack belong to the thread and end with it.
+    // Scheduling class and timer slack are properties of the thread and end with it.
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -305,8 +306,8 @@ fn real_time_class(permitted: bool) -> Finding {
     Finding::new("real-time class", Grade::Good, throttle, "").numbers(numbers)
 }
 
-/// Lateness of a thread that sleeps until each multiple of `interval`, and whether it has the
-/// real-time class.
+/// Measures how late a thread wakes up that sleeps until each multiple of `interval`. Also returns
+/// whether the thread has a real-time class.
 fn late(interval: Span, duration: Span) -> (Histogram, bool) {
     sys::prefer(-20);
     let real_time = sys::real_time(20);
@@ -324,12 +325,13 @@ fn late(interval: Span, duration: Span) -> (Histogram, bool) {
     (late, real_time)
 }
 
-/// `ticking_us`: median lateness of the same thread while the processors do not become idle.
+/// The finding about wake-ups of idle processors. `ticking_us`: median lateness with sleeps so
+/// short that processors do not become idle, µs.
 fn idle(late: &Histogram, ticking_us: f64) -> Finding {
     let p50 = us(late, 0.5);
     let text = format!("late by p50 {p50:.0} µs, p99 {:.0} µs", us(late, 0.99));
     let good = p50 <= GOOD_REST.as_ns() as f64 / 1e3;
-    // Lateness without idle processors has another cause: other threads.
+    // If wake-ups are late without idle states, too, the cause is other threads.
     let (grade, cure) = match (good, ticking_us > 0.5 * p50) {
         (true, _) => (Grade::Good, ""),
         (_, true) => (Grade::Poor, "end other programs, or run as root"),
@@ -370,18 +372,18 @@ fn tick(late: &Histogram, real_time: bool, stolen: f64) -> Finding {
     Finding::new("tick of 100 µs", grade, text, cure).numbers(numbers)
 }
 
-/// Processor time that the hypervisor has used so far, s.
+/// Steal time of all processors since the boot, s.
 fn stolen_time() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let of = text
         .lines()
         .next()
         .and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
-    // The unit is USER_HZ, 1/100 s.
+    // The unit in /proc/stat is 1/USER_HZ, 1/100 s.
     of.unwrap_or(0.0) / 100.0
 }
 
-/// Pings between two hosts that a copying loop connects.
+/// Measures the RTT of pings between two hosts that a loop connects by copying packets.
 fn forwarder() -> Result<Finding, HostError> {
     let at = |n| Ipv4Addr::new(10, 0, 0, n);
     let spec = |own, other| SpaceSpec {
@@ -417,7 +419,7 @@ fn forwarder() -> Result<Finding, HostError> {
         let copy = scope.spawn(|| copy(&spaces, &stop));
         let pinging = scope.spawn(|| {
             spaces[0].enter()?;
-            // The responder listens by then.
+            // The responder is ready after this time.
             let clock = Clock::starting_in(Span::ms(50));
             clock.sleep_until(Time::ZERO);
             Probes::new(&ping)?.run(clock, Time::ZERO + FORWARDING, &stop)
@@ -464,7 +466,7 @@ fn copy(spaces: &[Space; 2], stop: &AtomicBool) -> std::io::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         for (from, to) in [(0, 1), (1, 0)] {
             while let Some(n) = sys::read(&spaces[from].device, &mut packet)? {
-                // A host without room drops the packet.
+                // The packet is lost if the receiving device's queue is full.
                 let _ = sys::write(&spaces[to].device, &packet[..n], &[]);
             }
         }

@@ -1,4 +1,5 @@
-//! The live engine: runs a scenario and returns a run, as every engine does.
+//! The engines `live` and `linux`: run a scenario with the kernel's TCP over the emulated network,
+//! and return a run as every engine does.
 
 use crate::emulator::application::{self, Applications};
 use crate::emulator::capture::Writer;
@@ -38,36 +39,37 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// First ports of receivers, senders, responders and pingers, with room for
-/// [`preflight::MOST_FLOWS`] between them.
 /// The value of `tcp_ecn` with which both ends request and accept accurate ECN.
 const ACCURATE_ECN: u32 = 3;
+/// First TCP and UDP ports of receivers, senders, responders and pingers, with room for
+/// [`preflight::MOST_FLOWS`] or [`preflight::MOST_PROBES`] between them.
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;
 const PINGERS: u16 = 8_000;
 
-/// Time from readiness to the beginning of the run.
+/// Time from when all threads are ready to the beginning of the run.
 const AHEAD: Span = Span::ms(20);
-/// Interval between two checks for the end.
+/// Interval between two checks whether all flows and pings have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The address of the host at a port; the second one is reached with ECN.
+/// The IPv4 address of the host at a port of the network. Each host has two; with `ecn`, the one
+/// whose route negotiates ECN.
 pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
 }
 
-/// The same of IPv6, which a shell has in addition.
+/// The IPv6 address of the host at a port, which only hosts of a shell have.
 pub(crate) fn address6(port: Port, ecn: bool) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, u16::from(ecn), 0, 0, 0, u16::from(port) + 1)
 }
 
-/// The port of the far host of a flow or probe: FAR, or that of its station.
+/// The port of the far host of a flow or probe: FAR, or in a Wi-Fi that of its station.
 fn far(station: Option<u8>) -> Port {
     FAR + station.unwrap_or(0)
 }
 
-/// Source and destination of a flow.
+/// The ports of the sending and the receiving host of a flow.
 fn endpoints(flow: &FlowSpec) -> (Port, Port) {
     match flow.direction {
         Direction::Down => (NEAR, far(flow.station)),
@@ -75,7 +77,7 @@ fn endpoints(flow: &FlowSpec) -> (Port, Port) {
     }
 }
 
-/// Number of hosts besides the one at NEAR.
+/// Number of hosts besides the one at NEAR, which is also the highest port.
 fn far_hosts(scenario: &Scenario) -> Port {
     scenario
         .wifi
@@ -83,7 +85,7 @@ fn far_hosts(scenario: &Scenario) -> Port {
         .map_or(1, |wifi| wifi.stations.len() as Port)
 }
 
-/// The common configuration of all hosts, without addresses.
+/// The configuration of the host at `port`: addresses, kernel settings, queue discipline.
 pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     let host = &scenario.host;
     let others = if port == NEAR {
@@ -102,7 +104,8 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         EcnMode::Off => 0,
         EcnMode::Passive | EcnMode::On => 2,
     };
-    // Kernels before 6.15 have no tcp_rto_max_ms; writing it is then an error that names it.
+    // Kernels before 6.15 have no tcp_rto_max_ms. Setting it fails there with an error that names
+    // the setting.
     let rto_max = host.rto_max.map(|most| (most.as_us() / 1000).to_string());
     let rack = host.rack.map(|on| u8::from(on).to_string());
     let given = [
@@ -145,11 +148,11 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     }
 }
 
-/// The configuration of a host of a shell, which has addresses of both families.
+/// The configuration of a host of a shell, which also has IPv6 addresses.
 pub(crate) fn dual_stack(scenario: &Scenario, port: Port) -> SpaceSpec {
     let mut spec = space(scenario, port);
     spec.sysctls.retain(|(name, _)| !name.starts_with("ipv6/"));
-    // No address of the link itself, so that the kernel sends no packets of its own.
+    // The device has no link-local address, so that the kernel sends no packets of its own.
     spec.sysctls
         .push(("ipv6/conf/e0/addr_gen_mode", "1".into()));
     if !FilePath::new("/proc/sys/net/ipv6").exists() {
@@ -174,7 +177,7 @@ pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// The flows, with start jitter as in every engine.
+/// The sender of a flow, whose start has the same jitter as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     let (from, to) = endpoints(flow);
     let place = number as u16;
@@ -196,7 +199,8 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     }
 }
 
-/// The application of a flow, with the random choices of every engine.
+/// The parameters of a flow with a workload, with the same seed as in every engine; `None` if the
+/// workload is unknown.
 fn application(
     scenario: &Scenario,
     number: usize,
@@ -233,7 +237,7 @@ fn application(
     })
 }
 
-/// The metrics of a flow; those of its application, if it has one.
+/// The metrics of a flow, including those of its workload, if it has one.
 fn flow_metrics(
     meter: FlowMeter,
     spec: &FlowSpec,
@@ -287,7 +291,7 @@ pub(crate) fn emulator(
 }
 
 /// Runs `scenario` with the TCP of this kernel and writes every packet to the file `record`, if
-/// given. An error of that file does not affect the run; it is the second part of the result.
+/// given. An error of that file does not end the run; it is the second part of the result.
 /// `progress` is called regularly; when it returns `false`, the run stops.
 /// [`preflight::gain_privilege`] must have been called.
 pub fn run(
@@ -324,7 +328,7 @@ pub fn run(
                 events: 0,
             })
         });
-        // After any error all threads are stopped before they are joined.
+        // After any error all threads are stopped, so that they can be joined.
         stop.store(true, Ordering::Relaxed);
         done
     });
@@ -353,7 +357,7 @@ pub(crate) fn recorded(
     Ok(Some(writer))
 }
 
-/// Ends the capture after the last packet; an incomplete file is an error.
+/// Ends the capture after the last packet. Fails if the file is incomplete.
 pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Result<(), HostError> {
     let whole = emulator.end_record();
     writer.map_or(Ok(()), |writer| writer.finish(whole))
@@ -368,7 +372,7 @@ struct Parts<'a> {
     machine: Machine,
 }
 
-/// The results of the threads.
+/// The results of all threads of a run.
 struct Answers {
     passed: Seen,
     hosts: Vec<Told>,
@@ -377,7 +381,8 @@ struct Answers {
 }
 
 impl<'p> Parts<'p> {
-    /// Starts a thread in the host at `port`: `make` prepares it, `work` starts with the run.
+    /// Starts a thread in the namespace of the host at `port`. `make` prepares its sockets; `work`
+    /// runs from the beginning of the run.
     fn start<'scope, R: 'scope, T: Send + 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, 'p>,
@@ -403,7 +408,7 @@ impl<'p> Parts<'p> {
                     return Err(HostError::Stopped);
                 }
             };
-            // Another part failed: the run does not begin.
+            // If another thread has failed, the run does not begin.
             work(made, begins.recv().map_err(|_| HostError::Stopped)?)
         });
         match ready.recv() {
@@ -416,7 +421,7 @@ impl<'p> Parts<'p> {
         }
     }
 
-    /// A whole run.
+    /// Executes a whole run: starts all threads, waits for their end, and collects their results.
     fn go<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, 'p>,
@@ -435,7 +440,7 @@ impl<'p> Parts<'p> {
             timeless: self.machine != Machine::Host,
         };
         let mut hosts = Vec::new();
-        // Receivers first, so that senders find them.
+        // The far hosts are prepared before the near one.
         for port in (NEAR..=far_hosts(scenario)).rev() {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
             let bulk = |(_, flow): &(usize, &FlowSpec)| flow.workload.is_none();
@@ -448,7 +453,8 @@ impl<'p> Parts<'p> {
                     incoming.push(Incoming {
                         at: flow_out.to,
                         dscp: flow.dscp,
-                        // A listening socket configured as such a congestion control needs it.
+                        // With ECN at both ends, the listening socket must have the congestion
+                        // control before the connection arrives.
                         cc: (flow.ecn == EcnNegotiation::Both).then_some(flow_out.cc),
                     });
                 }
@@ -594,7 +600,7 @@ impl<'p> Parts<'p> {
         })
     }
 
-    /// The run from the results of the threads.
+    /// Combines the results of the threads to a run.
     fn told(&self, machine: Machine, emulator: &Emulator, answers: Answers) -> Run {
         let Answers {
             passed,
@@ -675,7 +681,7 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// The host settings of the scenario that this kernel does not have.
+/// The settings of `[host]` that differ in this kernel: key, and the kernel's value.
 fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     let hz = sys::kernel_hz();
@@ -697,7 +703,7 @@ fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
     list
 }
 
-/// The rows of several tables, sorted by time and flow.
+/// Merges the rows of several tables, sorted by time and flow.
 fn in_order(tables: &[FlowSamples]) -> FlowSamples {
     let mut rows: Vec<(f64, u32, usize, usize)> = Vec::new();
     for (table, samples) in tables.iter().enumerate() {
@@ -712,7 +718,7 @@ fn in_order(tables: &[FlowSamples]) -> FlowSamples {
     all
 }
 
-/// A thread that is ready.
+/// A thread that is prepared and waits for the beginning of the run.
 struct Started<'scope, T> {
     begin: mpsc::Sender<Clock>,
     thread: thread::ScopedJoinHandle<'scope, Result<T, HostError>>,

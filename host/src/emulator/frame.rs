@@ -1,16 +1,16 @@
-//! Real packets in the form that the network of the core requires.
+//! Converts real packets to the form that the network of the core requires.
 //!
-//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB. A
-//! super-packet is split here into the segments that a NIC would send. A [`Frame`] is one segment.
-//! It consists of a range of the whole and the fields that may change on the path (ECN bits, code
-//! point). All segments share the whole. Headers are created when a frame is written, and payload
-//! is never changed. Data in memory is assumed to be intact, so payload checksums are left to the
-//! offload, as between a host and its NIC.
+//! A read from a TUN device returns a [`Whole`]: one packet, or a super-packet of up to 64 KiB. A
+//! super-packet is split here into the segments that a NIC would send. A [`Frame`] is one segment:
+//! a range of the whole, and the fields that may change on the path (ECN bits, DSCP). All segments
+//! of a super-packet share the whole. The headers of a segment are created when the frame is
+//! written; the payload is never changed. The checksum over the payload is left to the receiving
+//! kernel's checksum offload, as between a host and its NIC.
 //!
-//! Sizes are those of whole frames: 14 bytes more than the length of the IP packet, so that metrics
-//! equal those of simulated packets.
+//! Sizes are those of Ethernet frames: 14 bytes more than the length of the IP packet, so that
+//! metrics equal those of simulated packets.
 //!
-//! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12
+//! Sources: virtio 1.2, 5.1.6 (the header `virtio_net_hdr`); RFC 791, 1624, 9293; Linux 6.12
 //! `net/ipv4/tcp_offload.c` for which flags go to which segment.
 
 use narrows_core::net::Port;
@@ -19,11 +19,12 @@ use narrows_core::units::{Bytes, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Length of the header of offloads.
+/// Length of the header `virtio_net_hdr`, which a TUN device puts before each packet, bytes.
 pub const VNET: usize = crate::sys::device::VNET_HEADER;
-/// The fields that a frame has in addition to a packet.
+/// Length of the Ethernet header, which counts in the size of a frame, bytes.
 const ETHERNET: u32 = 14;
-/// Largest length of the headers of a segment: offloads, IP with options, TCP with options.
+/// Largest length of the headers of a segment, bytes: `virtio_net_hdr`, IP with options, TCP with
+/// options.
 pub const HEAD: usize = VNET + 60 + 60;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -32,10 +33,10 @@ const GSO_TCP6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Length of the headers of IPv4 without options, and of IPv6 without extensions.
+/// Lengths of the headers of IPv4 without options and of IPv6 without extension headers, bytes.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// Extension headers of IPv6 (RFC 8200, 4); the first one has the hop-by-hop options.
+/// Numbers of the extension headers of IPv6 (RFC 8200, 4).
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -49,14 +50,15 @@ const CWR: u8 = 0x80;
 /// Assignment of packets to flows and probes by their ports.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Ports {
-    /// The port of the receiver of flow 0, and the number of flows.
+    /// The TCP or UDP port of the receiver of flow 0, and the number of flows.
     pub flows: (u16, u16),
-    /// The port of the responder of probe 0, and the number of probes.
+    /// The UDP port of the responder of probe 0, and the number of probes.
     pub probes: (u16, u16),
 }
 
 impl Ports {
-    /// The flow or probe of one of these two ports; probes are numbered after the flows.
+    /// The index of the flow or probe to which one of the two ports belongs. Indices of probes
+    /// follow those of the flows.
     fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
         let place = |(first, count): (u16, u16)| {
             let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
@@ -68,16 +70,16 @@ impl Ports {
     }
 }
 
-/// The result of one read.
+/// A packet or super-packet, as read from a device.
 #[derive(Debug)]
 struct Whole {
-    /// The packet with the header of offloads.
+    /// The packet, after its `virtio_net_hdr`.
     bytes: Box<[u8]>,
-    /// Length of the headers of IP and TCP; without TCP, of IP alone.
+    /// Length of the headers of IP and TCP, bytes; of IP alone if it is no TCP packet.
     head: usize,
     ip_head: usize,
     v6: bool,
-    /// Payload of each segment but the last; of a single packet all payload.
+    /// Payload of each segment but the last, bytes; of a single packet its whole payload.
     mss: usize,
     tcp: bool,
     identity: u64,
@@ -100,7 +102,7 @@ impl Whole {
     }
 }
 
-/// The places of source and destination in a header.
+/// The ranges of source and destination address in an IP header.
 fn addresses(v6: bool) -> (Range<usize>, Range<usize>) {
     if v6 {
         (8..24, 24..40)
@@ -109,7 +111,7 @@ fn addresses(v6: bool) -> (Range<usize>, Range<usize>) {
     }
 }
 
-/// An address as a number; that of IPv4 is the address itself.
+/// An address as a number: for IPv4 the address itself, for IPv6 a hash.
 fn number(address: &[u8]) -> u64 {
     let words = address.chunks_exact(4).map(|word| u64::from(be32(word, 0)));
     words.fold(0, |sum, word| {
@@ -117,10 +119,10 @@ fn number(address: &[u8]) -> u64 {
     })
 }
 
-/// The header of IP.
+/// The fields of an IP header.
 struct Ip {
     v6: bool,
-    /// Its length, with options or extensions.
+    /// Length with options or extension headers, bytes.
     len: usize,
     protocol: u8,
     /// Whether the packet is a fragment other than the first one.
@@ -128,7 +130,7 @@ struct Ip {
     tos: u8,
 }
 
-/// The header of IP, if there is a whole one.
+/// Reads the IP header; `None` if it is incomplete or neither IPv4 nor IPv6.
 fn ip(packet: &[u8]) -> Option<Ip> {
     match packet.first()? >> 4 {
         4 if packet.len() >= IPV4 => Some(Ip {
@@ -165,15 +167,15 @@ fn ip(packet: &[u8]) -> Option<Ip> {
     }
 }
 
-/// A packet in the network.
+/// A packet in the emulated network.
 #[derive(Clone, Debug)]
 pub struct Frame {
     whole: Arc<Whole>,
     enqueued_at: Time,
-    /// Offset of its payload in that of the whole, and its length.
+    /// Offset of its payload in the payload of the whole, bytes.
     offset: u32,
     len: u32,
-    /// Bytes on the wire.
+    /// Size as an Ethernet frame, bytes; of a super-packet, that of all its segments.
     size: u32,
     tos: u8,
     damaged: bool,
@@ -199,9 +201,10 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
     sum as u16
 }
 
-/// Passes the frames of a packet read from the device at `port` to `each`, in order. With `whole` a
-/// super-packet stays one frame. False if it is neither IPv4 nor IPv6. Multicast packets of IPv6
-/// have no frames: the kernel sends them by itself, and no path between two hosts forwards them.
+/// Passes the frames of a packet read from the device at `port` to `each`, in order. With `whole`,
+/// a super-packet stays one frame. Returns `false` if it is no valid packet of IPv4 or IPv6.
+/// Multicast packets of IPv6 yield no frames: the kernel sends them by itself, and routers do not
+/// forward them.
 pub fn cut(
     read: &[u8],
     port: Port,
@@ -288,12 +291,12 @@ pub fn cut(
     true
 }
 
-/// The type of a super-packet of TCP.
+/// The GSO type of a super-packet of TCP.
 fn offload(v6: bool) -> u8 {
     if v6 { GSO_TCP6 } else { GSO_TCP4 }
 }
 
-/// The acknowledgement number of a TCP header; none in a SYN.
+/// The acknowledgement in a TCP header; `None` in a SYN. `empty`: the segment has no payload.
 fn acknowledges(tcp: &[u8], connection: u64, empty: bool) -> Option<Ack> {
     if tcp[13] & SYN != 0 || tcp[13] & ACK == 0 {
         return None;
@@ -332,17 +335,17 @@ fn acknowledges(tcp: &[u8], connection: u64, empty: bool) -> Option<Ack> {
 }
 
 impl Frame {
-    /// The port at which it entered.
+    /// The port of the network at which the frame entered.
     pub fn port(&self) -> Port {
         self.whole.port
     }
-    /// The flow or probe to which it belongs, as data, ACK or answer; probes are numbered after the
-    /// flows.
+    /// The index of the flow or probe to which the frame belongs, as data, ACK, ping or answer.
+    /// Indices of probes follow those of the flows.
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
-    /// The port of the host to which it is addressed, by the last byte of the address; `None` if no
-    /// host has the address.
+    /// The port of the host to which the frame is addressed, from the last byte of the address;
+    /// `None` if that is 0.
     pub fn to_port(&self) -> Option<Port> {
         self.whole.destination().last()?.checked_sub(1)
     }
@@ -350,16 +353,16 @@ impl Frame {
     pub fn identity(&self) -> u64 {
         self.whole.identity
     }
-    /// Whether it is a TCP segment and has headers of TCP.
+    /// Whether the frame is a TCP segment with a valid TCP header.
     pub fn is_tcp(&self) -> bool {
         self.whole.tcp
     }
-    /// Makes its checksum wrong, so that the receiver drops it.
+    /// Whether the network has damaged the frame. The receiver would drop it.
     pub fn damaged(&self) -> bool {
         self.damaged
     }
-    /// Whether `next` continues this frame, whose payload has grown to this length, with the same
-    /// headers.
+    /// Whether `next` can be appended to this frame, to which frames up to `len` bytes of payload
+    /// were appended already.
     pub fn continued_by(&self, len: usize, next: &Frame) -> bool {
         Arc::ptr_eq(&self.whole, &next.whole)
             && next.offset as usize == self.offset as usize + len
@@ -367,17 +370,18 @@ impl Frame {
             && next.tos == self.tos
             && !next.damaged
     }
-    /// Length of its payload.
+    /// Length of the payload, bytes.
     pub fn payload(&self) -> usize {
         self.len as usize
     }
-    /// Returns the payload of this frame and of the following frames, up to `len` bytes.
+    /// Returns `len` bytes of payload, from the beginning of this frame on, which may extend over
+    /// the following frames.
     pub fn body(&self, len: usize) -> &[u8] {
         let start = self.whole.head + self.offset as usize;
         &self.whole.packet()[start..start + len]
     }
-    /// Writes its headers, with those of offloads, for `len` bytes of payload to `to`, and returns
-    /// the used part.
+    /// Writes the headers of the frame, including `virtio_net_hdr`, for `len` bytes of payload to
+    /// `to`. Returns the used range.
     pub fn headers(&self, len: usize, to: &mut [u8; HEAD]) -> Range<usize> {
         let whole = &*self.whole;
         let packet = whole.packet();
@@ -414,8 +418,8 @@ impl Frame {
             if self.offset > 0 {
                 transport[13] &= !CWR;
             }
-            // The kernel leaves this to the NIC: the sum over everything outside the segment, to
-            // which the NIC adds the rest.
+            // As the kernel does for a NIC, the checksum field gets the sum over the pseudo-header.
+            // The checksum offload adds the sum over the segment.
             let length = (whole.head - whole.ip_head + len) as u32;
             let (from, to) = addresses(whole.v6);
             let check = sum(&ip[from.start..to.end], u32::from(TCP) + length);

@@ -1,8 +1,8 @@
 //! The first process of the virtual machine of `--engine linux`: Linux as a user-space process
 //! (`ARCH=um`) in virtual time.
 //!
-//! The root of the machine is the file system of the host, read-only. One folder of the host is
-//! writable. It contains the input of the run and receives the result:
+//! The root file system of the virtual machine is that of the host, read-only. One folder of the
+//! host is writable. It contains the input of the run, and the machine writes the result there:
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,11 +12,12 @@
 //! | `stdin`, `stdout`, `stderr` | standard streams |
 //! | `code` | exit code; absent if the machine ended before |
 //!
-//! Lines of progress are written to the console of the machine, which is the standard output of its
-//! process on the host.
+//! Lines of progress are written to the console of the machine, which is the standard output of the
+//! machine's process on the host.
 //!
-//! A shell has an overlay: programs can write to all files, and the changes end with the machine.
-//! The first process mounts it in the folder, makes it its root, and executes itself.
+//! A shell has an overlay file system: programs can write to all files, and the changes are lost
+//! when the machine ends. The first process mounts the overlay in the folder, makes it its root,
+//! and executes itself again.
 
 use crate::error::HostError;
 use crate::sys::machine;
@@ -27,24 +28,24 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// File systems besides the root, with their places.
+/// File systems besides the root, with their mount points.
 const MOUNTS: [(&str, &str); 3] = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")];
 /// File systems below `/dev`, for the programs of a shell.
 const BELOW: [(&str, &str); 2] = [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")];
-/// Links below `/dev`.
+/// Symbolic links below `/dev`: target and name.
 const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
     ("/proc/self/fd/1", "/dev/stdout"),
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
-/// The console.
+/// The console of the machine.
 const CONSOLE: &str = "/dev/console";
 /// The subcommand that needs an overlay.
 pub const SHELL: &str = "shell";
 
-/// Prepares the machine and replaces the standard streams. Returns the subcommand with its
-/// arguments, and the console. `inside` is true behind the overlay.
+/// Mounts the file systems of the machine and replaces the standard streams. Returns the subcommand
+/// with its arguments, and the console. `inside`: the overlay is the root already.
 pub fn enter(folder: &str, inside: bool) -> Result<(Vec<String>, File), HostError> {
     if std::process::id() != 1 {
         return Err(HostError::Unlike(
@@ -65,7 +66,7 @@ pub fn enter(folder: &str, inside: bool) -> Result<(Vec<String>, File), HostErro
     }
     for (kind, place) in MOUNTS {
         match machine::mount(kind, place, "") {
-            // A kernel can mount /dev itself.
+            // The kernel may have mounted /dev already.
             Err(e) if e.raw_os_error() != Some(libc::EBUSY) => {
                 return Err(HostError::Failed("a file system", e));
             }
@@ -94,7 +95,7 @@ pub fn enter(folder: &str, inside: bool) -> Result<(Vec<String>, File), HostErro
     Ok((arguments, console))
 }
 
-/// Makes an overlay of the file system of the host the root, and executes this program behind it
+/// Makes an overlay over the host's file system the root, and executes this program again in it,
 /// with the environment of the user. Returns only after an error.
 fn behind_overlay(folder: &Path) -> HostError {
     let failed = HostError::failed("the overlay");

@@ -1,20 +1,21 @@
-//! Queue disciplines of the kernel behind the links of the emulator, in virtual time.
+//! Uses queue disciplines of the kernel in the hops of the emulated path, in virtual time.
 //!
 //! ```text
 //!   hop ── enqueue ──▶ packet socket ──▶ queue discipline ──▶ device ──▶ dequeue ──▶ link
 //! ```
 //!
-//! Each discipline has a network namespace and a [`Gate`]. The device requests a frame from its
-//! discipline when the link of the hop is free, and at no other time. The discipline therefore sees
-//! the instants that it would see in front of a network card of this rate. Propagation, loss,
-//! policers and varying rates are those of the core.
+//! Each discipline has its own network namespace and a [`Gate`]. The device requests a frame from
+//! its discipline when the link of the hop is free, and at no other time. The discipline is
+//! therefore dequeued at the same instants as on a NIC of this rate. Propagation, loss, policers
+//! and varying rates are those of the core.
 //!
-//! The source address of a frame contains its number, so that the emulator knows which packet has
-//! left. A discipline keeps the order of a flow. Packets of a flow that precede one that has left
-//! were therefore dropped. If the discipline is empty, all others were.
+//! The source MAC address of a frame contains its number, by which the emulator identifies the
+//! packet that has left the discipline. A discipline keeps the order within a flow. So if a packet
+//! has left, earlier packets of its flow that have not left were dropped. If the discipline is
+//! empty, all packets that have not left were dropped.
 //!
-//! **Reasons of drops.** A packet that is rejected on arrival met a full queue if the backlog is at
-//! the limit of the discipline. All other drops count as those of the control law.
+//! **Reasons of drops.** A packet that is rejected on arrival counts as an overflow if the backlog
+//! is at the limit of the discipline. All other drops count as those of the control law.
 
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use crate::emulator::tc_words::{self, Words};
@@ -40,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const DEVICE: &str = "q0";
 /// Length of an Ethernet header, bytes.
 const ETHERNET: usize = 14;
-/// The destination of all frames: a local address.
+/// The destination MAC address of all frames, a locally administered one.
 const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// MTU, bytes.
 const MTU: u32 = 1500;
@@ -49,35 +50,37 @@ const BULK: i32 = 2;
 const INTERACTIVE: i32 = 6;
 const INTERACTIVE_BULK: i32 = 4;
 
-/// The state of a discipline that the emulator needs for its waits.
+/// Decides whether the emulator must wait for packets of a discipline.
 #[derive(Debug)]
 pub struct Signal {
     fd: RawFd,
-    /// The link is free, and the discipline had no packet that could leave.
+    /// Whether the link is free, and the discipline had no packet that could leave.
     awaits: AtomicBool,
-    /// A packet has left since.
+    /// Whether a packet has left the discipline since.
     arrived: AtomicBool,
 }
 
 impl Signal {
-    /// The descriptor that becomes readable when a packet leaves, if one is awaited.
+    /// The descriptor that becomes readable when a packet leaves the discipline; `None` if none is
+    /// awaited.
     pub fn awaited(&self) -> Option<RawFd> {
         self.awaits.load(Ordering::Relaxed).then_some(self.fd)
     }
-    /// The descriptor was readable.
+    /// Records that the descriptor was readable.
     pub fn arrived(&self) {
         self.arrived.store(true, Ordering::Relaxed);
     }
 }
 
-/// A discipline of the kernel.
+/// A queue discipline of the kernel.
 pub struct KernelQueue {
     gate: Gate,
     netlink: Netlink,
     index: u32,
     signal: Arc<Signal>,
     limit: Option<Limit>,
-    /// Frames inside, from the number `first` on.
+    /// The frames inside the discipline, from number `first` on; `None`: it has left or was
+    /// dropped.
     frames: VecDeque<Option<Frame>>,
     first: u64,
     /// The numbers of the frames inside, by flow.
@@ -86,7 +89,7 @@ pub struct KernelQueue {
     buffer: Vec<u8>,
 }
 
-/// Checks that the kernel has every discipline of a path.
+/// Checks that every discipline of the path can be configured in the kernel.
 pub fn check(scenario: &Scenario, registry: &Registry<Frame>) -> Result<(), HostError> {
     if scenario.wifi.is_some() {
         return Err(HostError::Unlike(
@@ -121,10 +124,10 @@ fn words(
     tc_words::words(choice, kind.params, context)
 }
 
-/// A discipline, and its signal if it is one of the kernel.
+/// A discipline, and its signal if it is one of the kernel's.
 type Made = (Box<dyn QueueDiscipline<Frame>>, Option<Arc<Signal>>);
 
-/// Creates a discipline in a network namespace of its own. That of a plugin is the plugin's.
+/// Creates a queue discipline: one of the kernel in its own network namespace, or that of a plugin.
 pub fn create(
     choice: &Choice,
     registry: &Registry<Frame>,
@@ -160,7 +163,7 @@ fn tc(words: &[&str]) -> Result<(), HostError> {
     )))
 }
 
-/// The priority that the kernel gives to a forwarded packet with this field (`ip_tos2prio`).
+/// The priority that the kernel gives to a forwarded packet with this TOS field (`ip_tos2prio`).
 fn priority(tos: u8) -> i32 {
     match tos >> 3 & 3 {
         0 => 0,
@@ -233,7 +236,7 @@ impl KernelQueue {
         }
         Some(frame)
     }
-    /// Removes a frame that has left, and those of its flow that were dropped before.
+    /// Removes a frame that has left, and reports the earlier frames of its flow as dropped.
     fn leave(&mut self, now: Time, number: u64, sink: &mut dyn Sink<Frame>) -> Option<Frame> {
         let frame = self.take(number)?;
         let flow = frame.identity();
@@ -250,7 +253,7 @@ impl KernelQueue {
         }
         Some(frame)
     }
-    /// Drops all frames, because the discipline has none.
+    /// Reports all frames as dropped, because the discipline is empty.
     fn empty(&mut self, now: Time, sink: &mut dyn Sink<Frame>) {
         self.first = self.next();
         for frame in self.frames.drain(..).flatten() {
@@ -316,7 +319,7 @@ impl QueueDiscipline<Frame> for KernelQueue {
             };
             let mut number = [0; 8];
             number[2..].copy_from_slice(&head[6..12]);
-            // Frames without a number are those of the kernel itself.
+            // Frames without a known number were sent by the kernel itself.
             let Some(mut frame) = self.leave(now, u64::from_be_bytes(number), sink) else {
                 continue;
             };

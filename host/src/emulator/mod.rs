@@ -1,4 +1,5 @@
-//! The emulator: real packets through the network of the core.
+//! The emulator: forwards real packets between hosts through the emulated network of the core, in
+//! real time.
 //!
 //! ```text
 //!   near device ──▶ NEAR ┐                     ┌ FAR ──▶ far device
@@ -9,15 +10,15 @@
 //! A Wi-Fi has one far device for each station, at the ports from FAR on.
 //!
 //! **Time.** A packet enters the path at the time at which it is read. The path computes its
-//! departure time. A due packet is written when the forwarding thread is awake. If the thread is
-//! late, it delays packets. The next departure is computed from the due time of the last one, so
-//! the rate stays correct. The lateness of each packet is measured.
+//! departure time, and the forwarding thread writes the packet when it is due. If the thread wakes
+//! up late, packets leave late. The next departure is computed from the due time of the previous
+//! one, so the rate stays correct. The lateness of each packet is measured.
 //!
-//! **Wake-ups.** Up to a rate of [`EXACT`], the thread wakes up for every packet that arrives or is
-//! due. Above this rate, it wakes up at multiples of [`TICK`] while a queue holds packets. Due
-//! packets that follow each other in a super-packet are then written as one. While all queues are
-//! empty, it wakes up for arrivals only. The thread never spins, because the kernel would stop a
-//! spinning real-time thread for 50 ms in each second.
+//! **Wake-ups.** Up to a rate of [`EXACT`], and in a Wi-Fi, the thread wakes up for every packet
+//! that arrives or is due. Above this rate, it wakes up at multiples of [`TICK`] while packets are
+//! in the network. Due packets that follow each other in a super-packet are then written as one.
+//! While all queues are empty, it wakes up for arrivals only. The thread never spins, because the
+//! kernel would suspend a spinning real-time thread for 50 ms in each second by default.
 //!
 //! | module | contents |
 //! |---|---|
@@ -74,29 +75,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest rate at which every packet has its own wake-up.
 pub const EXACT: Rate = Rate::mbit(100);
-/// Interval of wake-ups above it.
+/// Interval of wake-ups above the rate [`EXACT`].
 pub const TICK: Span = Span::us(100);
-/// Largest number of reads from one device in one turn.
+/// Largest number of reads from one device before due packets are written.
 const TURN: usize = 64;
-/// Longest sleep: the interval at which a request to stop is noticed.
+/// Longest sleep. A request to stop is noticed within this time.
 const LONGEST: Span = Span::ms(50);
-/// Longest wait in virtual time, in which a longer wait takes no time.
+/// Longest wait in virtual time, where waits take no real time.
 const LONGEST_VIRTUAL: Span = Span::s(10);
 /// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
 
-/// The position of the receiver of a flow, and the delays between it and the path.
+/// The position of the receiver of a flow, and the delay lines between it and the path.
 #[derive(Copy, Clone, Debug)]
 pub struct Farther {
     /// The port of the receiver.
     pub receiver: Port,
-    /// Delay from the path to the receiver.
+    /// Index of the delay line from the path to the receiver; `None`: no delay.
     pub forward: Option<u32>,
-    /// Delay from the receiver to the path.
+    /// Index of the delay line from the receiver to the path; `None`: no delay.
     pub reverse: Option<u32>,
 }
 
-/// The queue disciplines of a path.
+/// Which implementation of queue disciplines the path of a virtual machine uses.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Queues {
     /// The queue disciplines of the kernel.
@@ -117,7 +118,7 @@ impl Queues {
     }
 }
 
-/// The machine of a run.
+/// Where a run takes place.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Machine {
     /// This host, with its clock.
@@ -136,7 +137,7 @@ impl Machine {
     }
 }
 
-/// Options of forwarding.
+/// How packets are forwarded.
 #[derive(Copy, Clone, Debug)]
 pub struct Manner {
     /// Timer interval while packets wait; `None`: a wake-up for every packet.
@@ -158,8 +159,8 @@ pub struct Emulator {
     /// The queue disciplines of the kernel.
     signals: Vec<Arc<Signal>>,
     longest: Span,
-    /// Processing takes no time. The clock is therefore read once in a turn, and samples are taken
-    /// at the next event: nothing changes before it.
+    /// Whether processing takes no time, as in virtual time. The clock is then read once per turn,
+    /// and a sample is taken at the next event, since nothing changes before it.
     timeless: bool,
     end: Time,
     interval: Option<Span>,
@@ -168,21 +169,21 @@ pub struct Emulator {
 
 /// The observations of a run.
 pub struct Seen {
-    /// Counters of every hop.
+    /// Metrics of the queue of every hop.
     pub queues: Vec<QueueMetrics>,
     /// Random losses of every hop, packets.
     pub random_losses: Vec<u64>,
     /// Medium use of each station.
     pub used: Vec<Usage>,
-    /// Queueing delay of pings, by probe.
+    /// Queueing delays of pings, by probe.
     pub levels: Vec<LevelMeter>,
-    /// Samples of the queues and their classes.
+    /// Samples of queues and their classes.
     pub samples: Samples,
     /// Lateness of packets.
     pub lateness: Lateness,
 }
 
-/// The emulator of one run.
+/// The state of forwarding during one run.
 struct Passage<'a> {
     e: &'a mut Emulator,
     devices: &'a [&'a OwnedFd],
@@ -195,9 +196,9 @@ struct Passage<'a> {
     next_rows: Time,
     closed: Option<(Vec<QueueMetrics>, Vec<Usage>)>,
     lateness: Lateness,
-    /// Time at the beginning of the turn.
+    /// Time at the beginning of the present turn.
     now: Time,
-    /// The time of the last wake-up, until it is recorded.
+    /// Time until which the thread slept, until its lateness is recorded.
     wakes: Option<Time>,
     /// For each port, whether its device may have packets.
     readable: Vec<bool>,
@@ -225,7 +226,7 @@ impl Emulator {
             timeless: false,
             manner: Manner {
                 tick: (!exact).then_some(TICK),
-                // All packets of an aggregate are due at the same time.
+                // In a Wi-Fi, all packets of an aggregate are due at the same time.
                 join: !exact || wifi,
                 whole: scenario.path.offload,
             },
@@ -252,34 +253,34 @@ impl Emulator {
         }
         self
     }
-    /// Sets the signals of the queue disciplines of the kernel.
+    /// Sets the signals of queue disciplines of the kernel.
     pub fn signals(&mut self, signals: Vec<Arc<Signal>>) {
         self.signals = signals;
     }
-    /// Writes every packet to a capture.
+    /// Records every packet in a capture.
     pub fn record(&mut self, recorder: Recorder) {
         self.observer.recorder = Some(Box::new(recorder));
     }
-    /// Ends the capture, if there is one, after the last packet. False if it did not accept
-    /// everything.
+    /// Ends the capture, if there is one, after the last packet. Returns `false` if it is
+    /// incomplete.
     pub fn end_record(&mut self) -> bool {
         self.observer
             .recorder
             .take()
             .is_none_or(|recorder| recorder.finish())
     }
-    /// The options of forwarding.
+    /// How packets are forwarded.
     pub fn manner_of(&self) -> Manner {
         self.manner
     }
-    /// Forwards every packet at its own time, as is possible in virtual time at any rate.
+    /// Switches to virtual time: every packet is forwarded at its own time, at any rate.
     pub fn exact(&mut self) {
         self.longest = LONGEST_VIRTUAL;
         self.timeless = true;
         self.manner.tick = None;
         self.manner.join = matches!(self.network, Network::Wifi(_));
     }
-    /// The options of forwarding, to be changed before the run.
+    /// How packets are forwarded, to be changed before the run.
     pub fn manner(&mut self) -> &mut Manner {
         &mut self.manner
     }
@@ -294,7 +295,7 @@ impl Emulator {
         let (seen, ended) = self.pass(devices, clock, stop);
         ended.map_or(Ok(seen), Err)
     }
-    /// Forwards packets until the end; returns the observations also after an error.
+    /// As [`run`](Self::run), but returns the observations also after an error.
     pub fn pass(
         &mut self,
         devices: &[&OwnedFd],
@@ -348,7 +349,8 @@ impl Passage<'_> {
             lateness: self.lateness,
         }
     }
-    /// The time; each request of it takes processor time.
+    /// The present time. In virtual time the clock is not read, because that takes CPU time of the
+    /// host.
     fn time(&self) -> Time {
         if self.e.timeless {
             self.now
@@ -356,7 +358,7 @@ impl Passage<'_> {
             self.clock.now()
         }
     }
-    /// Processes due events, reads packets, and sleeps.
+    /// Processes due events, reads and writes packets, and sleeps until the next event.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         self.now = now;
@@ -388,7 +390,8 @@ impl Passage<'_> {
         }
         Ok(())
     }
-    /// Waits for packets of the hosts and for those that leave a queue discipline of the kernel.
+    /// Waits for packets of the hosts and for packets that leave a queue discipline of the kernel,
+    /// at most `timeout` ns.
     fn wait(&mut self, timeout: u64) -> io::Result<()> {
         let (mut fds, mut awaited) = (self.fds.clone(), Vec::new());
         for signal in &self.e.signals {
@@ -429,8 +432,8 @@ impl Passage<'_> {
         }
         self.next_metrics.min(self.next_rows).min(self.e.end)
     }
-    /// Processes all events up to `now` in the order of virtual time: the path, delay lines, then
-    /// samples.
+    /// Processes all events up to `now` in the order of their times. Events at the same time are
+    /// processed in the order path, delay lines, samples.
     fn advance(&mut self, now: Time) {
         loop {
             let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
@@ -459,7 +462,7 @@ impl Passage<'_> {
     fn farther(&self, frame: &Frame) -> Option<Farther> {
         self.e.farther.get(usize::from(frame.owner()?)).copied()
     }
-    /// A frame leaves the path at `port`.
+    /// Handles a frame that leaves the path at `port`.
     fn arrive(&mut self, at: Time, port: Port, frame: Frame) {
         if frame.damaged() {
             return;
@@ -473,7 +476,7 @@ impl Passage<'_> {
             None => self.due.push_back((at, port, frame)),
         }
     }
-    /// A frame reaches the end of a delay line: its receiver, or the path.
+    /// Handles a frame that leaves a delay line, towards its receiver or the path.
     fn leave_line(&mut self, at: Time, frame: Frame) {
         match self.farther(&frame) {
             Some(farther) if farther.receiver != frame.port() => {
@@ -485,7 +488,7 @@ impl Passage<'_> {
                 .push(at, frame.port(), frame, &mut self.e.observer),
         }
     }
-    /// Reads the packets of the hosts; true if there may be more.
+    /// Reads packets of the hosts; returns `true` if there may be more.
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
         for port in NEAR..=self.e.network.far_hosts() as Port {
@@ -557,10 +560,11 @@ impl Passage<'_> {
                 &head[headers],
                 first.body(len),
             ) {
-                // A host without room drops the packet; any other error ends the run.
+                // A host whose queue is full drops the packet, and one whose interface is down
+                // loses it. Any other error ends the run.
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.lateness.refused += 1,
-                    // Packets for a host whose interface is down are lost, as on every path.
+                    // The interface of the host is down.
                     Some(libc::EIO) => self.lateness.down += 1,
                     _ => return Err(error),
                 }
@@ -584,7 +588,7 @@ impl Passage<'_> {
             self.close();
         }
     }
-    /// Ends the measurement; packets are still forwarded.
+    /// Ends the measurement; packets are still forwarded afterwards.
     fn close(&mut self) {
         if self.closed.is_some() {
             return;

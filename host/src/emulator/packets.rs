@@ -1,4 +1,4 @@
-//! Properties of packets that the live engine provides to the network.
+//! Provides to the core's network what it needs to know about real packets.
 
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use narrows_core::engine::{self, Network};
@@ -38,7 +38,8 @@ impl engine::Packets<Frame> for Packets {
         let own = &room[VNET..range.end];
         head.extend_from_slice(own);
         if !packet.is_tcp() {
-            // Their own headers count as payload: eight bytes of UDP.
+            // For packets other than TCP, the first 8 bytes after the IP header, such as the UDP
+            // header, are added.
             head.extend_from_slice(packet.body(payload.min(8)));
         }
         (own.len() + payload) as u32
@@ -46,7 +47,7 @@ impl engine::Packets<Frame> for Packets {
 }
 
 impl Frame {
-    /// The station to which it goes, or from which it comes.
+    /// The index of the Wi-Fi station to which the frame goes, or from which it comes.
     pub fn station(&self) -> usize {
         let port = if self.port() == NEAR {
             self.to_port()
@@ -56,7 +57,8 @@ impl Frame {
         port.and_then(|port| usize::from(port).checked_sub(1))
             .unwrap_or(usize::MAX)
     }
-    /// Whether it has a destination in this network; packets of the kernel itself have none.
+    /// Whether the frame has a destination in this network. In a Wi-Fi, packets that the kernel
+    /// sends by itself may have none.
     pub fn has_destination(&self, network: &Network<Frame>) -> bool {
         match network {
             Network::Wired(_) | Network::Links(_) => true,

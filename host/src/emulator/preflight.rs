@@ -1,5 +1,5 @@
-//! Checks before a live run: whether this host and this user can run it, and whether the kernel
-//! supports every setting of the scenario.
+//! Checks before a run with the kernel's TCP. They test whether this host and user can run it, and
+//! whether engine and kernel support every setting of the scenario.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::{Machine, Queues, kernel_queue};
@@ -17,9 +17,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Largest number of flows of a live run.
+/// Largest number of flows of a run.
 pub const MOST_FLOWS: usize = 1000;
-/// Largest number of probes.
+/// Largest number of probes of a run.
 pub const MOST_PROBES: usize = 100;
 /// Largest number of Wi-Fi stations.
 pub const MOST_STATIONS: usize = 60;
@@ -37,12 +37,12 @@ fn is_accurate(flow: &FlowSpec) -> bool {
     flow.ecn == EcnNegotiation::Accurate
 }
 
-/// Returns whether the hosts use accurate ECN.
+/// Returns whether a flow, and so all hosts, use accurate ECN.
 pub fn accurate_ecn(scenario: &Scenario) -> bool {
     scenario.flows.iter().any(is_accurate)
 }
 
-/// Checks that the kernel supports every setting of a scenario.
+/// Checks that the engine supports every setting of a scenario.
 pub fn check_scenario(
     machine: Machine,
     scenario: &Scenario,
@@ -192,8 +192,8 @@ fn missing(text: impl Into<String>) -> HostError {
     HostError::Missing(text.into())
 }
 
-/// Gains the privilege to create network namespaces, as root or in a new user namespace. The
-/// process must still have one thread.
+/// Ensures that this process may create network namespaces: as root, or by entering a new user
+/// namespace. The process must still have a single thread.
 pub fn gain_privilege() -> Result<(), HostError> {
     match fs::OpenOptions::new()
         .read(true)
@@ -214,7 +214,7 @@ pub fn gain_privilege() -> Result<(), HostError> {
             )));
         }
     }
-    // A thread tries, which ends with its new namespace.
+    // A thread tries to create one; both the thread and the namespace end at once.
     let may = std::thread::spawn(sys::new_network).join();
     if matches!(may, Ok(Ok(()))) {
         return Ok(());

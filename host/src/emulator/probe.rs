@@ -1,9 +1,9 @@
-//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at the
-//! other end.
+//! Pings: datagrams with 64 bytes of payload over the emulated path, each answered at once by the
+//! far host.
 //!
 //! One ping is sent in each interval ([`Departures`]). The arrival of an answer is the kernel's
-//! timestamp, so a late reader does not lengthen the RTT. A late responder does; its thread has the
-//! real-time class if permitted.
+//! timestamp, so a late reader does not lengthen the RTT. A late responder does lengthen it; its
+//! thread has a real-time class if permitted.
 
 use crate::error::HostError;
 use crate::sys;
@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Payload of a ping, bytes.
 const PAYLOAD: usize = 64;
-/// Time for which answers are awaited after the end.
+/// Time for which answers are awaited after the last ping.
 const GRACE: Span = Span::s(2);
-/// Longest sleep: the interval at which a request to stop is noticed.
+/// Longest sleep. A request to stop is noticed within this time.
 const LONGEST: Span = Span::ms(50);
 /// Real-time priority, below that of the forwarding thread.
 const PRIORITY: i32 = 10;
@@ -29,11 +29,11 @@ const PRIORITY: i32 = 10;
 pub struct Pinging {
     /// Times of the pings.
     pub departures: Departures,
-    /// Code point of pings and answers.
+    /// DSCP of pings and answers.
     pub dscp: u8,
-    /// Source address.
+    /// Source address and port of the pings.
     pub from: SocketAddrV4,
-    /// Address of the responder.
+    /// Address and port of the responder.
     pub to: SocketAddrV4,
 }
 
@@ -45,7 +45,7 @@ fn bind(at: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
     Ok(fd.into())
 }
 
-/// The probes of the host that this thread has entered.
+/// The probes at the near host, whose namespace this thread has entered.
 pub struct Probes(Vec<(Pinging, UdpSocket, ProbeMeter)>);
 
 impl Probes {
@@ -89,7 +89,7 @@ impl Probes {
                 while *due <= now && *due < end {
                     let number = meter.sent(clock.now());
                     content[..8].copy_from_slice(&number.to_le_bytes());
-                    // A ping for which the device has no room is lost.
+                    // A ping is lost if a buffer of the kernel is full.
                     let _ = socket.send(&content);
                     open += 1;
                     *due = probe.departures.next_ping();
@@ -115,7 +115,7 @@ impl Probes {
     }
 }
 
-/// The responders of the host that this thread has entered.
+/// The responders at a far host, whose namespace this thread has entered.
 pub struct Echoes(Vec<UdpSocket>);
 
 impl Echoes {

@@ -1,13 +1,14 @@
-//! The times at which the driver of flows takes samples: those of metrics, and rows of the table.
+//! The times at which the drivers of flows take samples: for the metrics, and for rows of the table
+//! of samples.
 
 use crate::emulator::preflight::metric_interval;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::units::{Span, Time};
 
-/// The samples that are due.
+/// Which samples are due.
 #[derive(Copy, Clone, Default, PartialEq, Debug)]
 pub struct Due {
-    /// Metrics of the summary.
+    /// A sample for the metrics of the summary.
     pub metrics: bool,
     /// A point of the series of the summary.
     pub point: bool,
@@ -15,7 +16,7 @@ pub struct Due {
     pub rows: bool,
 }
 
-/// The next times of samples, none of them after the end of the run.
+/// The times of the next samples, none of them after the end of the run.
 pub struct SampleTimes {
     end: Time,
     interval: Span,
@@ -25,7 +26,8 @@ pub struct SampleTimes {
 }
 
 impl SampleTimes {
-    /// The times until `end`. `row_interval` is that of the table of samples, if one is recorded.
+    /// The times of samples until `end`. `row_interval`: interval of the rows of the table of
+    /// samples, if one is recorded.
     pub fn new(end: Time, row_interval: Option<Span>) -> SampleTimes {
         let interval = metric_interval(end);
         let first = |interval| following(Time::ZERO, interval, Time::ZERO, end);
@@ -41,7 +43,8 @@ impl SampleTimes {
     pub fn next(&self) -> Time {
         self.metrics.min(self.rows)
     }
-    /// Returns the samples that are due, and determines the times of the next ones.
+    /// Returns which samples are due, and determines the times of the next ones; `None` if none is
+    /// due.
     pub fn take(&mut self, now: Time) -> Option<Due> {
         if now < self.next() {
             return None;
@@ -60,7 +63,8 @@ impl SampleTimes {
     }
 }
 
-/// The first multiple of an interval that is later than `now`, counted from `at`.
+/// The first time later than `now` that is a multiple of `interval` after `at`; `Time::MAX` if it
+/// lies after `end`.
 fn following(at: Time, interval: Span, now: Time, end: Time) -> Time {
     let mut next = at;
     while next <= now && next <= end {
@@ -86,7 +90,7 @@ mod tests {
             ..Due::default()
         };
         assert_eq!(times.take(Time::ZERO + interval), Some(metrics));
-        // Late: times that passed are not repeated.
+        // Called late: times that have passed are skipped.
         let both = Due {
             rows: true,
             ..metrics

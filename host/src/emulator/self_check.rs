@@ -1,5 +1,5 @@
-//! The self-check of a live run: how far it deviates from the scenario, and whether its metrics can
-//! be trusted. docs/reference/figures.md lists the criteria.
+//! The self-check of a run with the kernel's TCP. It determines how far the run deviates from the
+//! scenario, and whether its metrics can be trusted. docs/reference/figures.md lists the criteria.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::traffic::Writes;
@@ -9,11 +9,12 @@ use narrows_core::packet::Packet as _;
 use narrows_core::units::{Rate, Span, Time};
 use serde_json::{Value, json};
 
-/// Window in which the rate is compared.
+/// Length of the windows in which the rate is checked.
 const WINDOW: Span = Span::ms(100);
-/// Share of the rate that must be due in a window for the comparison.
+/// Share of the rate that must be due in a window for the window to be checked.
 const BUSY: f64 = 0.9;
-/// Lateness of a wake-up from which the kernel must have throttled the real-time class.
+/// Lateness of a wake-up from which on it is assumed that the kernel has throttled the real-time
+/// class.
 const THROTTLED: Span = Span::ms(40);
 
 /// Lateness of packets, and the rate at which they were written.
@@ -25,17 +26,18 @@ pub struct Lateness {
     most: Span,
     gaps: u64,
     longest: Span,
-    /// Bytes to the far host by window: due, and written.
+    /// Bytes to the far hosts in each window: due in it, and written in it.
     windows: Vec<(u64, u64)>,
     end: Time,
     cpu_ns: u64,
-    /// Packets that were not IPv4.
+    /// Number of packets that were not forwarded: no valid IPv4 or IPv6, or without a destination
+    /// in the network.
     pub foreign: u64,
-    /// Packets that a device did not accept.
+    /// Number of packets that a device did not accept.
     pub refused: u64,
-    /// Packets lost because the device of their host was down.
+    /// Number of packets lost because the device of their host was down.
     pub down: u64,
-    /// Error that ended the forwarding before the end of the run.
+    /// Error that ended the forwarding before the end of the run, if any.
     pub ended: Option<String>,
 }
 
@@ -57,7 +59,8 @@ impl Lateness {
             ended: None,
         }
     }
-    /// Records that `frame`, due at `port` at `at`, is written now.
+    /// Records that `frame`, which was due at the time `at`, is written to the device at `port`
+    /// now.
     pub(crate) fn left(&mut self, now: Time, at: Time, port: Port, frame: &Frame) {
         if at > self.end {
             return;
@@ -90,8 +93,8 @@ impl Lateness {
     pub(crate) fn cpu(&mut self, ns: u64) {
         self.cpu_ns = ns;
     }
-    /// Relative errors of the rate in busy windows: number of windows, mean, standard deviation and
-    /// the largest absolute error.
+    /// Relative errors of the rate in busy windows: number of windows, mean, standard deviation,
+    /// and largest absolute value.
     fn rate_errors(&self) -> (usize, f64, f64, f64) {
         let full = (self.rate * WINDOW).get() as f64;
         let busy = self
@@ -112,14 +115,14 @@ impl Lateness {
     }
 }
 
-/// The other conditions of a run.
+/// The values that the self-check needs besides the lateness of packets.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     /// Smallest base RTT of all flows and probes.
     pub rtt: Span,
-    /// Packets dropped by the emulated queues.
+    /// Number of packets dropped by the emulated queues.
     pub drops: u64,
-    /// Packets that exceeded the queues of both devices.
+    /// Number of packets dropped by the queues of the hosts' devices.
     pub overflow: u64,
     /// Writes of the sending applications.
     pub writes: Writes,
@@ -129,32 +132,35 @@ pub struct Conditions {
     pub tick: Option<Span>,
     /// Whether consecutive packets leave as one.
     pub joined: bool,
-    /// Whether a sender uses the largest delivery rate that it has measured, as BBR does: it takes
-    /// a burst of late packets for a rate.
+    /// Whether a sender uses the largest delivery rate that it has measured, as BBR does. Such a
+    /// sender mistakes a burst of late packets for a higher rate.
     pub peaks: bool,
-    /// Processor time of the whole process.
+    /// CPU time of the whole process.
     pub process_cpu: Span,
     /// Whether processing takes time, unlike in virtual time.
     pub takes_time: bool,
-    /// Host settings of the scenario that this kernel does not have: key, and value of this kernel.
+    /// Settings of `[host]` that differ in this kernel: key, and the kernel's value.
     pub otherwise: Vec<(&'static str, String)>,
 }
 
-/// Limit of the p99 of lateness: this share of the base RTT, but at least [`ALWAYS_SMALL`].
+/// Limit of the p99 of lateness, as a share of the base RTT; the limit is at least
+/// [`ALWAYS_SMALL`].
 const PART_OF_RTT: f64 = 0.05;
 const ALWAYS_SMALL: Span = Span::us(200);
-/// Limit of the p99.9 of lateness: this share of the base RTT.
+/// Limit of the p99.9 of lateness, as a share of the base RTT; the limit is at least
+/// [`WORST_ALWAYS_SMALL`].
 const WORST_OF_RTT: f64 = 0.25;
-/// The same limit for a sender that uses the largest rate of ten round trips. Such a sender sends
-/// too fast by this share, and the excess queues. This was measured in six runs of BBR at 20 Mbit/s
-/// and 40 ms. Four with less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
+/// The same limit if a sender uses the largest delivery rate of the last ten round trips, as BBR
+/// does. Such a sender sends too fast by this share, and the excess is queued. This was measured in
+/// six runs of BBR at 20 Mbit/s and 40 ms. Four with less than 1.1 ms had an RTT of 45.1 to 45.7
+/// ms; with 2.4 ms it was 48.7 ms.
 const PEAK_OF_RTT: f64 = 0.05;
 const WORST_ALWAYS_SMALL: Span = Span::ms(1);
 /// Limit of the mean rate error.
 const RATE: f64 = 0.005;
-/// Limit of the drops of the devices, as a share of the drops of the queues.
+/// Limit of the drops of the hosts' devices, as a share of the drops of the emulated queues.
 const OVERFLOW: f64 = 0.01;
-/// Limit of the late writes of applications, as a share of all writes.
+/// Limit of the late writes of sending applications, as a share of all their writes.
 const STARVED: f64 = 0.01;
 
 fn shown(x: f64) -> Value {
@@ -163,7 +169,7 @@ fn shown(x: f64) -> Value {
     json!(rounded)
 }
 
-/// The result as JSON: `instruments` of a run, with the verdict.
+/// The result of the self-check as JSON, with the verdict. It is the key `instruments` of a run.
 pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let us = |span: Span| span.as_ns() as f64 / 1e3;
     let at = |q| seen.late.percentile(q).map_or(0.0, us);
@@ -205,7 +211,7 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
             on.overflow, on.drops
         ));
     }
-    // In virtual time, data can run out only because of `notsent_lowat`, as in Linux.
+    // In virtual time, the send buffer can only run empty because of `notsent_lowat`, as in Linux.
     if on.takes_time && on.writes.late as f64 > STARVED * on.writes.asked as f64 {
         why.push(format!(
             "applications wrote too late {} of {} times, so that no data was left to send: use an \
@@ -238,7 +244,7 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
             seen.longest.as_ms()
         ));
     }
-    // Without a packet nothing is known about this machine.
+    // Without a packet there is no verdict.
     let nothing = why.is_empty() && seen.late.count() == 0;
     if nothing {
         why.push("no packet crossed the path".to_string());
@@ -285,14 +291,15 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
 mod tests {
     use super::*;
 
-    /// A second at 80 Mbit/s, 1 MB in each window, of which `written` were.
+    /// Observations of one second at 80 Mbit/s: 1 MB is due in each window, of which `written`
+    /// bytes were written.
     fn seen(late: Span, written: u64) -> Lateness {
         let mut seen = Lateness::new(true, Rate::mbit(80));
         (0..1000).for_each(|_| seen.late.record(late));
         for n in 0..10 {
             *seen.window(Time::ZERO + Span::ms(100 * n)) = (1_000_000, written);
         }
-        // One that was not busy does not count.
+        // A window that was not busy does not count.
         *seen.window(Time::ZERO + Span::s(1)) = (500_000, 0);
         seen
     }

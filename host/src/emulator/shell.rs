@@ -1,7 +1,8 @@
-//! The emulator for arbitrary programs.
+//! Runs arbitrary programs on two hosts that the emulated path connects (`narrows shell`).
 //!
 //! There are two hosts, `near` and `far`, with programs instead of flows. The run lasts as long as
-//! the front program. Background programs then receive SIGTERM, and SIGKILL if they do not end.
+//! the front program. Background programs that do not end by themselves then receive SIGTERM, and
+//! later SIGKILL.
 //!
 //! **Direction.** Download is towards `near` and upload away from it, as in every measurement:
 //! `[path]` carries the traffic to `near` and `[path.reverse]` the traffic from it. The host `near`
@@ -34,25 +35,25 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time limit for a background program to listen.
+/// Longest wait for a background program to listen on a port.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
-/// Time that a background program may run after the front program has ended, before the signal, and
-/// again after it.
+/// Time for which a background program may continue after the front program has ended, until
+/// SIGTERM, and the same time again until SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-/// Interval between two checks.
+/// Interval between two checks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Shortest and longest interval between two reports of the time, in virtual time.
-/// The host ends a machine that uses a minute of processor time without a report.
+/// Shortest and longest interval between two reports of the time, in virtual time. The host ends a
+/// virtual machine that uses a minute of CPU time without a report.
 const LOOK_VIRTUAL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
-/// Context switches since the last report from which the machine is not idle.
+/// Number of context switches since the last report from which on the machine counts as busy.
 const BUSY: u64 = 2_000;
-/// Longer than any wait.
+/// Duration of the scenario of a shell, longer than any run.
 const FOREVER: Span = Span::s(1_000_000_000);
 
 /// A host of a shell.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum End {
-    /// The client: download is towards it.
+    /// The client, to which downloads go.
     #[default]
     Near,
     /// The server.
@@ -67,7 +68,8 @@ impl End {
             End::Far => "far",
         }
     }
-    /// The index of its addresses: the first and the second, regardless of its port of the path.
+    /// The index of the host's addresses: 0 for `near`, 1 for `far`. It is not the host's port of
+    /// the path.
     fn host(self) -> Port {
         match self {
             End::Near => 0,
@@ -76,7 +78,8 @@ impl End {
     }
 }
 
-/// The interfaces of a capture, in the order of the path's ports: `far` is at the sending port.
+/// Names and descriptions of a capture's interfaces, in the order of the path's ports: `far` is at
+/// the sending port.
 const RECORDED: [(&str, &str); 2] = [
     ("far", "the host at the other end of the path"),
     ("near", "the client's end of the path"),
@@ -95,13 +98,13 @@ pub struct Program {
 pub struct Seen {
     /// Exit code of the front program, as shells report it.
     pub code: u8,
-    /// Duration.
+    /// Duration of the run.
     pub lasted: Span,
     /// Metrics of every hop.
     pub queues: Vec<HopMetrics>,
-    /// Whether a queue limits the upload, or it is only delayed.
+    /// Whether the upload has a rate and a queue (`[path.reverse]`); otherwise it is only delayed.
     pub upload_limited: bool,
-    /// The self-check.
+    /// The result of the self-check.
     pub instruments: Value,
     /// The result of writing the capture.
     pub recorded: Result<(), HostError>,
@@ -113,17 +116,18 @@ pub struct HopMetrics {
     pub direction: &'static str,
     /// The rate of the hop, as text.
     pub rate: String,
-    /// Metrics of its queue.
+    /// Metrics of the hop's queue.
     pub queue: QueueMetrics,
     /// Random losses, packets.
     pub random_losses: u64,
 }
 
-/// `/etc/hosts` of a host: both hosts first, then the entries of this machine.
+/// The content of `/etc/hosts` on a host: both hosts first, then the entries of this machine.
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
-    // Names of their own, so that a program uses IPv6 only on request.
+    // IPv6 addresses have separate names (`near6`, `far6`), so that a program uses IPv6 only on
+    // request.
     let line6 = |end: End| {
         let address = engine::address6(end.host(), false);
         format!("{address} {}6\n", end.name())
@@ -137,7 +141,7 @@ fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     )
 }
 
-/// Ports on which programs listen in this thread's namespace.
+/// Number of listening TCP sockets and of UDP sockets in this thread's network namespace.
 fn listening() -> usize {
     let lines = |table: &str| {
         fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
@@ -162,7 +166,7 @@ struct Running<'scope> {
 }
 
 impl Running<'_> {
-    /// Waits for its end, at most for this time.
+    /// Waits for the end of the program, at most for `limit`; returns whether it has ended.
     fn ends_within(&self, limit: Duration) -> bool {
         let begin = Instant::now();
         while !self.thread.is_finished() && begin.elapsed() < limit {
@@ -170,8 +174,8 @@ impl Running<'_> {
         }
         self.thread.is_finished()
     }
-    /// Returns the exit code of the program, and the drops of the device of its host. The program
-    /// is signalled once.
+    /// Ends the program: waits, sends SIGTERM, then SIGKILL. Returns its exit code, and the drops
+    /// of the device of its host.
     fn end(self) -> (u8, u64) {
         if !self.ends_within(GRACE) {
             process::signal(self.pid, libc::SIGTERM);
@@ -183,8 +187,9 @@ impl Running<'_> {
     }
 }
 
-/// Starts `program` in `space` on a thread that waits for it. With `beside` no other program starts
-/// until it listens on a port.
+/// Starts `program` in `space`, on a thread that waits for its end. With `beside` (a background
+/// program), returns only when the program listens on a port, has ended, or after
+/// [`LISTENS_WITHIN`].
 fn start<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     space: &'scope Space,
@@ -194,7 +199,7 @@ fn start<'scope>(
     let (tell, told) = mpsc::channel();
     let (alive, ended) = mpsc::channel();
     let thread = scope.spawn(move || {
-        // Dropped at the end of the thread.
+        // This sender is dropped at the end of the thread.
         let _alive: mpsc::Sender<()> = alive;
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
@@ -271,7 +276,7 @@ pub fn run(
     };
     let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
-    // The queue disciplines of a virtual machine take packets of IPv4 only.
+    // The queue disciplines of a virtual machine only get IPv4 packets.
     let space = |scenario: &Scenario, end: End| match machine {
         Machine::Host => engine::dual_stack(scenario, end.host()),
         Machine::Virtual(_) => engine::space(scenario, end.host()),
@@ -305,7 +310,7 @@ pub fn run(
         )
     };
     let (mut passed, error) = passed.map_err(failed)?;
-    // Observations until the error are kept.
+    // After an error, earlier observations are kept.
     passed.lateness.ended = error.map(|error| error.to_string());
     Ok(Seen {
         recorded,
@@ -313,10 +318,10 @@ pub fn run(
     })
 }
 
-/// The pauses between two checks for the end of the front program.
+/// Waits for the end of the front program, and reports the time meanwhile.
 ///
-/// In virtual time the pauses become longer while the machine is idle. A report takes processor
-/// time, and an idle hour has no other events.
+/// In virtual time the interval between reports becomes longer while the machine is idle. A report
+/// takes CPU time, and an idle hour has no other events.
 struct Look<'a> {
     machine: Machine,
     interval: Duration,
@@ -339,7 +344,7 @@ impl<'a> Look<'a> {
             progress,
         }
     }
-    /// Waits for the end of a program, at most for the interval; false at its end.
+    /// Waits for the end of a program, at most for the interval; returns `false` if it has ended.
     fn wait(&mut self, ended: &mpsc::Receiver<()>) -> bool {
         let waits = ended.recv_timeout(self.interval) == Err(mpsc::RecvTimeoutError::Timeout);
         (self.progress)(self.clock.now());
@@ -366,7 +371,8 @@ fn context_switches() -> Option<u64> {
     number.trim().parse().ok()
 }
 
-/// Runs all programs: exit code, and packets that the devices dropped.
+/// Runs all programs. Returns the exit code of the front program, and the number of packets that
+/// the hosts' devices dropped.
 fn programs<'scope, T>(
     scope: &'scope thread::Scope<'scope, '_>,
     spaces: &'scope [Space; 2],
@@ -459,8 +465,8 @@ fn told(
     }
 }
 
-/// A time in ms with enough digits that a positive time is not shown as zero: times are whole
-/// nanoseconds.
+/// Formats a time in ms with enough digits that a positive time is not shown as zero. Times are
+/// whole nanoseconds.
 fn millis(ms: f64) -> String {
     let digits = match ms {
         _ if ms >= 1.0 || ms == 0.0 => 2,
@@ -471,7 +477,8 @@ fn millis(ms: f64) -> String {
 }
 
 impl HopMetrics {
-    /// The metrics of a run's queue and those of a shell, as JSON.
+    /// The metrics as JSON: those of a queue in a run, with the direction and the number of random
+    /// losses.
     fn to_json(&self) -> Value {
         let mut told = serde_json::to_value(&self.queue).unwrap_or_default();
         told["direction"] = json!(self.direction);

@@ -1,4 +1,4 @@
-//! `narrows-host shell`, which `narrows shell` executes: its options and its exit code.
+//! The command `narrows-host shell`, which `narrows shell` executes: options, run and exit code.
 
 use crate::arguments::{Argument, Arguments};
 use crate::emulator::shell::{self, End, Program};
@@ -46,7 +46,7 @@ struct Asked {
     command: Vec<String>,
 }
 
-/// A command line for sh, which replaces itself by its only command.
+/// A program that runs `line` by sh. sh replaces itself by the command if the line has only one.
 fn by_sh(at: End, line: &str) -> Program {
     Program {
         at,
@@ -100,7 +100,8 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Adds keys that every scenario requires and a shell does not use.
+/// Adds keys that every scenario requires but a shell does not use: a duration, and a flow or
+/// probe.
 fn fill(tree: &mut Tree) {
     let node = |value| Node { value, at: None };
     let entry = |key: &str, value| Entry {
@@ -129,8 +130,8 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     run_on(Machine::Host, asked, &mut |_| ())
 }
 
-/// Runs the subcommand with the scenario `toml` in a virtual machine. The lines `progress` of the
-/// console contain the time.
+/// Runs the subcommand with the scenario `toml` inside a virtual machine. Lines `progress SECONDS
+/// 0` on the console report the time.
 pub fn run_in_machine(
     args: impl Iterator<Item = String>,
     toml: String,
@@ -140,7 +141,7 @@ pub fn run_in_machine(
     asked.toml = toml;
     let machine = Machine::Virtual(asked.queues);
     run_on(machine, asked, &mut |now| {
-        // The host notices a closed console itself.
+        // A write error is ignored: the host detects by itself that the console is closed.
         let _ = writeln!(console, "progress {:.3} 0", now.as_s()).and_then(|()| console.flush());
     })
 }
@@ -160,7 +161,8 @@ fn run_on(machine: Machine, asked: Asked, progress: &mut dyn FnMut(Time)) -> Res
     let mut scenario =
         Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
-    // The file is created before a long shell; after a failed run it stays empty.
+    // The file is created before the run, so that an error appears at once; after a failed run it
+    // is empty.
     let json_file = match &asked.json {
         Some(file) => {
             Some(File::create(file).map_err(|e| HostError::Unlike(format!("--json {file}: {e}")))?)

@@ -1,11 +1,11 @@
-//! The words of tc for the queue disciplines of scenarios.
+//! Converts the queue disciplines of scenarios to arguments of `tc`.
 //!
-//! Names of disciplines and parameters are those of tc unless [`TABLE`] has another one. A
-//! parameter with its default is not passed, because the defaults are those of Linux. A setting
-//! that Linux does not have is refused by name.
+//! Names of disciplines and parameters are those of tc, unless [`TABLE`] has another form. A
+//! parameter with its default value is not passed, because the defaults are those of Linux. A
+//! setting that Linux does not have is an error that names it.
 //!
-//! A buffer in bytes becomes a limit of as many full frames where the limit of the discipline is in
-//! packets. `dualpi2` is configured without tc, which has it since iproute2 6.17 only.
+//! If the limit of a discipline is in packets, a buffer in bytes becomes a limit of as many full
+//! frames. `dualpi2` is configured by netlink, because tc supports it only since iproute2 6.17.
 //!
 //! Sources: the manual pages of tc (iproute2 6.1); Linux 7.3 `include/uapi/linux/pkt_sched.h`.
 
@@ -15,27 +15,28 @@ use narrows_core::param::{Choice, Param, Params, Value};
 use narrows_core::queue::{Limit, QueueContext};
 use std::fmt::Write;
 
-/// A full frame, bytes.
+/// Size of a full frame, bytes.
 const FRAME: u64 = 1514;
 
-/// The form of a parameter in tc.
+/// How a parameter is written for tc.
 #[derive(Copy, Clone)]
 enum Form {
-    /// A word, and the value behind it.
+    /// This word, followed by the value.
     Named(&'static str),
-    /// A word and a time in whole milliseconds, without unit.
+    /// This word, followed by a time in whole milliseconds without unit.
     Millis(&'static str),
-    /// A word and a value in per cent.
+    /// This word, followed by a value in percent.
     Percent(&'static str),
-    /// The value itself is a word.
+    /// The value alone.
     Word,
-    /// One word for true, another one for false.
+    /// One word for true, another one for false; an empty one is left out.
     Switch(&'static str, &'static str),
 }
 
 use Form::{Millis, Named, Percent, Switch, Word};
 
-/// Parameters whose word is not their own name with a value, by discipline; `*` is every one.
+/// Parameters that are not written as their name followed by the value: discipline (`*`: any),
+/// parameter, form.
 const TABLE: &[(&str, &str, Form)] = &[
     ("*", "ecn", Switch("ecn", "noecn")),
     ("*", "bytemode", Switch("bytemode", "nobytemode")),
@@ -67,7 +68,7 @@ const TABLE: &[(&str, &str, Form)] = &[
     ("dualpi2", "protection", Named("classic_protection")),
 ];
 
-/// Parameters that Linux or tc does not have, and the reason.
+/// Parameters that the kernel or tc does not support: discipline, parameter, reason.
 const LACKING: &[(&str, &str, &str)] = &[
     (
         "cake",
@@ -81,7 +82,7 @@ const LACKING: &[(&str, &str, &str)] = &[
     ("fq", "weight_low", "tc before 6.7 cannot set weights"),
 ];
 
-/// Disciplines that the kernel cannot apply to the packets of a scenario, and the reason.
+/// Disciplines of the core that this engine cannot use, and the reason.
 const ABSENT: &[(&str, &str)] = &[
     ("xcp", "Linux has no such queue discipline"),
     (
@@ -94,7 +95,7 @@ const ABSENT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Disciplines of Linux that the kernel applies.
+/// Disciplines of the core that this engine uses in the kernel.
 const PRESENT: &[&str] = &[
     "cake",
     "choke",
@@ -112,7 +113,7 @@ const PRESENT: &[&str] = &[
     "sfq",
 ];
 
-/// Whether the name is that of a discipline of the core. The others are those of plugins.
+/// Whether the name is that of a discipline of the core; all others are those of plugins.
 pub fn is_of_linux(kind: &str) -> bool {
     PRESENT.contains(&kind) || ABSENT.iter().any(|(name, _)| *name == kind)
 }
@@ -122,17 +123,17 @@ pub fn is_of_linux(kind: &str) -> bool {
 pub struct Words {
     /// The name of the discipline in tc.
     pub kind: String,
-    /// The words behind the name.
+    /// The arguments after the name.
     pub words: Vec<String>,
-    /// The largest backlog.
+    /// The largest backlog, if it is known.
     pub limit: Option<Limit>,
-    /// Length of the queue of the device, packets, where this is its limit.
+    /// Queue length of the device (txqueuelen), packets, if that is the limit of the discipline.
     pub device_queue: Option<u32>,
-    /// The options as a netlink message, instead of words.
+    /// The options as a netlink message, if the discipline is configured without tc.
     pub options: Option<Message>,
 }
 
-/// A value as tc reads it.
+/// Formats a value for tc; `None` if tc has no form for it.
 fn text(value: &Value) -> Option<String> {
     Some(match value {
         Value::Count(n) | Value::Packets(n) => n.to_string(),
@@ -145,7 +146,7 @@ fn text(value: &Value) -> Option<String> {
     })
 }
 
-/// The words of one parameter; `None` if it has none.
+/// The arguments for one parameter; `None` if tc has none.
 fn words_of(kind: &str, name: &str, value: &Value) -> Option<Vec<String>> {
     let row = TABLE
         .iter()
@@ -171,7 +172,7 @@ fn unlike(key: &str, why: &str) -> HostError {
     ))
 }
 
-/// A limit in packets.
+/// Converts a limit to packets.
 fn packets(limit: Limit) -> u64 {
     match limit {
         Limit::Packets(n) => n,
@@ -179,7 +180,7 @@ fn packets(limit: Limit) -> u64 {
     }
 }
 
-/// The plain queue, whose limit decides about its name.
+/// The configuration of `fifo`, whose name in tc depends on its limit.
 fn fifo(params: &Params, limit: Limit) -> Result<Words, HostError> {
     let (kind, most) = match (params.word("drop"), limit) {
         ("head", Limit::Packets(n)) => ("pfifo_head_drop", n),
@@ -198,7 +199,7 @@ fn fifo(params: &Params, limit: Limit) -> Result<Words, HostError> {
     })
 }
 
-/// The options of `dualpi2`.
+/// The netlink options of `dualpi2`.
 fn dualpi2(params: &Params, limit: u64) -> Message {
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let micros = |name| small(params.span(name).as_us());
@@ -218,7 +219,8 @@ fn dualpi2(params: &Params, limit: u64) -> Message {
         .attribute(13, &byte(params.count("protection")))
 }
 
-/// The configuration of a discipline with the parameters `table`.
+/// The configuration of the discipline `choice` in the kernel. `table`: the parameters of the
+/// discipline.
 pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result<Words, HostError> {
     let (kind, params) = (choice.kind.as_str(), &choice.params);
     if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == kind) {

@@ -1,10 +1,10 @@
-//! Flows: the kernel sockets of the senders and receivers of one host, on one thread that has
-//! entered the namespace of this host.
+//! Flows without a workload. One thread, which has entered the namespace of a host, has the kernel
+//! sockets of all senders and receivers of this host.
 //!
 //! A sending application writes as much as the kernel accepts. It writes again whenever less than
-//! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and code
-//! point are socket options. A flow with ECN connects to the second address of its receiver,
-//! because the route to this address enables ECN.
+//! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and DSCP
+//! are socket options. A flow with ECN connects to the second address of its receiver, because the
+//! route to this address enables ECN.
 
 use crate::emulator::cc_state;
 use crate::emulator::sample_times::{Due, SampleTimes};
@@ -21,17 +21,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest read or write, bytes.
 const CHUNK: usize = 256 << 10;
-/// Interval at which a completely written transfer is checked for the last acknowledgement.
+/// Interval at which it is checked whether a completely written transfer is acknowledged.
 const ASK: Span = Span::ms(1);
-/// Longest sleep: the interval at which a request to stop is noticed.
+/// Longest sleep. A request to stop is noticed within this time.
 const LONGEST: Span = Span::ms(50);
-/// Largest number of reads of one connection in one turn.
+/// Largest number of reads from one connection per event.
 const TURN: usize = 16;
-/// Time after which an application's buffers have grown to the required size.
+/// Number of written bytes after which a flow's writes are counted: the buffers have grown to the
+/// required size by then.
 const GROWN: u64 = 1 << 20;
-/// Real-time priority, below those of the threads that forward packets and answer pings.
+/// Real-time priority, below that of the threads that forward packets and answer pings.
 const PRIORITY: i32 = 5;
-/// The kernel reports this value or more while a flow has no slow-start threshold.
+/// The kernel reports this slow-start threshold, or a larger one, while a flow has none.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// A flow that this host sends.
@@ -43,19 +44,19 @@ pub struct Outgoing {
     pub id: String,
     /// The congestion control of the flow.
     pub cc: String,
-    /// The source address of the flow.
+    /// The source address and port of the flow.
     pub from: SocketAddrV4,
-    /// The address of the receiver of the flow.
+    /// The address and port of the receiver of the flow.
     pub to: SocketAddrV4,
-    /// The code point of the flow.
+    /// The DSCP of the flow.
     pub dscp: u8,
     /// The start of the flow.
     pub start: Time,
-    /// The stop of the flow, if before the end.
+    /// The time at which the flow stops, or pauses if it has a `restart`.
     pub stop: Option<Time>,
-    /// The restart of the flow.
+    /// The time at which a paused flow continues.
     pub restart: Option<Time>,
-    /// Size of a transfer, bytes.
+    /// Size of the transfer, bytes; `None`: unlimited.
     pub size: Option<u64>,
     /// The application writes while less than this is unsent, bytes.
     pub notsent_lowat: u32,
@@ -66,9 +67,9 @@ pub struct Outgoing {
 pub struct Incoming {
     /// The address at which the flow arrives.
     pub at: SocketAddrV4,
-    /// Code point of its ACKs.
+    /// DSCP of the ACKs.
     pub dscp: u8,
-    /// The congestion control of its listening socket, if not that of the host.
+    /// The congestion control of the listening socket; `None`: the default of the host.
     pub cc: Option<String>,
 }
 
@@ -79,7 +80,7 @@ pub struct Watching {
     pub warmup: Time,
     /// End of the run.
     pub end: Time,
-    /// Sample interval.
+    /// Interval of the rows of samples, if they are recorded.
     pub interval: Option<Span>,
     /// Whether samples include the state of congestion controls.
     pub states: bool,
@@ -89,24 +90,24 @@ pub struct Watching {
 
 /// Observations of one host.
 pub struct Told {
-    /// The senders of the host: index, and meter of the metrics.
+    /// Index and meter of each flow that the host sends.
     pub meters: Vec<(u32, FlowMeter)>,
-    /// Samples of its senders.
+    /// Samples of the flows that the host sends.
     pub samples: FlowSamples,
-    /// States of their congestion controls.
+    /// Samples of the states of their congestion controls.
     pub states: StateSamples,
-    /// Packets dropped by its device.
+    /// Number of packets dropped by the host's device.
     pub overflow: u64,
-    /// Writes of its applications.
+    /// Writes of the host's sending applications.
     pub writes: Writes,
 }
 
 /// Writes of the sending applications.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Writes {
-    /// Number of writable events after the start of a flow.
+    /// Number of writable events of flows that have written more than [`GROWN`].
     pub asked: u64,
-    /// Number of those in which no unsent data was left.
+    /// Number of those events at which no unsent data was left.
     pub late: u64,
 }
 
@@ -116,7 +117,7 @@ enum Phase {
     Running,
     /// Nothing is written until `restart`.
     Silent,
-    /// Everything is written.
+    /// Everything is written; the last acknowledgements are awaited.
     Draining,
     Over,
 }
@@ -127,7 +128,7 @@ struct Sender {
     phase: Phase,
     socket: Option<OwnedFd>,
     written: u64,
-    /// Nothing was written since the pause.
+    /// Whether nothing was written since the pause.
     resumed: bool,
     measured: bool,
     /// The last `TCP_INFO`.
@@ -151,7 +152,7 @@ const LISTENER: u64 = 1 << 32;
 const RECEIVER: u64 = 2 << 32;
 
 impl Traffic {
-    /// The flows of the host that this thread has entered.
+    /// Opens the listening sockets of the host whose namespace this thread has entered.
     pub fn new(
         outgoing: Vec<Outgoing>,
         incoming: Vec<Incoming>,
@@ -199,7 +200,7 @@ impl Traffic {
         })
     }
 
-    /// Sends and receives until the end.
+    /// Sends and receives until the end of the run.
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
@@ -235,7 +236,7 @@ impl Traffic {
             let events = self.epoll.wait(until.since(now).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock, &chunk) {
-                    // After the end the other host may have gone already.
+                    // After the end, the other host may already have closed its connections.
                     Err(HostError::Broken(_)) if clock.now() >= end => break,
                     told => told?,
                 }
@@ -293,7 +294,7 @@ impl Traffic {
                     match sys::discard(socket, CHUNK) {
                         Ok(None) => return Ok(()),
                         Ok(Some(0)) | Err(_) => {
-                            // The sender has finished, or was stopped.
+                            // The sender has finished or stopped.
                             self.receivers[place] = None;
                             return Ok(());
                         }
@@ -314,7 +315,7 @@ impl Traffic {
             if due.point {
                 sender.meter.point(now, &info);
             }
-            // There is no RTT before the end of the handshake.
+            // Before the end of the handshake there is no RTT.
             if due.rows && info.srtt > Span::ZERO {
                 self.samples.push(row(now, sender.flow.number, &info));
                 if self.states.kept {
@@ -368,7 +369,7 @@ fn limited(t: &TcpInfo) -> Limited {
     }
 }
 
-/// A row of samples; the kernel does not report the latest RTT sample.
+/// A row of samples. Its latest RTT sample is unknown, because the kernel does not report it.
 fn row(now: Time, flow: u32, info: &Info) -> FlowSample {
     FlowSample {
         ack_rtt_ms: f64::NAN,
@@ -390,7 +391,7 @@ impl Sender {
         let words = socket.and_then(|s| sys::tcp_cc_info(s).ok());
         cc_state::state(&self.flow.cc, &words.unwrap_or_default(), self.info.snd_mss)
     }
-    /// The time of its next action.
+    /// The time of the sender's next action.
     fn due(&self, now: Time) -> Time {
         let f = &self.flow;
         let own = match self.phase {
@@ -410,11 +411,12 @@ impl Sender {
         };
         own.min(measure)
     }
-    /// Performs due actions.
+    /// Performs the actions that are due: start, begin of the measurement, pause, stop, and end of
+    /// a transfer.
     fn on_time(&mut self, now: Time, token: u64, epoll: &Epoll) -> Result<(), HostError> {
         let stops = self.flow.stop.filter(|stop| *stop <= now);
         if self.phase == Phase::Waiting && self.flow.start <= now {
-            // A start that jitter has moved behind the stop does not happen.
+            // A flow whose start was moved after its stop by jitter does not start.
             if stops.is_some() && self.flow.restart.is_none() {
                 self.phase = Phase::Over;
             } else {
@@ -473,7 +475,7 @@ impl Sender {
             None => Ok(()),
         }
     }
-    /// Counts a write and whether it was late.
+    /// Counts a writable event, and whether no unsent data was left.
     fn count(&self, writes: &mut Writes) {
         let asked = self.phase == Phase::Running && self.written > GROWN && !self.resumed;
         if let Some(socket) = self.socket.as_ref().filter(|_| asked) {
@@ -481,7 +483,7 @@ impl Sender {
             writes.late += u64::from(sys::unsent(socket).unwrap_or(1) == 0);
         }
     }
-    /// Handles a writable or failed socket.
+    /// Handles a writable or failed socket: writes as much as the kernel accepts.
     fn writable(
         &mut self,
         events: u32,
@@ -521,7 +523,7 @@ impl Sender {
             }
         }
     }
-    /// Whether all of a transfer is acknowledged.
+    /// Ends the flow if the whole transfer is acknowledged.
     fn finish(&mut self, now: Time) {
         let open = self
             .socket

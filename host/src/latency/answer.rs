@@ -1,16 +1,16 @@
-//! The server of a latency test: one thread with one socket and one protocol. Each answer is as
-//! long as its question.
+//! The server of a latency test ("responder"): one thread with one socket and one protocol. Each
+//! answer is as long as its question, except irtt's answer to an open.
 //!
-//! The thread sleeps in the receive call and allocates every buffer in advance. It answers one
-//! datagram at a time, because in a batch the first datagram would wait for the last one. The
-//! departure time of an answer is known only after the departure, so the next answer to the same
-//! client reports it.
+//! The thread sleeps in the receive call, and allocates its buffers in advance. It answers one
+//! datagram at a time, because in a batch the first answer would wait for the last one. The kernel
+//! reports the departure time of an answer only after its departure, so the next answer to the same
+//! client contains it.
 //!
 //! The service cannot be used to attack other hosts. Every answer is charged to a session or to the
 //! source address of its question ([`crate::serve::budget`]). A source address gets at most as many
-//! bytes as it sent. Ports at which this host answers get no answers. Two such services cannot
-//! answer each other forever, whatever their ports and hosts, because an answer is not accepted as
-//! a question:
+//! bytes as it sent. Questions from a port at which this server answers get no answer. Two such
+//! services cannot answer each other forever, whatever their ports and hosts, because an answer is
+//! not accepted as a question:
 //!
 //! | service | property of an answer that distinguishes it from a question |
 //! |---|---|
@@ -19,8 +19,9 @@
 //! | STAMP | the 28 bytes that a sender leaves zero (RFC 8762, section 4.2.1) are not zero |
 //! | echo | none; rules for ports, rates and repeats end such a loop ([`super::repeats`]) |
 //!
-//! The stored state of clients is bounded, for each source and for all sources together. A client
-//! that opens many sessions displaces sessions of its own network ([`crate::serve::pending`]).
+//! The number of clients whose state is stored is limited, for each source and for all sources
+//! together. A client that opens many sessions displaces those of its own network
+//! ([`crate::serve::pending`]).
 
 use super::exchange::{LARGEST, Stall};
 use super::irtt;
@@ -43,19 +44,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Largest number of answers whose departure is awaited.
+/// Largest number of answers whose departure time is awaited.
 const LEAVING: usize = 64;
-/// Smallest interval of an irtt client, ns, and its longest test.
+/// Smallest interval and longest test of an irtt client, ns.
 const IRTT: (i64, i64) = (10_000, 3_600_000_000_000);
-/// Time of a sleep beyond which it may end too late, ns.
+/// Length from which on a wait is remembered, ns. A datagram that arrived during such a wait did
+/// not find the application busy.
 const LONG: u64 = 200_000;
 
-/// The clients and the protocol of a responder.
+/// The protocol of a responder.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Answers {
     /// Every datagram is returned unchanged.
     Echo,
-    /// Timed questions with that cookie, or with any.
+    /// Timed questions of narrows with that cookie; `None`: with any cookie.
     Timed(Option<Cookie>),
     /// STAMP.
     Stamp,
@@ -66,9 +68,9 @@ pub enum Answers {
 /// Counters of a responder.
 #[derive(Debug, Default)]
 pub struct Answered {
-    /// Questions answered.
+    /// Number of questions answered.
     pub answers: AtomicU64,
-    /// Datagrams without an answer.
+    /// Number of datagrams that were not answered.
     pub ignored: AtomicU64,
 }
 
@@ -78,8 +80,8 @@ struct Client {
     id: u64,
     seen: u64,
     count: u32,
-    /// Departures that were not reported yet: several answers leave at once after they were held
-    /// back together.
+    /// Number and departure time of answers that were not reported to the client yet. Several can
+    /// accumulate, because the kernel may hold answers back and then send them together.
     followed: VecDeque<(u32, u64)>,
     irtt: Option<irtt::Session>,
 }
@@ -87,14 +89,15 @@ struct Client {
 /// The key of a client: its address, and the session or token that it sends.
 type Key = (SocketAddr, u64);
 
-/// The remembered clients. If a source has too many, its client that was silent for the longest
-/// time is removed. If the table is full, a client of the prefix with the most clients is removed.
+/// The clients whose state is stored. If a source has too many, its client that was silent for the
+/// longest time is removed. If the table is full, a client of the source prefix with the most
+/// clients is removed.
 #[derive(Default)]
 struct Clients {
     of: HashMap<Key, Client>,
-    /// Numbers of the clients by prefix.
+    /// Numbers of the clients, by source prefix.
     sources: Pending,
-    /// The last number.
+    /// Number of the newest client.
     id: u64,
 }
 
@@ -102,7 +105,7 @@ impl Clients {
     fn get_mut(&mut self, key: &Key) -> Option<&mut Client> {
         self.of.get_mut(key)
     }
-    /// Records that a client was heard, and returns it.
+    /// Records that a client was heard at `now`, adds it if it is new, and returns it.
     fn known(&mut self, key: Key, now: u64) -> &mut Client {
         if !self.of.contains_key(&key) {
             self.make_room(source(&key));
@@ -118,7 +121,7 @@ impl Clients {
         client.seen = now;
         client
     }
-    /// Makes room for one more client of that source.
+    /// Removes a client if there is no room for one more client of that source.
     fn make_room(&mut self, from: Source) {
         let own = self.sources.of(from).map_or(0, |(n, _)| n);
         let crowded = if own >= REMEMBERED_OF_SOURCE {
@@ -155,12 +158,12 @@ fn source(key: &Key) -> Source {
     key.0.ip().into()
 }
 
-/// A responder.
+/// A responder: the socket, protocol and clients of a service.
 pub struct Responder {
     socket: AnswerSocket,
     peer: Option<SocketAddr>,
     payer: Payer,
-    /// The memory of an echo.
+    /// The datagrams that an echo has answered recently.
     echoed: Option<Echoed>,
     answers: Answers,
     policy: Policy,
@@ -172,7 +175,8 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// A responder at `at`, for all clients or for one peer; it does not answer yet.
+    /// Opens a responder at address `at`, for the client `peer` or for all clients. It answers from
+    /// [`run`](Self::run) on.
     pub fn new(
         at: SocketAddr,
         peer: Option<SocketAddr>,
@@ -197,7 +201,7 @@ impl Responder {
             even: Even::new(),
         })
     }
-    /// A line that describes the service.
+    /// The name of the service.
     pub fn name(&self) -> &'static str {
         match self.answers {
             Answers::Echo => "echo",
@@ -206,7 +210,7 @@ impl Responder {
             Answers::Irtt => "irtt",
         }
     }
-    /// Whether it returns every datagram.
+    /// Whether the service is an echo.
     pub fn is_echo(&self) -> bool {
         self.answers == Answers::Echo
     }
@@ -214,14 +218,14 @@ impl Responder {
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local()
     }
-    /// Answers until `stop` is set. The calling thread has entered the scheduling policy.
+    /// Enters the scheduling policy and answers until `stop` is set.
     pub fn run(mut self, done: &Answered, stop: &AtomicBool) -> Result<(), HostError> {
         let _guard = self.policy.enter()?;
         self.policy.apply(self.socket.fd())?;
         let spins = self.policy.spins();
         let mut bytes = vec![0; LARGEST + 1];
         let mut idle = None;
-        // The last long sleep: a datagram that arrived during it did not find the application busy.
+        // Start and end of the last long wait.
         let mut slept = (0, 0);
         let mut stall_due = self
             .stall
@@ -231,7 +235,8 @@ impl Responder {
             let got = match self.socket.receive(&mut bytes, !spins) {
                 Ok(Some(got)) => got,
                 Ok(None) => continue,
-                // The client has gone: on a connected socket its host reports it.
+                // On a connected socket, the client's host reports that the client has closed its
+                // port.
                 Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => continue,
                 Err(e) => return Err(HostError::Failed("waiting for questions", e)),
             };
@@ -336,14 +341,14 @@ impl Responder {
                     count,
                     ttl: got.ttl,
                     class: got.class,
-                    // The extension has room for the last one only.
+                    // The extension has room only for the latest departure.
                     followed: client.followed.pop_back(),
                 };
                 client.count = count.wrapping_add(1);
                 let Some(class) = stamp::reflect(datagram, &told) else {
                     return false;
                 };
-                // Follow-up telemetry carries the number of the reflector.
+                // Follow-up telemetry identifies an answer by the reflector's sequence number.
                 self.send(datagram, from, class, Some((key, count)), permit)
             }
             Answers::Irtt => self.irtt(datagram, from, got.class, read),
@@ -366,8 +371,8 @@ impl Responder {
                 return false;
             };
             let welcome = session.welcome(token);
-            // The answer is longer than the open: the first open of a source pays for the answer to
-            // the second.
+            // The answer is longer than the open. The bytes of the first open are therefore
+            // credited to the answer to the second one.
             let sizes = (datagram.len(), welcome.len());
             let Some(permit) = self.payer.permit(from, sizes, true, read) else {
                 return false;
@@ -401,7 +406,7 @@ impl Responder {
         self.send(datagram, from, class, None, permit)
     }
 
-    /// A permit to answer a datagram with as many bytes.
+    /// A permit to answer a datagram by one of the same size; `None` if a limit is reached.
     fn permit(
         &self,
         from: SocketAddr,
@@ -413,8 +418,8 @@ impl Responder {
             .permit(from, (datagram.len(), datagram.len()), recognised, now)
     }
 
-    /// Sends an answer. `awaited`: its departure is to be reported to that client, under that
-    /// number.
+    /// Sends an answer; `false` if it could not be sent. `awaited`: the client to which the
+    /// departure is to be reported, and the number that identifies the answer in that report.
     fn send(
         &mut self,
         datagram: &[u8],
@@ -424,7 +429,7 @@ impl Responder {
         permit: Permit,
     ) -> bool {
         let to = self.peer.is_none().then_some(from);
-        // An answer keeps the code point of its question; congestion marks are not returned.
+        // An answer has the DSCP of its question, but not its ECN bits.
         let Ok(Some(id)) = self.socket.send(datagram, to, class & !3, permit) else {
             return false;
         };
@@ -475,8 +480,8 @@ mod tests {
         SocketAddr::from((std::net::Ipv4Addr::from(address), port))
     }
 
-    /// A client that sends a datagram a second stays known, whatever this stranger opens in
-    /// between, each by the number of his attempt.
+    /// Checks that a client that sends a datagram per second keeps its state while another source
+    /// opens sessions. `stranger` returns the key of each of these by its number.
     fn stays_known(stranger: impl Fn(u64) -> Key) -> Clients {
         let (mut clients, one) = (Clients::default(), (at(0xc633_6401, 4000), 7));
         clients.known(one, 0).count = 5;
@@ -494,10 +499,10 @@ mod tests {
 
     #[test]
     fn a_stranger_makes_room_by_sessions_of_its_own() {
-        // One address: its ports and tokens.
+        // One address with many ports and tokens.
         let clients = stays_known(|n| (at(0xcb00_7101, 1024 + (n % 60_000) as u16), n));
         assert_eq!(clients.of.len(), REMEMBERED_OF_SOURCE + 1);
-        // The whole of a /24, and of a /16.
+        // All addresses of a /24, and of a /16.
         let clients = stays_known(|n| (at(0xcb00_7100 + (n % 256) as u32, 4000), n));
         assert_eq!(clients.of.len(), REMEMBERED);
         let clients = stays_known(|n| (at(0xcb00_0000 + (n % 65_536) as u32, 4000), n));

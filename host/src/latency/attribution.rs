@@ -1,4 +1,4 @@
-//! Attribution of delay: divides a round trip among the two applications, their two kernels, and
+//! Attribution of delay: divides a response time among the two applications, their two kernels, and
 //! the network.
 //!
 //! ```text
@@ -18,19 +18,20 @@
 //! | server kernel, server application | as for the client | as for the client |
 //!
 //! **Waiting or busy.** If the application waits in a system call and is woken late, the delay is
-//! charged to its kernel. Another program then had the processor, or the processor was idle. If the
-//! application was busy when the packet arrived, the delay is charged to the application.
+//! attributed to its kernel. Then another program had the processor, or the processor had to leave
+//! an idle state. If the application was busy when the packet arrived, the delay is attributed to
+//! the application.
 //!
-//! The clocks of the two hosts are never compared. The delay of the wire is the time between the
-//! two timestamps of the client minus the time between the two timestamps of the server. Parts that
-//! a protocol does not report separately are not divided. `server` is the whole delay of a server
-//! that does not report the delay of its kernel. `beyond` is everything after the last timestamp of
-//! the client that is known.
+//! The clocks of the two hosts are never compared. The delay of the wire is the time between
+//! departure and arrival at the client minus the time between arrival and departure at the server.
+//! Parts that a protocol does not report separately are not divided. `server` is the whole delay of
+//! a server whose protocol does not separate kernel and application. `beyond` is the rest of the
+//! time that the client's timestamps leave, if the network cannot be separated from the far kernel.
 
 /// A part of the delay.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The client's application was busy.
+    /// The client's application, because it was busy.
     ClientApplication,
     /// The client's kernel.
     ClientKernel,
@@ -38,11 +39,12 @@ pub enum Part {
     Wire,
     /// The server's kernel.
     ServerKernel,
-    /// The server's application.
+    /// The server's application, because it was busy, or while it processed the question.
     ServerApplication,
     /// The server as a whole.
     Server,
-    /// Network and server, if they cannot be distinguished.
+    /// Everything outside the known parts: the network, and parts of the two hosts that cannot be
+    /// separated from it.
     Beyond,
 }
 
@@ -60,33 +62,33 @@ pub const NAMES: [(&str, Part); PARTS] = [
     ("beyond", Part::Beyond),
 ];
 
-/// Timestamps of the client, ns of its monotonic clock; zero: unknown.
+/// Timestamps of the client, ns of its monotonic clock; 0: unknown.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Near {
-    /// The question was due.
+    /// Time at which the question was due.
     pub due: u64,
-    /// The application started to sleep until then.
+    /// Time at which the application started to sleep until the question was due.
     pub rested: u64,
-    /// The application sent the question.
+    /// Time at which the application sent the question.
     pub sent: u64,
     /// Time at which the kernel of the client passed the question to the device.
     pub departed: u64,
     /// Time at which the kernel of the client received the answer.
     pub arrived: u64,
-    /// The application started to wait for the answer.
+    /// Time at which the application started to wait for answers.
     pub waiting: u64,
-    /// The application received the answer.
+    /// Time at which the application received the answer.
     pub read: u64,
-    /// Interval between the hardware timestamps, if the device has both.
+    /// Time between the hardware timestamps of departure and arrival, if the device has both.
     pub hardware: u64,
 }
 
-/// Timestamps of the server, ns of its own clock; zero: unknown.
+/// Timestamps of the server, ns of its own clock; 0: unknown.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Far {
     /// Time at which the kernel of the server received the question.
     pub received: u64,
-    /// The question was there and its application waited.
+    /// Time from which on the question had arrived and the application of the server waited.
     pub ready: u64,
     /// Time at which the application of the server received the question.
     pub read: u64,
@@ -96,14 +98,15 @@ pub struct Far {
     pub departed: u64,
 }
 
-/// Time of each part, ns, if known.
+/// Time of each part, ns; `None`: unknown.
 pub type Parts = [Option<u64>; PARTS];
 
 fn known(stamp: u64) -> Option<u64> {
     (stamp != 0).then_some(stamp)
 }
 
-/// Divides a round trip; false: the timestamps contradict each other, because a clock was set.
+/// Divides a response time. The second value is `false` if the timestamps contradict each other, as
+/// after a clock was set.
 pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     let mut parts: Parts = [None; PARTS];
     let mut right = true;
@@ -112,7 +115,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
         right &= later + 2_000 >= earlier;
         later.saturating_sub(earlier)
     };
-    // Between due and sent: busy until the application slept, then delayed by the kernel.
+    // Between due and sent, the application was busy until it went to sleep; the rest is a late
+    // wake-up by the kernel.
     let busy = near.rested.clamp(near.due, near.sent.max(near.due)) - near.due;
     let woken_late =
         near.sent.saturating_sub(near.due) - busy.min(near.sent.saturating_sub(near.due));
@@ -128,8 +132,7 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
         Some((departed, arrived)) => {
             let outside = from(arrived, departed);
             match known(near.hardware) {
-                // Hardware timestamps: the time between them and the software timestamps belongs to
-                // the kernel.
+                // The time between hardware and software timestamps belongs to the kernel.
                 Some(hardware) if hardware <= outside => {
                     kernel += outside - hardware;
                     hardware
@@ -168,8 +171,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     (parts, right)
 }
 
-/// The part to which a delay is attributed: the one with the largest excess over its usual time,
-/// ns.
+/// The part to which a slow answer is attributed: the one with the largest excess over `usual`, its
+/// median so far in ns.
 pub fn attribute(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
     let beyond = |i: usize| parts[i].map(|took| (took.saturating_sub(usual[i]), i));
     let worst = (0..PARTS)
@@ -191,7 +194,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// An exchange in which everything takes a microsecond, but the wire ten each way.
+    /// An exchange in which each part takes 1 µs, except the wire with 10 µs in each direction.
     fn usual() -> (Near, Far) {
         let near = Near {
             due: 1_000_000,
@@ -271,17 +274,17 @@ mod tests {
             }
         };
         let (near, far) = usual();
-        // Busy when the question was due; asleep, and woken late; held in its kernel.
+        // Client: busy when the question was due; woken late; the question delayed in the kernel.
         assert_eq!(attributed(&later(&near, 1), &far), "client_application");
         assert_eq!(attributed(&later(&near, 2), &far), "client_kernel");
         assert_eq!(attributed(&later(&near, 3), &far), "client_kernel");
         assert_eq!(attributed(&later(&near, 4), &far), "wire");
-        // Busy when the answer came; asleep, and woken late.
+        // Client: busy when the answer arrived; woken late.
         let mut busy = later(&near, 6);
         busy.waiting = busy.read - 500;
         assert_eq!(attributed(&busy, &far), "client_application");
         assert_eq!(attributed(&later(&near, 6), &far), "client_kernel");
-        // The same on the server: the client observes only a late response.
+        // The same at the server, which the client observes as a late answer.
         let near = later(&near, 4);
         let mut stamps = [
             far.received,

@@ -1,8 +1,8 @@
-//! The environment of a latency test: properties of the link, the device, the processors and the
-//! kernel that affect the result.
+//! The environment of a latency test: properties of the link, the network device, the processors
+//! and the kernel that affect the result.
 //!
-//! Everything is read and nothing is changed. Unusual values are reported in words, with a remedy
-//! and, where it follows from the numbers, the cost. Values that cannot be read are null.
+//! This module only reads. It reports values that may increase delays in words, with a remedy and,
+//! where it follows from the numbers, the delay. Values that cannot be read are null.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst, linux/ethtool.h; all of Linux 6.12.
@@ -14,13 +14,13 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Wake-up latency of a processor that is reported, µs.
+/// Exit latency of an idle state from which on the state is reported, µs.
 const DEEP_US: u64 = 20;
-/// Link rate below which it is reported, Mbit/s.
+/// Link rate below which the link is reported, Mbit/s.
 const SLOW_LINK: u64 = 1000;
 /// Bytes on the wire around a payload: UDP, IPv4, Ethernet with its checksum, preamble and gap.
 const AROUND: u64 = 8 + 20 + 18 + 20;
-/// Number of words of each ethtool request, and its command.
+/// Each ethtool request: its command, and the number of 32-bit words of its structure.
 const COALESCING: (u32, usize) = (0x0e, 23);
 const GRO: (u32, usize) = (0x2b, 2);
 const GSO: (u32, usize) = (0x23, 2);
@@ -29,7 +29,7 @@ const FLAGS: (u32, usize) = (0x25, 2);
 const ENERGY: (u32, usize) = (0x44, 10);
 const FLAG_LRO: u32 = 1 << 15;
 
-/// Root of the kernel's files: `/`, or a tree of a test.
+/// Root of the kernel's files: `/`, or a directory of a test.
 #[derive(Clone, Debug)]
 struct Root(PathBuf);
 
@@ -111,7 +111,7 @@ fn idle_states(root: &Root) -> Vec<Value> {
         .collect()
 }
 
-/// The distinct values of a file of each processor.
+/// The distinct values that a file has for the processors.
 fn of_processors(root: &Root, file: &str) -> Vec<String> {
     let cpus = root.names("sys/devices/system/cpu");
     let mut values: Vec<String> = cpus
@@ -175,7 +175,7 @@ fn finding(what: &str, says: String, cure: &str) -> Value {
     "cure": if cure.is_empty() { Value::Null } else { json!(cure) } })
 }
 
-/// Unusual values, for questions and answers of this many bytes.
+/// The values in `seen` that may increase delays, for questions and answers of `size` bytes.
 pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     let mut out = Vec::new();
     let device = &seen["device"];
@@ -373,7 +373,7 @@ pub fn device_to(to: SocketAddr) -> Option<String> {
         .find(|name| sys::addresses(name).is_ok_and(|all| all.contains(&from)))
 }
 
-/// The environment on the way to `to`.
+/// The environment of this host for a test with `to`.
 pub fn seen(to: SocketAddr) -> Value {
     let name = device_to(to).unwrap_or_default();
     let ask = |command: u32, words: usize| sys::ethtool(&name, command, words).ok();
@@ -384,7 +384,8 @@ pub fn seen(to: SocketAddr) -> Value {
 mod tests {
     use super::*;
 
-    /// A tree like that of a small server: a slow link that coalesces, deep sleep, a lazy governor.
+    /// Files of a small server: a slow link with interrupt coalescing, deep idle states, a
+    /// power-saving governor.
     fn tree() -> Root {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

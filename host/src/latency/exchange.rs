@@ -1,15 +1,15 @@
-//! The engine of a latency test: repeated questions and answers. It uses a [`Line`], which provides
-//! a clock and carries datagrams. A line is a socket, a simulation in virtual time for tests, or an
-//! immediate responder for the benchmark.
+//! The client of a latency test: it sends questions and records the answers. It uses a [`Line`],
+//! which provides a clock and carries datagrams. A line is a socket, a simulation in virtual time
+//! for tests, or an immediate responder for the benchmark.
 //!
 //! **Absolute schedule.** The n-th question is due n intervals after the first, regardless of
-//! earlier delays. The application wakes up early ([`Plan::lead`]) and polls the clock; the
-//! lateness of each departure is a separate metric. In ping-pong the next question is due when the
-//! last one was answered, and at the earliest after one interval.
+//! earlier delays. The application wakes up early ([`Plan::lead`]) and polls the clock. How late
+//! each question is sent is a separate metric. In ping-pong the next question is due when the
+//! previous one has been answered, but not before one interval has passed.
 //!
-//! **Constant memory.** Unanswered questions lie in a ring of [`RING`] entries, times in
-//! histograms, and of slow answers the slowest [`MOST_SLOW`] are kept. Tens of millions of
-//! exchanges need no more memory than thousands.
+//! **Constant memory.** Questions are stored in a ring of [`RING`] entries, times in histograms,
+//! and of the slow answers only the slowest [`MOST_SLOW`]. Tens of millions of exchanges need no
+//! more memory than thousands.
 
 pub use super::outcome::{Episode, MOST_EPISODES, MOST_SLOW, Outcome, Slow};
 use crate::HostError;
@@ -18,57 +18,59 @@ use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 use crate::sys::timed_socket::{Got, Left};
 use std::io;
 
-/// Number of questions that are remembered; an answer to an older one is lost.
+/// Number of questions that are stored. An answer to an older question is ignored, and the question
+/// counts as lost.
 pub const RING: usize = 1 << 14;
 /// Interval between two updates of progress and medians, ns.
 const PULSE: u64 = 100_000_000;
-/// Default excess of a slow answer over the median, ns.
+/// Default threshold of slow answers, as excess over the median response time, ns.
 const SLOW: u64 = 1_000_000;
-/// Time of a sleep beyond which it may end too late, ns.
+/// Length from which on a wait is remembered, ns. A datagram that arrived during such a wait did
+/// not find the application busy.
 const LONG: u64 = 200_000;
-/// Lateness beyond which a question is skipped, ns: the application was stopped.
+/// Lateness beyond which a question is skipped, ns. The application was then suspended.
 const STALE: u64 = 1_000_000_000;
-/// Default duration, ns: at the default interval ten percent more questions than p99.9 needs
-/// answers, so that some may be lost.
+/// Default duration, ns. At the default interval there are ten percent more questions than p99.9
+/// needs answers, so that some may be lost.
 pub const LASTS: u64 = 11_000_000_000;
-/// The largest datagram.
+/// Payload of the largest UDP datagram, bytes.
 pub const LARGEST: usize = 65_507;
 
-/// A carrier of datagrams with a clock. All times are ns of its monotonic clock.
+/// Carries datagrams and has a clock. All times are ns of its monotonic clock.
 pub trait Line {
     /// The present time.
     fn now(&mut self) -> u64;
-    /// Offset of the realtime clock from the monotonic clock.
+    /// Realtime clock minus monotonic clock, ns.
     fn ahead(&self) -> u64;
-    /// Sends a datagram and returns its number for [`Line::departure`]; `None` if there was no
-    /// room.
+    /// Sends a datagram and returns its number for [`Line::departure`]; `None` if a buffer of this
+    /// host is full.
     fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>>;
-    /// The next datagram; waits until `until` at most. If not `exact`, it may wait some tens of
-    /// milliseconds longer. The timestamp is of the monotonic clock.
+    /// Receives the next datagram; waits until `until` at most. If not `exact`, it may wait some
+    /// tens of milliseconds longer. The timestamp is that of the monotonic clock.
     fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>>;
-    /// Sleeps until `until` at most, without receiving datagrams.
+    /// Sleeps until `until`, or until a signal, without receiving datagrams.
     fn rest(&mut self, until: u64);
-    /// The next departure that has been reported.
+    /// The next departure time that the kernel has reported, if there is one.
     fn departure(&mut self) -> Option<Left>;
-    /// Whether departures are reported.
+    /// Whether departure times are reported.
     fn tells_departures(&self) -> bool;
 }
 
-/// The schedule of questions.
+/// When the next question is due.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// One interval after the last was due.
+    /// One interval after the previous one was due.
     Even,
-    /// When the last one was answered, and at the earliest one interval after it.
+    /// When the previous one has been answered, and at the earliest one interval after it was sent.
     PingPong,
 }
 
-/// Deliberate stops of the application, to test the attribution of delay.
+/// Deliberate pauses of the application, to test the attribution of delay.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// Duration of a stop, ns.
+    /// Duration of a pause, ns.
     pub lasts: u64,
-    /// Interval between stops, ns.
+    /// Interval between pauses, ns.
     pub every: u64,
 }
 
@@ -77,23 +79,26 @@ pub struct Stall {
 pub struct Plan {
     /// Size of a question, bytes.
     pub size: usize,
-    /// Largest number of questions.
+    /// Largest number of questions, including the warm-up.
     pub count: u32,
-    /// Largest duration after the warm-up, ns.
+    /// Largest duration, ns: after the warm-up with [`Pace::Even`], from the start with
+    /// [`Pace::PingPong`].
     pub lasts: u64,
-    /// Interval, ns.
+    /// Interval between two questions, ns; with [`Pace::PingPong`] the smallest one.
     pub interval: u64,
     /// The schedule.
     pub pace: Pace,
-    /// Time after which an answer is lost, in ping-pong and at the end, ns.
+    /// Time after which an unanswered question counts as lost, ns. It is used by ping-pong and at
+    /// the end of the test.
     pub patience: u64,
-    /// Response time of a slow answer, ns; `None`: the median plus a constant.
+    /// Response time from which on an answer is slow, ns; `None`: the median plus 1 ms.
     pub slow: Option<u64>,
-    /// Time before a question at which the application wakes up, ns.
+    /// Time before each question is due at which the application wakes up, ns.
     pub lead: u64,
-    /// Warm-up: the first answers are not counted, because caches and neighbour entries are empty.
+    /// Number of questions in the warm-up. They are not counted, because caches and neighbour
+    /// entries are still empty.
     pub warmup: u32,
-    /// Deliberate stops.
+    /// Deliberate pauses, if any.
     pub stall: Option<Stall>,
 }
 
@@ -129,7 +134,8 @@ enum State {
     Free,
     /// The answer is awaited.
     Asked,
-    /// The time of the server's kernel is awaited.
+    /// Answered; the departure time of the answer from the server's kernel, which the next answer
+    /// reports, is awaited.
     Answered,
     Done,
 }
@@ -159,11 +165,12 @@ struct Engine<'a> {
     next: u32,
     open: u32,
     highest: Option<u32>,
-    /// Time since which the application only waits, if it does.
+    /// Time since which the application has only waited; `None` if it has been busy.
     idle: Option<u64>,
     /// The last long wait: start and end.
     slept: (u64, u64),
-    /// The number of the next question.
+    /// Time at which the next question is due; `None` while ping-pong waits for an answer, and
+    /// after the last question.
     due: Option<u64>,
     stall_due: u64,
     limit: u64,
@@ -171,8 +178,8 @@ struct Engine<'a> {
 }
 
 /// Runs a test. `pulse` receives the progress and returns whether to continue. After the first
-/// false no more questions are sent and answers are awaited as at the end; after the second they
-/// are not. The result contains everything until then.
+/// `false`, no more questions are sent, and outstanding answers are awaited as at the end of a
+/// test. After the second `false`, they are not awaited. The result contains everything until then.
 pub fn run(
     plan: &Plan,
     line: &mut dyn Line,
@@ -301,14 +308,15 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The completed share after this time, ns.
+    /// The completed share of the test after `elapsed` ns, 0 to 1.
     fn share(&self, elapsed: u64) -> f64 {
         let of_time = elapsed as f64 / self.plan.lasts.max(1) as f64;
         let of_count = f64::from(self.next) / f64::from(self.plan.count.max(1));
         of_time.max(of_count).min(1.0)
     }
 
-    /// Questions that may still be answered count neither as lost nor as sent.
+    /// Removes questions that may still be answered from the number of sent ones, so that they do
+    /// not count as lost.
     fn forget(&mut self, now: u64) {
         let young = |slot: &&Slot| {
             slot.state == State::Asked
@@ -319,7 +327,7 @@ impl Engine<'_> {
         self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
     }
 
-    /// Updates the medians.
+    /// Updates the medians of the parts, and the threshold of slow answers.
     fn look_around(&mut self) {
         for (usual, part) in self.usual.iter_mut().zip(&self.seen.parts) {
             *usual = part.below(2).unwrap_or(0);
@@ -333,7 +341,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records that the application has only waited until now.
+    /// Records the present wait, if it has lasted longer than [`LONG`].
     fn slept_until(&mut self, now: u64) {
         if let Some(idle) = self.idle.filter(|idle| now - idle > LONG) {
             self.slept = (idle, now);
@@ -341,8 +349,8 @@ impl Engine<'_> {
     }
 
     /// Time since which the application was free for an event at `at`, if it has only waited since
-    /// `idle`. After its kernel has delayed it, an application that catches up is not counted as
-    /// busy.
+    /// `idle`. An event during the last long wait found it free: an application that catches up
+    /// after a late wake-up does not count as busy.
     fn free_for(&self, at: u64, idle: u64) -> u64 {
         if self.slept.0 <= at && at <= self.slept.1 {
             return at.min(idle);
@@ -383,8 +391,8 @@ impl Engine<'_> {
         if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED))
             && self.seen.answered > 0
         {
-            // An earlier question was refused; the host has reported it now, and this one may
-            // leave.
+            // The error belongs to an earlier question, which the far host refused. This question
+            // is sent again.
             self.seen.refused += 1;
             sent_off = self.line.send(question);
         }
@@ -396,7 +404,8 @@ impl Engine<'_> {
                 self.due = self.due.or(Some(sent + self.plan.interval.max(1000)));
                 return Ok(());
             }
-            // The last question was refused.
+            // The far host has refused a question, and nothing has been answered yet or it refuses
+            // again.
             Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
                 self.seen.refused += 1;
                 self.idle = None;
@@ -437,18 +446,19 @@ impl Engine<'_> {
         number >= self.plan.warmup
     }
 
-    /// Reads the departures that are reported, at least until that of `id`.
+    /// Reads the reported departure times, up to that of datagram `id` if it is reported.
     fn departures(&mut self, id: Option<u32>) {
         if !self.line.tells_departures() {
             return;
         }
         while let Some(left) = self.line.departure() {
-            // Numbers of datagrams and of questions differ by the datagrams that never left.
+            // The kernel numbers datagrams. Their numbers and those of questions differ by the
+            // datagrams that were never sent.
             let guess = left.id.wrapping_add(self.ring_shift(left.id)) as usize % RING;
             let slot = &mut self.ring[guess];
             if slot.id == Some(left.id) {
-                // The first time counts: a responder on this host may return the same packet, which
-                // is stamped again.
+                // The first timestamp counts: a responder on this host may return the same packet,
+                // which the kernel then stamps again.
                 if left.stamp != 0 && slot.near.departed == 0 {
                     slot.near.departed = left.stamp;
                 }
@@ -462,7 +472,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Difference between the numbers of questions and of datagrams, from the last question.
+    /// Number of the last question minus the number of its datagram.
     fn ring_shift(&self, id: u32) -> u32 {
         let last = self.next.wrapping_sub(1);
         let slot = &self.ring[last as usize % RING];
@@ -510,7 +520,7 @@ impl Engine<'_> {
         let counts = self.counts(answer.number);
         if counts {
             self.seen.answered += 1;
-            // An earlier answer to the question was wrong.
+            // An earlier answer to this question was wrong; now it has a right one.
             self.seen.corrupted -= u64::from(corrupted);
             self.seen.last = read - self.began;
             self.seen.reordered +=
@@ -535,7 +545,7 @@ impl Engine<'_> {
         self.follow(&answer);
     }
 
-    /// Counts a wrong answer, apparently to the question of that number.
+    /// Counts a wrong answer, apparently to the question `number`.
     fn wrong(&mut self, number: Option<u32>) {
         self.seen.mismatches += 1;
         let Some(number) = number else { return };
@@ -547,7 +557,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records the time of the server's kernel for an earlier answer.
+    /// Records the departure time of an earlier answer from the server's kernel.
     fn follow(&mut self, answer: &Answer) {
         let Some((number, departed)) = answer.followed else {
             return;
@@ -555,7 +565,7 @@ impl Engine<'_> {
         let at = number as usize % RING;
         let slot = &mut self.ring[at];
         if slot.number == number && slot.state == State::Answered {
-            // An answer cannot have left before it was given.
+            // An answer cannot have left before the application sent it.
             if departed >= slot.far.answered {
                 slot.far.departed = departed;
             }
@@ -563,7 +573,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Counts a question about which nothing more will be known.
+    /// Adds an answered question to the result, once nothing more will be known about it.
     fn settle(&mut self, at: usize) {
         let slot = &mut self.ring[at];
         if slot.state != State::Answered {
@@ -579,7 +589,8 @@ impl Engine<'_> {
         }
         let (mut parts, mut right) = split(&slot.near, &slot.far);
         if !right && slot.far.departed != 0 {
-            // The server stamped after the answer had arrived: unknown is better than wrong.
+            // The reported departure lies after the arrival of the answer. It is treated as
+            // unknown.
             (parts, right) = split(
                 &slot.near,
                 &Far {
@@ -598,7 +609,7 @@ impl Engine<'_> {
             }
         }
         if self.seen.answered.is_power_of_two() {
-            // Soon at first, then at growing intervals.
+            // The medians are updated often at first, then at growing intervals.
             self.look_around();
         }
         let took = slot.near.read.saturating_sub(slot.near.due);

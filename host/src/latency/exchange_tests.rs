@@ -1,4 +1,5 @@
-//! What an exchange counts, blames and keeps, over a line that does as it is told.
+//! Tests of counts, attribution and stored answers, over a line that answers each question as
+//! specified.
 
 use super::super::histogram::Histogram;
 use super::super::null_line::{Fate, NullLine, PlayedLine};
@@ -29,7 +30,7 @@ fn played(plan: &Plan, fate: impl FnMut(u32) -> Fate) -> (Outcome, Vec<u64>) {
 
 #[test]
 fn questions_leave_at_absolute_times() {
-    // Every tenth answer takes nine intervals, and that delays no question.
+    // Every tenth answer takes nine intervals, which must not delay questions.
     let slow = |n| {
         if n % 10 == 0 {
             Fate {
@@ -52,7 +53,7 @@ fn questions_leave_at_absolute_times() {
     );
     assert_eq!((seen.sent, seen.answered, seen.lost()), (100, 100, 0));
     assert!(seen.late.extremes().unwrap().1 < 100);
-    // They came after nine others each.
+    // Each of them arrived after the answers to later questions.
     assert_eq!((seen.reordered, seen.duplicates), (10, 0));
     assert_eq!(
         (seen.slow, seen.attributed[Part::Beyond as usize]),
@@ -79,7 +80,7 @@ fn pingpong_asks_when_it_was_answered() {
         sent.windows(2)
             .all(|two| two[1] - two[0] < 5_001_000 && two[1] - two[0] >= 20_000)
     );
-    // A lost one is given up after its time, once.
+    // A lost question delays the next one by the timeout, once.
     let (seen, sent) = played(&slow, |n| if n == 20 { Fate::default() } else { usual() });
     assert_eq!((seen.answered, seen.lost()), (49, 1));
     assert!(sent[21] - sent[20] >= 1_000_000_000);
@@ -108,7 +109,7 @@ fn what_comes_twice_or_wrong_or_never_is_counted() {
         ..plan(200)
     };
     let (seen, _) = played(&sized, fate);
-    // A question is answered, corrupted or lost, and only one of these.
+    // Each question counts as exactly one of answered, corrupted and lost.
     assert_eq!(
         (seen.sent, seen.answered, seen.corrupted, seen.lost()),
         (200, 180, 10, 10)
@@ -125,7 +126,7 @@ fn a_right_answer_after_a_wrong_one_is_an_answer() {
         again: Some(1000),
         ..usual()
     });
-    // Of two answers to each question the first one's filling is damaged.
+    // Each question has two answers, of which the first has damaged padding.
     let mut damaged = false;
     line.damage_on_arrival = Some(Box::new(move || {
         damaged = !damaged;
@@ -154,7 +155,7 @@ fn the_default_carries_the_percentiles_of_the_headline_though_some_are_lost() {
 
 #[test]
 fn a_stall_is_one_episode() {
-    // The path stands still for 100 ms, and once more much later for a single answer.
+    // The path stalls for 100 ms. Much later a single answer is delayed.
     let stands = |n| match n {
         500..600 => Fate {
             after: Some(u64::from(600 - n) * 1_000_000),
@@ -204,7 +205,8 @@ fn episodes_are_joined_in_any_order_and_bounded() {
     assert!(seen.episodes.contains_key(&100), "the longest stays");
 }
 
-/// A line on which each question's departure is stamped again when its answer passes the same host.
+/// A line that reports the departure of each question twice, as on a host that runs the responder,
+/// too.
 struct TwiceStamped(NullLine, Option<Left>, Option<Left>);
 
 impl Line for TwiceStamped {
@@ -318,7 +320,7 @@ fn parts_add_up_and_memory_does_not() {
 
 #[test]
 fn who_stops_it_keeps_what_was_seen() {
-    // Answers take 50 ms: some are on their way when it is stopped, after a second.
+    // Answers take 50 ms, so some are outstanding when the test is stopped after a second.
     let far = |_| Fate {
         after: Some(50_000_000),
         ..usual()
@@ -340,7 +342,8 @@ fn who_stops_it_keeps_what_was_seen() {
         seen.sent
     );
     assert_eq!((seen.answered, seen.rtt.count()), (seen.sent, seen.sent));
-    // Twice: what was not answered by then is not lost, and what was lost before stays so.
+    // Stopped twice: outstanding questions do not count as lost, but the earlier lost question
+    // does.
     let never = |n| {
         if n == 3 {
             Fate::default()

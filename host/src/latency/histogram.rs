@@ -2,25 +2,26 @@
 //! number of values.
 //!
 //! Source: the description of counts of the HdrHistogram project. Values have three significant
-//! digits. Each bucket is twice as wide as the last and has 2048 places, of which all but the first
-//! use the upper half. A place stands for values with the same leading 11 bits, a resolution of
-//! 0.1 %. Mean, minimum and maximum are exact. The unit is one nanosecond; values of an hour or
-//! more count as an hour. docs/dependencies.md compares it with the crate `hdrhistogram`.
+//! digits. The range of each bucket is twice that of the previous one, and is divided into 2048
+//! places. All buckets except the first use only the upper half of these places. A place stands for
+//! values with the same leading 11 bits, which is a resolution of 0.1 %. Mean, minimum and maximum
+//! are exact. The unit is one nanosecond; in the places, values above an hour count as an hour.
+//! docs/dependencies.md compares it with the crate `hdrhistogram`.
 //!
 //! **Sample size.** A percentile is reported only if at least [`BEYOND`] answers lie beyond it: p99
-//! from 1000 answers, p99.999 from a million. With fewer it would depend on single answers, which
-//! the maximum shows.
+//! from 1000 answers, p99.999 from a million. With fewer answers it would depend on single ones;
+//! the maximum shows these.
 
 use serde_json::{Value, json};
 
-/// Half of the places of a bucket.
+/// Number of places of a bucket above the first.
 const HALF: u64 = 1024;
 const HALF_BITS: u32 = 10;
 /// An hour, ns.
 pub const HIGHEST: u64 = 3_600_000_000_000;
-/// Number of values beyond a percentile that is reported.
+/// Smallest number of values that must lie beyond a percentile to report it.
 pub const BEYOND: u64 = 10;
-/// The percentiles of a summary: name, and the reciprocal of the share beyond.
+/// The percentiles of a summary: name, and the reciprocal of the share of values beyond.
 pub const PERCENTILES: [(&str, u64); 6] = [
     ("p50", 2),
     ("p90", 10),
@@ -45,7 +46,7 @@ fn place(ns: u64) -> usize {
     (u64::from(bucket) * HALF + (ns >> bucket)) as usize
 }
 
-/// The smallest value of a place, and the number of values for which it stands.
+/// The smallest value of a place, and the number of integer values for which the place stands.
 fn span(place: usize) -> (u64, u64) {
     let place = place as u64;
     let bucket = (place / HALF).saturating_sub(1);
@@ -81,7 +82,8 @@ impl Histogram {
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
-    /// The value below which all but one in `beyond` lie, ns, regardless of the sample size.
+    /// The percentile beyond which one in `beyond` values lies, ns, regardless of the sample size;
+    /// `None` without values.
     pub fn below(&self, beyond: u64) -> Option<u64> {
         let rank = self.count - self.count / beyond.max(1);
         let mut seen = 0;
@@ -94,7 +96,7 @@ impl Histogram {
         }
         None
     }
-    /// Returns this percentile, if at least [`BEYOND`] values lie beyond it.
+    /// The same percentile; `None` if fewer than [`BEYOND`] values lie beyond it.
     pub fn percentile(&self, beyond: u64) -> Option<u64> {
         (self.count / beyond >= BEYOND)
             .then(|| self.below(beyond))
@@ -120,7 +122,7 @@ impl Histogram {
         self.count += other.count;
         self.sum += other.sum;
     }
-    /// The places that are not empty: smallest value, ns, and count.
+    /// The places that are not empty: the smallest value of each, ns, and its count.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let places = self
             .counts
@@ -129,7 +131,8 @@ impl Histogram {
             .filter(|(_, count)| **count > 0);
         places.map(|(at, count)| (span(at).0, *count))
     }
-    /// The metrics, µs; null if the sample is too small.
+    /// Count, minimum, mean, maximum and percentiles as JSON, µs. Percentiles are null if the
+    /// sample is too small.
     pub fn metrics(&self) -> Value {
         let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
         let mut told = json!({

@@ -1,4 +1,4 @@
-//! irtt's protocol, version 1, without its HMAC. All numbers are little-endian.
+//! The protocol of irtt, version 1, without its optional HMAC. All numbers are little-endian.
 //!
 //! ```text
 //! magic 14 a7 5b | flags u8: 1 open, 2 reply, 4 close, 8 HMAC | token u64 (not in a client's open) |
@@ -7,13 +7,14 @@
 //!        sent wall, mono] | padding
 //! ```
 //!
-//! The open determines which of these fields exist; a client sends them as zeros, so that both
-//! directions have the same length. The timestamps of irtt are those of its application; the time
-//! of its kernel cannot be separated from the network.
+//! The parameters of the open determine which of these fields exist. A client sends them as zeros,
+//! so that both directions have the same length. The timestamps are those of the server's
+//! application, so the delay of its kernel cannot be separated from that of the network.
 //!
 //! The answer to an open contains the token. It is 8 bytes longer than the question, as the
-//! protocol requires; this server sends few of them per second. A client that returns the token has
-//! proved that it receives at its address. Every other answer is as long as its question.
+//! protocol requires. This server sends it only if its source has sent enough unanswered bytes
+//! before, so a client may have to repeat its open. A client that returns the token has proved that
+//! it receives at its address. Every other answer is as long as its question.
 
 use crate::latency::attribution::Far;
 use crate::latency::protocol::{Answer, Heard, Mark, Protocol};
@@ -28,12 +29,12 @@ pub const REPLY: u8 = 2;
 /// Flag: close.
 pub const CLOSE: u8 = 4;
 const HMAC: u8 = 8;
-/// Length of magic, flags and token.
+/// Length of magic, flags and token, bytes.
 const HEAD: usize = 12;
 const VERSION: i64 = 1;
 
-/// The parameters of a test, requested by the client and adjusted by the server; missing ones are
-/// zero.
+/// The parameters of a test, which the client requests and the server may adjust; missing ones are
+/// 0.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Params {
     /// Protocol version.
@@ -44,7 +45,7 @@ pub struct Params {
     pub interval: i64,
     /// Size of a question, bytes.
     pub length: i64,
-    /// Reported losses; 1: count, 2: window, 3: both.
+    /// Reported statistics of received questions; 1: count, 2: window, 3: both.
     pub received: i64,
     /// Timestamps; 1: sent, 2: received, 3: both, 4: midpoint.
     pub stamp_at: i64,
@@ -100,9 +101,9 @@ impl Params {
         }
         bytes
     }
-    /// Decodes parameters; unknown ones are skipped, an invalid one ends the list.
+    /// Decodes parameters. Unknown ones are skipped; `None` if the list is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Params> {
-        /// The text with which a server fills its packets.
+        /// Parameter with the text with which a server fills its packets. It is skipped.
         const FILLED: u64 = 9;
         let mut params = Params::default();
         let mut at = 0;
@@ -122,7 +123,7 @@ impl Params {
         }
         Some(params)
     }
-    /// The offsets of the fields behind the token.
+    /// The offsets of the fields after the sequence number.
     pub fn layout(&self) -> Layout {
         let mut at = HEAD + 4;
         let mut field = |present: bool, len: usize| {
@@ -147,12 +148,13 @@ impl Params {
     }
 }
 
-/// The offset of a field, if it exists; of times for the wall clock and the monotonic clock.
+/// The offset of each field in a datagram, bytes, if the field exists. A time has two offsets: for
+/// the wall clock and for the monotonic clock.
 #[derive(Copy, Clone, Debug)]
 pub struct Layout {
     /// Count of received questions.
     pub count: Option<usize>,
-    /// Bits of the last 64 received questions.
+    /// Bits that state which of the last 64 questions were received.
     pub window: Option<usize>,
     /// Time of arrival.
     pub received: (Option<usize>, Option<usize>),
@@ -160,7 +162,7 @@ pub struct Layout {
     pub middle: (Option<usize>, Option<usize>),
     /// Time of departure.
     pub sent: (Option<usize>, Option<usize>),
-    /// Length without padding.
+    /// Length of a datagram without padding, bytes.
     pub len: usize,
 }
 
@@ -183,7 +185,7 @@ fn four(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// The flags of a valid packet.
+/// The flags of a packet; `None` if it is no packet of irtt or has an HMAC.
 pub fn flags(bytes: &[u8]) -> Option<u8> {
     let (magic, rest) = bytes.split_first_chunk::<3>()?;
     let flags = *rest.first()?;
@@ -202,7 +204,8 @@ pub fn close(token: u64) -> Vec<u8> {
     head(CLOSE, Some(token))
 }
 
-/// The server's answer to an open: token and parameters; a refusal has the flag for close.
+/// Reads the server's answer to an open: token and parameters. A refusal has the flag for close.
+/// `None`: it is another packet.
 pub fn opened(bytes: &[u8]) -> Option<Result<(u64, Params), &'static str>> {
     let flags = flags(bytes)?;
     if flags & (OPEN | REPLY) != OPEN | REPLY || bytes.len() < HEAD {
@@ -219,7 +222,7 @@ pub fn opened(bytes: &[u8]) -> Option<Result<(u64, Params), &'static str>> {
     )
 }
 
-/// The client after the open.
+/// The client of a test that the server has accepted.
 #[derive(Clone, Debug)]
 pub struct Client {
     token: u64,
@@ -227,14 +230,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with the agreed parameters.
+    /// A client with the token and the parameters that the server has sent.
     pub fn new(token: u64, params: &Params) -> Client {
         Client {
             token,
             layout: params.layout(),
         }
     }
-    /// The parameters to request: everything that a server can report.
+    /// The parameters to request, with all statistics and both timestamps of both clocks.
     pub fn wanted(duration: u64, interval: u64, length: usize, dscp: u8) -> Params {
         Params {
             version: VERSION,
@@ -258,7 +261,7 @@ impl Protocol for Client {
         to[..3].copy_from_slice(&MAGIC);
         to[4..HEAD].copy_from_slice(&self.token.to_le_bytes());
         to[HEAD..HEAD + 4].copy_from_slice(&number.to_le_bytes());
-        // Only numbers are returned.
+        // A server of irtt returns no field but the number.
         0
     }
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard {
@@ -292,14 +295,15 @@ pub struct Session {
     pub params: Params,
     layout: Layout,
     count: u32,
-    /// Bits of the last 64 received questions, the newest in the lowest bit.
+    /// Bits that state which of the last 64 questions were received; the newest is the lowest bit.
     window: u64,
     newest: u32,
 }
 
 impl Session {
-    /// Creates a session from the requested parameters, if possible: smallest interval in ns,
-    /// longest duration in ns.
+    /// Creates a session from the requested parameters; `None` if the version is not supported. A
+    /// smaller interval than `least_interval` and a longer duration than `longest` (both ns) are
+    /// adjusted.
     pub fn new(mut params: Params, least_interval: i64, longest: i64) -> Option<Session> {
         if params.version != VERSION {
             return None;
@@ -316,8 +320,8 @@ impl Session {
             newest: 0,
         })
     }
-    /// Turns a question into its answer, in place. Times are of both clocks, ns. False: it is no
-    /// question.
+    /// Converts a question into its answer, in place. Each time is a pair of wall clock and
+    /// monotonic clock, ns. `false`: the datagram is too short.
     pub fn answer(&mut self, bytes: &mut [u8], received: (u64, u64), answered: (u64, u64)) -> bool {
         if bytes.len() < self.layout.len {
             return false;
@@ -421,7 +425,7 @@ mod tests {
             );
             windows.push(session.window);
         }
-        // One that comes late is not the end of what was known.
+        // A late question must not reset the window.
         assert_eq!(windows, [1, 0b101, 0b111, 0b1111]);
     }
 

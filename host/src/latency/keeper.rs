@@ -2,10 +2,10 @@
 //! restarted.
 //!
 //! A separate thread waits for the control connection, so that no question is delayed. The
-//! connection ends if the server is restarted or ends the session. The thread then tries to
-//! connect every [`RETRY`]. It passes the cookie of the new session to
-//! [`Sessions`](crate::latency::protocol::Sessions), which uses it from then on. TCP keepalives
-//! detect a server that disappeared.
+//! connection ends if the server is restarted or ends the session. The thread then tries to connect
+//! every [`RETRY`]. It passes the cookie of the new session to
+//! [`Sessions`](crate::latency::protocol::Sessions), whose questions use it from then on. TCP
+//! keepalives detect a server that disappeared.
 
 use crate::HostError;
 use crate::measure::link::{self, Link, Peer};
@@ -22,10 +22,10 @@ use std::time::Duration;
 
 /// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(250);
-/// Longest wait for the connection, ns: the interval at which the end of the test is noticed.
+/// Longest wait for input of the connection, ns. The end of the test is noticed within this time.
 const LONGEST: u64 = 1_000_000_000;
-/// Keepalives: the first after this many seconds of silence, then one per second, and the largest
-/// number without an answer.
+/// TCP keepalives: seconds of silence before the first one, interval in s, and number of unanswered
+/// ones after which the connection ends.
 const KEEPALIVE: (u32, u32, u32) = (2, 1, 3);
 
 struct Shared {
@@ -40,10 +40,10 @@ impl Shared {
     }
 }
 
-/// Keeps a session open.
+/// Keeps the session of a test open until it is dropped.
 pub struct Keeper(Arc<Shared>);
 
-/// Sends the source port of the questions; returns the answer of the server.
+/// Requests a thread of the server for questions from `port`; returns the server's answer.
 pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
     link.say(&json!({ "do": "latency", "port": port }))?;
     let answer = link.expect(&["latency"])?;
@@ -52,7 +52,7 @@ pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
 }
 
 impl Keeper {
-    /// Keeps the session of `link` open, for questions from `port`; the returned receiver gets the
+    /// Keeps the session of `link` open, for questions from `port`. The returned receiver gets the
     /// cookies of later sessions.
     pub fn new(
         link: Link,
@@ -90,11 +90,11 @@ fn hold(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16, renew: 
         if shared.over.load(Relaxed) {
             return;
         }
-        // The content is irrelevant; a closed connection is not.
+        // The content of messages is ignored; only the end of the connection matters.
         let heard = shared.link().hear(0);
         match heard {
             Ok(_) => continue,
-            // The test itself handles the signal; until then the session stays open.
+            // The main thread handles the signal. The session stays open until the test ends.
             Err(HostError::Stopped) => {
                 std::thread::sleep(RETRY);
                 continue;

@@ -1,4 +1,4 @@
-//! A latency test under several scheduling policies, with and without load on the processors.
+//! Compares scheduling policies in a latency test, with and without load on the processors.
 //!
 //! ```text
 //!   round 1:   no load   A  B  C      load   A  B  C
@@ -6,17 +6,19 @@
 //! ```
 //!
 //! **Alternating rounds.** Other activity on a host changes over minutes. If policies were measured
-//! one after the other, this activity would affect only some of them. Each policy therefore has a
-//! slice of every round.
+//! one after the other, this activity would affect only some of them. Each policy is therefore
+//! measured for a part (slice) of every round.
 //!
 //! **Threshold.** All policies have the same threshold for slow answers, [`SLOW`] by default.
 //!
-//! **Load** consists of [`HOGS`] processes of the ordinary class for each processor, which only
-//! compute. They end with the slice, with this process, or after [`LONGEST`].
+//! **Load** consists of [`HOGS`] processes of the ordinary scheduling class per processor, which
+//! only compute. They end with the load's part of the round, with this process, or after
+//! [`LONGEST`].
 //!
-//! **Cost** is processor time: that of this process during the slice, including threads that keep
-//! processors awake, and the time that the load processes lost. The processor time of a server on
-//! another host is not included.
+//! **Cost** is reported as two CPU times during the slices of a policy. One is that of this
+//! process, including threads that keep processors awake. The other is that of the load processes.
+//! The less CPU time the load processes got, the more the policy took from them. The CPU time of
+//! the server is not included.
 
 use super::exchange::{Outcome, Pulse};
 use super::load::Load;
@@ -29,16 +31,16 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-/// Response time of a slow answer, ns.
+/// Default response time from which on an answer is slow, ns.
 pub const SLOW: u64 = 1_000_000;
-/// Load processes per processor.
+/// Number of load processes per processor.
 const HOGS: usize = 2;
 /// Longest life of a load process, ns.
 const LONGEST: u64 = 600_000_000_000;
-/// The shortest slice, ns; opening one takes some milliseconds.
+/// The shortest slice, ns. Starting a slice takes some milliseconds.
 const SHORTEST: u64 = 200_000_000;
 
-/// Load processes, until dropped.
+/// The load processes; dropping this value ends them.
 struct Hogs(Vec<Child>);
 
 impl Hogs {
@@ -58,7 +60,7 @@ impl Hogs {
         }
         Ok(hogs)
     }
-    /// Returns the processor time of the load processes, in ns.
+    /// Returns the CPU time of the load processes so far, ns.
     fn had(&self) -> u64 {
         let of = |hog: &Child| {
             let told = std::fs::read_to_string(format!("/proc/{}/schedstat", hog.id())).ok()?;
@@ -79,7 +81,7 @@ impl Drop for Hogs {
 
 /// A load process: computes until it is killed, its parent ends, or [`LONGEST`] has passed.
 pub fn hog() {
-    // It ends with its parent, and by Ctrl-C.
+    // A load process ends with its parent, and by Ctrl-C.
     sys::end_with_parent();
     let end = sys::monotonic() + LONGEST;
     let mut sum = 1_u64;
@@ -90,7 +92,7 @@ pub fn hog() {
     }
 }
 
-/// One policy under one load.
+/// The combination of one policy and one load, and its result.
 struct Setup<'a> {
     policy: &'a Policy,
     load: Load,
@@ -104,7 +106,8 @@ struct Setup<'a> {
     awake_by: Option<&'static str>,
 }
 
-/// The result as JSON: kind, common data, and a document for each set-up.
+/// Runs the comparison. Returns JSON with common data, and a document for each combination of
+/// policy and load.
 pub fn run(
     options: &Options,
     to: SocketAddr,
@@ -172,7 +175,7 @@ pub fn run(
                 });
                 let told = match told {
                     Ok(told) => told,
-                    // Stopped before any answer: the earlier slices are kept.
+                    // Stopped before any answer of this slice: the earlier slices are kept.
                     Err(HostError::Stopped) if done > 0.0 => {
                         interrupted = true;
                         break 'rounds;

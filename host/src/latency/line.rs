@@ -1,4 +1,4 @@
-//! A socket as a line of the engine.
+//! The [`Line`] that is a UDP socket.
 
 use super::exchange::Line;
 use super::policy::Policy;
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Attempts to get a port above that of the server.
+/// Number of attempts to get a source port above the server's port.
 const TRIES: usize = 32;
 
-/// A connected socket.
+/// A line over a connected UDP socket.
 pub struct RealLine {
     /// The socket.
     pub socket: TimedSocket,
@@ -22,8 +22,8 @@ pub struct RealLine {
 }
 
 impl RealLine {
-    /// A socket to `to`, with that traffic class; this thread has entered the policy. `stamps`:
-    /// with kernel timestamps.
+    /// Opens a socket connected to `to`, with that traffic class. `stamps`: kernel timestamps are
+    /// requested. The calling thread must have entered the policy.
     pub fn new(
         to: SocketAddr,
         class: u8,
@@ -35,8 +35,8 @@ impl RealLine {
         } else {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         };
-        // An echo of narrows rarely answers a client whose port is not above its own: it could be
-        // another echo.
+        // An echo of narrows limits the answers to a client whose port is not above its own,
+        // because that could be another echo.
         let mut lower = Vec::new();
         let socket = loop {
             let socket = TimedSocket::new(any, Some(to), stamps, false)
@@ -45,7 +45,8 @@ impl RealLine {
             if above || lower.len() == TRIES {
                 break socket;
             }
-            // It stays open meanwhile, so that the kernel selects another port.
+            // Rejected sockets stay open until the loop ends, so that the kernel selects other
+            // ports.
             lower.push(socket);
         };
         crate::sys::socket::set_class(socket.fd(), class);

@@ -1,16 +1,16 @@
-//! The loads of the processors under which response times are measured.
+//! The loads of this host's processors under which response times can be measured.
 
 /// The load of the processors.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Load {
     /// No load.
     None,
-    /// Computation.
+    /// Processes that compute on all processors.
     Cpu,
 }
 
 impl Load {
-    /// All loads by name.
+    /// Reads the name of a load.
     pub fn parse(text: &str) -> Result<Load, String> {
         match text {
             "none" => Ok(Load::None),

@@ -1,4 +1,5 @@
-//! `narrows-host latency`: measures response times and attributes the delay.
+//! `narrows-host latency`: measures response times over UDP and attributes the delay to
+//! applications, kernels and network.
 //!
 //! | module | contents |
 //! |---|---|
@@ -49,7 +50,7 @@ use options::{Options, Speaks};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// A date in UTC, to the microsecond.
+/// Formats a date, given in ns since 1970, as UTC with microseconds.
 pub fn date(ns: u64) -> String {
     let (s, us) = (ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
     let (days, of_day) = ((s / 86_400) as i64, s % 86_400);
@@ -67,7 +68,7 @@ pub fn date(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{us:06}Z")
 }
 
-/// The server, ready for questions.
+/// The connection to a server that is ready for questions.
 struct FarEnd {
     line: RealLine,
     protocol: Box<dyn Protocol>,
@@ -87,7 +88,8 @@ fn open_irtt(
     let lasts = plan
         .lasts
         .min(u64::from(plan.count).saturating_mul(plan.interval.max(1000)));
-    // The server stops to answer after the agreed duration.
+    // An irtt server stops answering after the agreed duration, so twice the planned one is
+    // requested.
     let lasts = lasts
         .saturating_mul(2)
         .saturating_add(plan.patience)
@@ -122,8 +124,8 @@ fn open_irtt(
     )))
 }
 
-/// Reports a server that would end the session before the end of the test, before anything is
-/// sent.
+/// Fails, before any question is sent, if the server would end the session before the end of the
+/// test.
 fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result<(), HostError> {
     let plan = &options.plan;
     let of_count = u64::from(plan.count).saturating_mul(plan.interval);
@@ -225,15 +227,15 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
 pub struct Slice {
     /// The outcome.
     pub seen: Outcome,
-    /// The report of the server about itself.
+    /// The server's description of itself.
     pub far: Value,
-    /// Whether the watchdog of real-time threads had to act.
+    /// Whether the watchdog of real-time threads made a thread ordinary.
     pub called_off: bool,
     /// The method that keeps processors awake.
     pub awake_by: Option<&'static str>,
 }
 
-/// Runs the slices of a test; each call is one slice.
+/// Runs one slice: opens the connection, and exchanges questions and answers as planned.
 pub fn slice(
     options: &Options,
     to: SocketAddr,
@@ -249,7 +251,7 @@ pub fn slice(
         &mut |at| {
             let stopped = sys::stopped();
             if stopped {
-                // The signal is acknowledged; a second one ends the wait for answers.
+                // The signal is consumed, so that a second one can end the wait for answers.
                 sys::take_stop();
             }
             !stopped && progress(at)
@@ -302,7 +304,8 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     HostError::Missing(format!("{to} {what}; {who}"))
 }
 
-/// Measures. A stopped test returns the results until then (`interrupted`), if there are any.
+/// Runs the command and returns its JSON. A test that the user stops returns its results so far
+/// (`interrupted`), if there are any.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
     let to = resolve(&options.host, options.port, options.family)?;
     let around = crate::latency::environment::seen(to);
@@ -323,7 +326,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
     Ok(told)
 }
 
-/// The outcome with its description.
+/// The result of a test as JSON, with a description of the test.
 fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> Value {
     let mut told = summary::to_json(&options.plan, seen);
     told["narrows"] = json!(env!("CARGO_PKG_VERSION"));

@@ -1,5 +1,5 @@
-//! Lines without a network: a simulation in virtual time for tests, and an immediate responder for
-//! the cost of the engine.
+//! Lines without a network: a simulation in virtual time for tests, and an immediate responder to
+//! measure the cost of the engine.
 
 use super::exchange::Line;
 use crate::protocols::wire::{TIMED, Timed};
@@ -7,8 +7,8 @@ use crate::sys::timed_socket::{Got, Left};
 use std::collections::VecDeque;
 use std::io;
 
-/// Answers every timed question at once, on a clock that advances with each reading. The duration
-/// of a run is the cost of the engine without system calls.
+/// Answers every timed question at once. Its clock advances with each reading. The real duration of
+/// a run is the cost of the engine without system calls.
 #[derive(Debug, Default)]
 pub struct NullLine {
     now: u64,
@@ -18,7 +18,7 @@ pub struct NullLine {
     len: usize,
 }
 
-/// Advance of the clock per reading, ns: about the cost of reading a real one.
+/// Advance of the clock per reading, ns: about the time that reading a real clock takes.
 const STEP: u64 = 30;
 
 impl Line for NullLine {
@@ -82,33 +82,33 @@ impl Line for NullLine {
     }
 }
 
-/// The fate of a question on a [`PlayedLine`].
+/// How a [`PlayedLine`] answers a question.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Fate {
-    /// Time from its departure to its answer, ns; `None`: no answer.
+    /// Time from the question to its answer, ns; `None`: no answer.
     pub after: Option<u64>,
-    /// Time from there to a duplicate of the answer.
+    /// Time from the answer to a duplicate of it, ns; `None`: no duplicate.
     pub again: Option<u64>,
     /// Whether one byte of the answer is changed.
     pub damaged: bool,
-    /// Time by which the application wakes up late for it.
+    /// Time from the arrival of the answer until the application wakes up, ns.
     pub woken_late: u64,
 }
 
-/// Answers in virtual time, each question by its fate.
+/// Answers in virtual time, each question as its [`Fate`] states.
 pub struct PlayedLine<F: FnMut(u32) -> Fate> {
-    /// The present time.
+    /// The present virtual time, ns.
     pub now: u64,
-    /// Departures of the questions.
+    /// Departure of each question, ns.
     pub sent_at: Vec<u64>,
-    /// Whether the next answer is changed.
+    /// Called for each answer; returns whether one byte of the answer is changed.
     pub damage_on_arrival: Option<Box<dyn FnMut() -> bool>>,
     fate: F,
     coming: VecDeque<(u64, u64, Vec<u8>)>,
 }
 
 impl<F: FnMut(u32) -> Fate> PlayedLine<F> {
-    /// A line that begins at some time.
+    /// A line whose questions have these fates; its clock starts at 1 s.
     pub fn new(fate: F) -> PlayedLine<F> {
         PlayedLine {
             now: 1_000_000_000,

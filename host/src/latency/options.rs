@@ -1,4 +1,4 @@
-//! Options of `narrows-host latency`.
+//! Reads the options of `narrows-host latency`.
 
 use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::load::Load;
@@ -56,19 +56,19 @@ Output:
   --tied                end with the parent process
 ";
 
-/// Default duration of each policy and load, all rounds together, ns.
+/// Default duration of each combination of policy and load, all rounds together, ns.
 const LAB_LASTS: u64 = 4_000_000_000;
 
 /// The protocol of the server.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
-    /// `narrows serve`: with a session.
+    /// `narrows serve` with a TCP session.
     Narrows,
-    /// Our datagrams, without a session.
+    /// Timed questions of narrows, without a TCP session.
     Board,
-    /// Datagrams are returned unchanged.
+    /// A service that returns datagrams unchanged.
     Echo,
-    /// RFC 8762.
+    /// A STAMP reflector (RFC 8762).
     Stamp,
     /// `irtt server`.
     Irtt,
@@ -96,44 +96,44 @@ impl Speaks {
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A name or an address.
+    /// The server: a name or an address.
     pub host: String,
     /// Port of the server.
     pub port: u16,
-    /// Family of its address; none: that of the first address.
+    /// Address family to use; `None`: that of the server's first address.
     pub family: Option<Family>,
     /// Protocol of the server.
     pub speaks: Speaks,
     /// Parameters of the test.
     pub plan: Plan,
-    /// Scheduling policy of the application.
+    /// Scheduling policy of the thread that measures.
     pub policy: Policy,
     /// The policies to compare; the first one is `policy`.
     pub policies: Vec<Policy>,
-    /// Loads of the processors.
+    /// The loads of the processors to compare.
     pub loads: Vec<Load>,
-    /// Number of rounds.
+    /// Number of rounds in which policies and loads alternate.
     pub rounds: u32,
-    /// Code point.
+    /// DSCP of questions, and requested DSCP of answers.
     pub dscp: u8,
     /// Whether to request kernel timestamps.
     pub stamps: bool,
     /// Token of the server.
     pub token: Option<String>,
-    /// Print progress for programs.
+    /// Whether to print progress for programs.
     pub stream: bool,
-    /// End with the parent process.
+    /// Whether to end with the parent process.
     pub tied: bool,
 }
 
 impl Options {
-    /// Whether several set-ups are compared.
+    /// Whether policies or loads are compared.
     pub fn is_lab(&self) -> bool {
         self.policies.len() > 1 || self.loads != [Load::None]
     }
 }
 
-/// A list of words with commas between them, each read by `one`, without duplicates.
+/// Reads a comma-separated list, each word by `one`. A word that occurs twice is an error.
 fn several<T: PartialEq>(
     value: &str,
     one: impl Fn(&str) -> Result<T, String>,
@@ -149,7 +149,7 @@ fn several<T: PartialEq>(
     Ok(all)
 }
 
-/// Reads `4ms@100ms`.
+/// Reads the duration and interval of stalls, such as `4ms@100ms`.
 pub fn stall(text: &str) -> Result<Stall, String> {
     let parts = text
         .split_once('@')
@@ -165,7 +165,7 @@ pub fn stall(text: &str) -> Result<Stall, String> {
     }
 }
 
-/// Reads a command line. `known` returns variables of the environment.
+/// Reads the words of a command line. `known` returns the value of an environment variable.
 pub fn read(
     args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
@@ -260,7 +260,8 @@ pub fn read(
 }
 
 fn span(option: &str, value: &str) -> Result<u64, String> {
-    // The duration is given in seconds, every other span in smaller units.
+    // The error for a number without a unit proposes seconds for `--duration`, and smaller units
+    // for the other options.
     let parse = if option == "--duration" {
         parse_seconds
     } else {
@@ -272,7 +273,7 @@ fn span(option: &str, value: &str) -> Result<u64, String> {
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
-    // A problem of one item of a list begins with that item.
+    // A message that already begins with the value does not repeat it.
     let wrong = |what: &str| {
         let what = what
             .strip_prefix(value)

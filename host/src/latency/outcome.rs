@@ -1,18 +1,17 @@
 //! The result of a test: counts, histograms, the slowest answers, and episodes of slow answers.
 //!
-//! An **episode** consists of slow answers that were awaited at the same time. Each of them was
-//! awaited from the time at which its question was due until its arrival, and these intervals
-//! overlap. With a question each millisecond, a stall of 100 ms makes a hundred slow answers and
-//! one episode.
+//! An **episode** consists of slow answers whose waiting times overlap. The waiting time of an
+//! answer begins when its question was due and ends when the answer was read. With a question each
+//! millisecond, a stall of 100 ms causes about a hundred slow answers, but one episode.
 
 use super::histogram::Histogram;
 use crate::latency::attribution::{PARTS, Parts};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Number of slow answers that are kept: the slowest.
+/// Largest number of slow answers that are kept: the slowest ones.
 pub const MOST_SLOW: usize = 1000;
-/// Number of episodes that are kept: those with the slowest answers.
+/// Largest number of episodes that are kept: those with the slowest answers.
 pub const MOST_EPISODES: usize = 1000;
 
 /// A slow answer.
@@ -26,26 +25,26 @@ pub struct Slow {
     pub at: u64,
     /// Round-trip time, from sent to read, ns.
     pub rtt: u64,
-    /// Lateness of the question, ns.
+    /// How late the question was sent, ns.
     pub late: u64,
     /// Time of each part.
     pub parts: Parts,
-    /// The part to which the delay is attributed.
+    /// Index of the part to which the delay is attributed.
     pub attributed: usize,
 }
 
-/// Slow answers that were awaited at the same time, and so have the same cause.
+/// Slow answers whose waiting times overlap, and which therefore probably have the same cause.
 #[derive(Copy, Clone, Debug)]
 pub struct Episode {
     /// Time when the first of their questions was due, ns (`CLOCK_REALTIME`).
     pub from: u64,
-    /// Arrival of the last one.
+    /// Time when the last of the answers was read, ns (`CLOCK_REALTIME`).
     pub until: u64,
-    /// Number of answers.
+    /// Number of slow answers.
     pub answers: u64,
-    /// Number of answers by the part to which their delay is attributed.
+    /// Number of slow answers by the part to which their delay is attributed.
     pub attributed: [u64; PARTS],
-    /// The slowest of them.
+    /// The slowest of the answers.
     pub worst: Slow,
 }
 
@@ -70,7 +69,7 @@ impl Episode {
         }
         self.worst = self.worst.max(other.worst);
     }
-    /// The part to which most of its delays are attributed.
+    /// Index of the part to which most of the delays are attributed.
     pub fn most_attributed(&self) -> usize {
         (0..PARTS)
             .max_by_key(|part| (self.attributed[*part], *part == self.worst.attributed))
@@ -78,64 +77,66 @@ impl Episode {
     }
 }
 
-/// The result.
+/// The result of a test. Counts exclude the warm-up unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Questions sent, without the warm-up.
+    /// Number of questions sent.
     pub sent: u64,
-    /// Questions answered.
+    /// Number of questions with a right answer.
     pub answered: u64,
-    /// Duplicate answers.
+    /// Number of further answers to an answered question, including those of the warm-up.
     pub duplicates: u64,
-    /// Answers after that to a later question.
+    /// Number of answers that arrived after the answer to a later question.
     pub reordered: u64,
-    /// Wrong answers.
+    /// Number of wrong answers, including those of the warm-up.
     pub mismatches: u64,
-    /// Questions with only a wrong answer.
+    /// Number of questions with only a wrong answer.
     pub corrupted: u64,
-    /// Number of sessions that were opened again after the server had gone.
+    /// Number of sessions that were opened again after the connection to the server had ended.
     pub reconnections: u64,
-    /// Other datagrams.
+    /// Number of datagrams that are no answer to a stored question.
     pub foreign: u64,
-    /// Datagrams that the far host refused, because nothing listens at the port.
+    /// Number of reports that the far host refused a datagram, because nothing listens at the port.
     pub refused: u64,
-    /// Questions for which the host had no room.
+    /// Number of questions that were not sent, because a buffer of this host was full.
     pub unsent: u64,
-    /// Questions that were skipped because the application was stopped.
+    /// Number of questions that were skipped, because the application was suspended when they were
+    /// due.
     pub skipped: u64,
-    /// Answers whose timestamps contradict each other: a clock was set.
+    /// Number of answers whose timestamps contradict each other, as after a clock was set.
     pub contradicted: u64,
-    /// Datagrams for which the socket had no room.
+    /// Number of received datagrams that were dropped, because the buffer of the socket was full.
     pub socket_drops: u64,
-    /// Questions that the server received, if it counts.
+    /// Number of questions that the server received, if it reports that.
     pub far_count: Option<u32>,
-    /// The last traffic classes with which questions arrived there and answers here.
+    /// Traffic class with which the last answered question arrived at the server, and that of its
+    /// answer at this host.
     pub classes: (Option<u8>, u8),
-    /// Remaining hop limit of answers.
+    /// TTL or hop limit with which the last answer arrived.
     pub ttl: u8,
-    /// Round-trip times: from sent to read.
+    /// Round-trip times: from sent to read, ns.
     pub rtt: Histogram,
-    /// Lateness of questions: from due to sent.
+    /// How late questions were sent: from due to sent, ns.
     pub late: Histogram,
-    /// Response times: from due to read.
+    /// Response times: from due to read, ns.
     pub response: Histogram,
     /// Time of each part.
     pub parts: [Histogram; PARTS],
     /// Number of slow answers.
     pub slow: u64,
-    /// Number of slow answers by part.
+    /// Number of slow answers by the part to which their delay is attributed.
     pub attributed: [u64; PARTS],
-    /// Limit of slow answers at the end, ns.
+    /// Response time from which on an answer was slow at the end of the test, ns.
     pub slow_limit: u64,
     /// The slowest answers.
     pub slowest: BinaryHeap<Reverse<Slow>>,
-    /// The episodes, by their beginning.
+    /// The episodes, by the time at which they began, ns (`CLOCK_REALTIME`).
     pub episodes: BTreeMap<u64, Episode>,
-    /// Episodes that were not kept.
+    /// Number of episodes that were not kept.
     pub forgotten: u64,
-    /// Start, ns (`CLOCK_REALTIME`).
+    /// Start of the test, ns (`CLOCK_REALTIME`).
     pub began: u64,
-    /// Duration, ns.
+    /// Duration of the test, ns.
     pub took: u64,
     /// Whether the test was stopped before its end.
     pub interrupted: bool,
@@ -146,7 +147,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Questions without any answer.
+    /// Number of questions without any answer.
     pub fn lost(&self) -> u64 {
         self.sent - self.answered - self.corrupted
     }
@@ -205,7 +206,7 @@ impl Outcome {
             self.slowest.pop();
         }
     }
-    /// Adds an episode and merges overlapping ones; the kept ones do not overlap.
+    /// Adds an episode, and merges it with those that it overlaps.
     pub(super) fn happened(&mut self, mut episode: Episode) {
         while let Some((from, other)) = self.episodes.range(..=episode.until).next_back() {
             if other.until < episode.from {

@@ -14,7 +14,8 @@ pub enum Payer {
 }
 
 impl Payer {
-    /// A permit to answer `asked` bytes with `answer` bytes.
+    /// A permit to send `answer` bytes to `to` in reply to a datagram of `asked` bytes; `None` if a
+    /// limit is reached. `recognised`: the datagram is a question of a known protocol.
     pub fn permit(
         &self,
         to: SocketAddr,
@@ -27,7 +28,8 @@ impl Payer {
             Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
         }
     }
-    /// The index of that source in tables of fixed size.
+    /// The index of the source of `ip` in tables of [`BUCKETS`](crate::serve::budget::BUCKETS)
+    /// entries.
     pub fn bucket(&self, ip: IpAddr) -> usize {
         match self {
             Payer::Source(accounts) => accounts.bucket(ip),

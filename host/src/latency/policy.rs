@@ -1,4 +1,4 @@
-//! Scheduling policies of a thread of a latency test: parts, joined by `+`.
+//! Scheduling policies of a thread of a latency test. A policy consists of parts joined by `+`.
 //!
 //! | part | effect | requires |
 //! |---|---|---|
@@ -12,11 +12,11 @@
 //! | `spin` | the thread never sleeps and occupies a processor | nothing |
 //! | `awake` | processors do not halt, which needs power | /dev/cpu_dma_latency, or nothing |
 //!
-//! **Awake.** A processor that halts needs time to wake up. If a cpuidle driver selects the idle
-//! state, a zero written to /dev/cpu_dma_latency forbids deep states
-//! (Documentation/power/pm_qos_interface.rst). In most guests there is no such driver, and
-//! processors halt without one. There, one thread per processor runs in the idle class, which
-//! yields to every other thread.
+//! **Awake.** A halted processor needs time to wake up. If a cpuidle driver selects idle states, a
+//! zero written to /dev/cpu_dma_latency forbids deep states
+//! (Documentation/power/pm_qos_interface.rst). Most virtual machines have no such driver, and their
+//! processors halt nevertheless. There, one thread per processor runs in the idle scheduling class,
+//! which yields to every other thread.
 //!
 //! **Starvation.** A real-time class cannot be combined with `spin`. Each real-time thread is
 //! watched ([`crate::sys::schedule`]): if it does not sleep for 200 ms, it becomes an ordinary
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-/// The names, for messages.
+/// The names of the parts, for messages.
 const PARTS: &str = "default nice rr fifo lock pin=N busy=50us spin awake";
 /// The highest real-time priority.
 const URGENT: i32 = 99;
@@ -53,7 +53,7 @@ pub struct Policy {
     nice: Option<i32>,
     lock: bool,
     pin: Option<usize>,
-    /// µs.
+    /// Time for which the socket polls its device, µs.
     busy: Option<u32>,
     spin: bool,
     awake: bool,
@@ -74,21 +74,21 @@ impl Default for Policy {
     }
 }
 
-/// Reason why a host does not support a policy.
+/// Why a policy cannot be used on this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// This user has no permission.
     NotPermitted {
         /// The part.
         part: String,
-        /// The missing permission.
+        /// How to obtain the missing permission.
         cure: &'static str,
     },
-    /// This machine does not support it.
+    /// This host does not support it.
     NotHere {
         /// The part.
         part: String,
-        /// The missing feature.
+        /// The missing feature, or the error.
         why: String,
     },
 }
@@ -210,7 +210,7 @@ impl Policy {
         }
         Ok(policy)
     }
-    /// The text from which it was read.
+    /// The text from which the policy was read.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -220,11 +220,11 @@ impl Policy {
             let _ = LATENCY.set(latency);
         }
     }
-    /// Whether it locks memory.
+    /// Whether the policy locks memory.
     pub fn locks(&self) -> bool {
         self.lock
     }
-    /// Whether it uses a real-time class.
+    /// Whether the policy raises the priority: by a real-time class, or by a negative niceness.
     pub fn hastens(&self) -> bool {
         self.class.is_real_time() || self.nice.is_some_and(|nice| nice < 0)
     }
@@ -232,7 +232,7 @@ impl Policy {
     pub fn spins(&self) -> bool {
         self.spin
     }
-    /// Sets the options of a socket.
+    /// Sets the socket option for busy polling, if the policy has it.
     pub fn apply(&self, socket: &OwnedFd) -> Result<(), HostError> {
         let Some(us) = self.busy else { return Ok(()) };
         let cure = "busy polling beyond net.core.busy_read needs root before Linux 5.7; of \
@@ -241,11 +241,11 @@ impl Policy {
         let told = socket::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL, &us);
         Ok(told.map_err(refused("busy", cure))?)
     }
-    /// Applies the policy to this thread until the guard is dropped, by the same thread.
+    /// Applies the policy to this thread until the guard is dropped. The same thread must drop it.
     pub fn enter(&self) -> Result<Guard, HostError> {
         Ok(self.try_enter()?)
     }
-    /// Checks the permission on a thread that ends at once.
+    /// Checks whether the policy can be used, by entering it on a thread that ends at once.
     pub fn permitted(&self) -> Result<(), Refused> {
         let tried = std::thread::scope(|scope| scope.spawn(|| self.try_enter().map(drop)).join());
         tried.unwrap_or_else(|_| {
@@ -256,7 +256,7 @@ impl Policy {
         })
     }
     fn try_enter(&self) -> Result<Guard, Refused> {
-        // Each field restores its part when it is dropped, including after a later part failed.
+        // Each field of the guard restores its part when it is dropped, also if a later part fails.
         let mut guard = Guard {
             called_off: schedule::called_off(),
             ..Guard::default()
@@ -300,7 +300,8 @@ impl Policy {
     }
 }
 
-/// The policy of a thread; dropping it restores everything, the class first.
+/// The policy in effect for a thread. Dropping this value restores the previous state, the
+/// scheduling class first.
 #[derive(Debug, Default)]
 pub struct Guard {
     class: Option<schedule::Before>,
@@ -309,12 +310,13 @@ pub struct Guard {
     locked: Option<Locked>,
     pinned: Option<Pinned>,
     called_off: u32,
-    // Classes belong to threads: the thread that entered must also leave.
+    // Scheduling classes belong to threads, so the guard must not move to another thread.
     _here: std::marker::PhantomData<*const ()>,
 }
 
 impl Guard {
-    /// Whether the watchdog has revoked a real-time class since then.
+    /// Whether the watchdog has revoked a real-time class of this process since the policy was
+    /// entered.
     pub fn called_off(&self) -> bool {
         self.class.is_some() && schedule::called_off() != self.called_off
     }
@@ -345,7 +347,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Memory belongs to the process: the last guard unlocks it.
+/// A lock of memory. It applies to the whole process, so the last guard unlocks.
 #[derive(Debug)]
 struct Locked(());
 
@@ -367,21 +369,22 @@ impl Drop for Locked {
     }
 }
 
-/// The limit of wake-up times in /dev/cpu_dma_latency, which holds while the file is open.
+/// The file /dev/cpu_dma_latency. The limit of wake-up times written to it applies while it is
+/// open.
 #[derive(Debug)]
 struct Latency {
     file: File,
     holders: Mutex<usize>,
 }
 
-/// Opened before this process dropped the privilege ([`Policy::prepare`]).
+/// The file, opened by [`Policy::prepare`] before this process drops its privileges.
 static LATENCY: OnceLock<Arc<Latency>> = OnceLock::new();
 
 impl Latency {
     /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of linux/pm_qos.h, µs: no limit.
     const ANY: i32 = 2_000_000_000;
 
-    /// The file at this path, if a driver selects the idle state.
+    /// Opens the file at `path`, if a cpuidle driver selects idle states.
     fn open(path: &str, driver: &str) -> Option<Arc<Latency>> {
         if matches!(driver.trim(), "" | "none") {
             return None;
@@ -411,7 +414,7 @@ impl Latency {
     }
 }
 
-/// The holder of the limit.
+/// A request of the limit; it is withdrawn when this value is dropped.
 #[derive(Debug)]
 struct Held(Arc<Latency>);
 
@@ -433,11 +436,11 @@ impl Drop for Held {
 enum Awake {
     /// The kernel permits no deep idle state.
     Forbidden(#[allow(dead_code)] Held),
-    /// Looping threads of the idle class.
+    /// Threads of the idle class that never sleep.
     Turning(#[allow(dead_code)] Turning),
 }
 
-/// One looping thread per processor, until dropped.
+/// One thread per processor that never sleeps; dropping this value ends them.
 #[derive(Debug)]
 struct Turning {
     stop: Arc<AtomicBool>,
@@ -463,7 +466,7 @@ impl Turning {
         for cpu in schedule::processors()? {
             let stop = Arc::clone(&stop);
             let turn = move || {
-                // Outside the idle class it would take time from other threads, so it ends.
+                // Outside the idle class the thread would take CPU time from others, so it ends.
                 let Ok(_class) = schedule::enter(Class::Idle) else {
                     return;
                 };
@@ -472,7 +475,7 @@ impl Turning {
                     std::hint::spin_loop();
                 }
             };
-            // A small stack: where memory is locked, all of it is.
+            // The stack is small, because all of it is locked if the process locks its memory.
             let builder = std::thread::Builder::new()
                 .name("awake".into())
                 .stack_size(64 << 10);
@@ -496,7 +499,7 @@ mod tests {
     use super::*;
     use crate::sys;
 
-    /// Classes and limits are the process's: one test at a time.
+    /// Classes and limits apply to the whole process, so only one test runs at a time.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -593,8 +596,8 @@ mod tests {
                 .map(|four| i32::from_ne_bytes(four.try_into().unwrap()))
                 .collect()
         };
-        // Nobody holds it yet; of several holders the first one asks and the last one takes it
-        // back.
+        // Without holders no limit is written. Of several holders, the first one sets the limit and
+        // the last one withdraws it.
         assert!(asked().is_empty());
         let (one, other) = (
             Held::new(latency.clone()).unwrap(),
@@ -607,7 +610,7 @@ mod tests {
         assert_eq!(asked(), [0, Latency::ANY]);
         let again = Held::new(latency).unwrap();
         assert_eq!(asked(), [0, Latency::ANY, 0]);
-        // The descriptor is enough: the path may be out of reach by now.
+        // The open descriptor is enough; the path may be inaccessible by now.
         let file = File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         drop(again);
@@ -638,8 +641,8 @@ mod tests {
             let watched = std::thread::spawn(move || {
                 let guard = policy.try_enter().unwrap();
                 let began = sys::thread_cpu();
-                // A mistake, as it might be made: for two seconds of processor time, or until the
-                // watchdog comes.
+                // A loop without sleep, as by mistake: for 2 s of CPU time, or until the watchdog
+                // acts.
                 while schedule::class().is_real_time() && sys::thread_cpu() - began < 2_000_000_000
                 {
                     std::hint::spin_loop();
@@ -656,6 +659,6 @@ mod tests {
         }
     }
 
-    /// A tick less: the kernel counts them.
+    /// One tick less, because the kernel counts in ticks.
     const WATCHED_NS: u64 = (schedule::WATCHED - 20_000) * 1000;
 }

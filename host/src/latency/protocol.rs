@@ -1,5 +1,5 @@
-//! The protocols of a latency test, behind one trait: it writes a question to a datagram and reads
-//! an answer from one.
+//! The client side of the protocols of a latency test. All have the same trait, which writes a
+//! question to a datagram and reads an answer from one.
 //!
 //! | protocol | times that the server reports | server |
 //! |---|---|---|
@@ -12,15 +12,15 @@ use crate::latency::attribution::Far;
 use crate::protocols::wire::{Cookie, TIMED, Timed};
 use std::sync::mpsc::Receiver;
 
-/// Identification of a question besides its number; an answer must repeat it.
+/// A value that identifies a question besides its number. The answer must repeat it.
 pub type Mark = u64;
 
-/// The meaning of a datagram.
+/// The kind of a received datagram.
 #[derive(Copy, Clone, Debug)]
 pub enum Heard {
     /// An answer.
     Answer(Answer),
-    /// A wrong answer, apparently to this question.
+    /// A wrong answer, apparently to the question of this number, if it is known.
     Wrong(Option<u32>),
     /// Not a datagram of this protocol, or not for this client.
     Foreign,
@@ -29,11 +29,11 @@ pub enum Heard {
 /// An answer.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Answer {
-    /// Number of its question.
+    /// Number of the question that it answers.
     pub number: u32,
-    /// The identification that it repeats.
+    /// The identifying value that it repeats.
     pub mark: Mark,
-    /// Times of the server.
+    /// Timestamps of the server.
     pub far: Far,
     /// Departure of an earlier answer from the server's kernel: number of its question, and time
     /// of the server's clock.
@@ -44,7 +44,7 @@ pub struct Answer {
     pub class: Option<u8>,
 }
 
-/// A protocol of the client.
+/// The client side of a protocol.
 pub trait Protocol {
     /// Smallest size of a question, bytes.
     fn least(&self) -> usize;
@@ -52,14 +52,14 @@ pub trait Protocol {
     fn follows_up(&self) -> bool {
         false
     }
-    /// Writes a question to a datagram that still holds the last one. `sent`: present monotonic
-    /// time; `ahead`: offset of the realtime clock from it.
+    /// Writes a question to a buffer that still has the previous one, and returns its mark. `sent`:
+    /// present time of the monotonic clock, ns; `ahead`: realtime clock minus monotonic clock, ns.
     fn ask(&mut self, number: u32, sent: u64, ahead: u64, to: &mut [u8]) -> Mark;
-    /// Reads a datagram; `asked`: size of questions.
+    /// Reads a received datagram; `asked`: size of the questions, bytes.
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard;
 }
 
-/// Bytes that no protocol uses; the answer must repeat them.
+/// Value of the padding bytes of questions, which the answer must repeat.
 pub const FILL: u8 = 0x6e;
 
 fn filled(rest: &[u8]) -> bool {
@@ -75,7 +75,7 @@ fn number_at(bytes: &[u8], at: usize) -> u64 {
 /// The protocol of narrows.
 #[derive(Copy, Clone, Debug)]
 pub struct Own {
-    /// Cookie of the session, or any without a session.
+    /// Cookie of the session, or a random one without a session.
     pub cookie: Cookie,
 }
 
@@ -125,13 +125,13 @@ impl Protocol for Own {
     }
 }
 
-/// The protocol of narrows in consecutive sessions: a new one is opened after the server has
+/// The protocol of narrows over consecutive sessions. A new one is opened after the server was
 /// restarted.
 #[derive(Debug)]
 pub struct Sessions {
     /// The present session.
     pub own: Own,
-    /// The following sessions.
+    /// Cookies of the following sessions.
     pub renewed: Receiver<Cookie>,
 }
 
@@ -153,14 +153,15 @@ impl Protocol for Sessions {
     }
 }
 
-/// Datagrams that are returned unchanged: number, time, and padding.
+/// The protocol with a server that returns datagrams unchanged. A question consists of number,
+/// time, and padding.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Echo;
 
 const ECHO: usize = 16;
 
 impl Echo {
-    /// Whether a datagram may be a question of narrows: a number of 32 bits in 64, a time, and
+    /// Whether a datagram may be such a question: a number below 2³² in 64 bits, a time, and
     /// padding.
     pub fn recognises(bytes: &[u8]) -> bool {
         bytes.len() >= ECHO && bytes[..4] == [0; 4] && filled(&bytes[ECHO..])

@@ -1,22 +1,22 @@
-//! The datagrams that an echo answers, so that no two echoes answer each other forever.
+//! Decides which datagrams an echo answers, so that no two echoes answer each other forever.
 //!
 //! An echo returns datagrams unchanged, so its answer looks like a question. Three rules break the
 //! loop:
 //!
-//! 1. **Ports.** The questions of `narrows latency` are answered at the rate of `--packets` only if
-//!    their source port is above the echo's own port. Of two echoes that follow this rule at most
-//!    one sees the other at a higher port.
-//! 2. **Rate.** Everything else is answered at most [`UNRECOGNISED`] times a second for each
-//!    source.
-//! 3. **Memory.** Bytes that were answered are not answered again to the same address within a
-//!    second. Datagrams that rule 2 limits are remembered without exception: each source has more
-//!    entries than it can get answers in that time. No other source uses these entries. Datagrams
-//!    that rule 1 permits are remembered while the source has free entries. A used entry is not
-//!    free for a second. So datagrams that circulate between this echo and one of another kind end
-//!    one after the other.
+//! 1. **Ports.** Questions of `narrows latency` are answered up to the rate of `--packets` if their
+//!    source port is above the echo's own port. Of two echoes that follow this rule, at most one
+//!    sees the other at a higher port.
+//! 2. **Rate.** All other datagrams together are answered at most [`UNRECOGNISED`] times per second
+//!    for each source.
+//! 3. **Memory.** A datagram is not answered if one with the same bytes, from the same address and
+//!    port, was answered within the last second. All datagrams that rule 2 limits are remembered.
+//!    Each source has more entries than it can get answers in that time, and sources do not share
+//!    entries. Datagrams that rule 1 permits are remembered while the source has free entries; a
+//!    used entry becomes free after a second. So datagrams that circulate between this echo and one
+//!    that does not follow these rules end one after the other.
 //!
-//! The tables have a fixed size and a random key. A source is the place of its token bucket
-//! ([`crate::serve::budget::Accounts::bucket`]).
+//! The tables have a fixed size and a random key. A source here means the index of its token bucket
+//! ([`crate::serve::budget::Accounts::bucket`]), which several sources may share.
 
 use super::payer::Payer;
 use crate::latency::protocol::Echo;
@@ -26,24 +26,24 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// Time for which an entry counts, ms.
+/// Time for which an answered datagram is remembered, ms.
 const LASTS: u64 = 1000;
 /// Bits of an entry that hold the time, ms; the others hold the hash.
 const TIME: u32 = 20;
-/// Number of bytes compared at the beginning and at the end.
+/// Number of bytes of a datagram that are compared, at its beginning and at its end.
 const COMPARED: (usize, usize) = (256, 64);
-/// Entries of a source for rate-limited datagrams: more than the answers of one second and of the
-/// burst before it.
+/// Number of entries of a source for datagrams of rule 2: more than it gets answers in one second
+/// and the burst before.
 const LIMITED: usize = 128;
-/// Entries of a source for questions of `narrows latency` from higher ports.
+/// Number of entries of a source for datagrams of rule 1.
 const KNOWN: usize = 32;
 
-/// Datagrams that were answered, by source.
+/// Answered datagrams, by source.
 #[derive(Debug)]
 struct Repeats {
     key: RandomState,
     places: usize,
-    /// The upper bits of a hash, and the time of the answer; zero is an empty entry.
+    /// Entries: the upper bits of a hash, and the time of the answer; 0 is an empty entry.
     seen: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Repeats {
         Repeats {
             key: RandomState::new(),
             places,
-            // The kernel allocates memory when it is written.
+            // The kernel allocates the memory only when it is written.
             seen: vec![0; sources * places],
         }
     }
@@ -68,7 +68,8 @@ impl Repeats {
         let from = source * self.places % self.seen.len();
         from..from + self.places
     }
-    /// Looks these bytes up; `None`: they were answered to that address within the last second.
+    /// Looks the datagram up. Returns the entry to record; `None` if the same datagram was answered
+    /// within the last second.
     fn mark(&self, source: usize, from: SocketAddr, bytes: &[u8], now: u64) -> Option<u64> {
         let mut hasher = self.key.build_hasher();
         from.hash(&mut hasher);
@@ -91,7 +92,7 @@ impl Repeats {
     }
 }
 
-/// The filter of an echo at a port.
+/// The filter of an echo.
 #[derive(Debug)]
 pub struct Echoed {
     port: u16,
@@ -100,7 +101,7 @@ pub struct Echoed {
 }
 
 impl Echoed {
-    /// A filter without entries.
+    /// A filter without entries, for an echo at `port`.
     pub fn new(port: u16) -> Echoed {
         Echoed {
             port,
@@ -108,7 +109,7 @@ impl Echoed {
             known: Repeats::new(BUCKETS, KNOWN),
         }
     }
-    /// A permit to return these bytes.
+    /// A permit to return the datagram, if the three rules permit it.
     pub fn permit(
         &mut self,
         payer: &Payer,
@@ -166,7 +167,7 @@ mod tests {
             repeats.mark(3, other, b"hello", 6 * MS).is_some()
                 && repeats.mark(3, one, b"hallo", 6 * MS).is_some()
         );
-        // It has a place of its own, whatever others fill.
+        // A source has its own entries, whatever others send.
         for n in 0..1000_u32 {
             let mark = repeats
                 .mark(2, one, &n.to_be_bytes(), 7 * MS)
@@ -193,14 +194,14 @@ mod tests {
         assert!(round.len() < 1000 - 15 * KNOWN, "{} are left", round.len());
     }
 
-    /// An attacker sends 300 datagrams a millisecond to one echo in the name of another, of which
-    /// each answers what it receives 1 ms later, for two seconds, and the tables are as full as
-    /// they get. What the two answer in that time, and afterwards.
+    /// For two seconds, an attacker sends 300 datagrams per millisecond to one echo with the
+    /// address of another as the source. Each echo answers 1 ms after it receives a datagram.
+    /// Returns the number of answers of both in that time, and afterwards.
     fn storm(ports: (u16, u16), payload: impl Fn(u64) -> Vec<u8>) -> (u64, u64) {
         let addresses = [at([192, 0, 2, 1], ports.0), at([198, 51, 100, 1], ports.1)];
         let payers = addresses.map(|_| Payer::Source(Accounts::new(Limits::default())));
         let mut echoes = addresses.map(|at| Echoed::new(at.port()));
-        // When a datagram comes, to whom, and its bytes.
+        // Datagrams in transit: time of arrival, destination, and bytes.
         let mut flying: VecDeque<(u64, usize, Vec<u8>)> = VecDeque::new();
         let (mut during, mut after, mut sent) = (0, 0, 0);
         for now in (5000..12_000_u64).map(|n| n * MS) {
@@ -227,8 +228,8 @@ mod tests {
     #[test]
     fn two_echoes_whose_tables_are_full_stop_answering_each_other() {
         for ports in [(7777, 7778), (7778, 7777), (7777, 7777)] {
-            // Questions: at most one of the two echoes answers those that are sent to it, the other
-            // one 100 a second.
+            // At most one of the two echoes answers questions without the limit; the other one
+            // answers 100 per second.
             let (during, after) = storm(ports, |n| question(n).to_vec());
             assert!(during <= 300_000 + 4 * 2 * 111, "{ports:?}: {during}");
             assert!(after <= 2 * 300 + 2 * 111, "{ports:?}: {after}");

@@ -14,29 +14,29 @@
 //!
 //! This reflector is stateful: it counts the packets of each session, so that losses of the two
 //! directions can be distinguished. An answer is as long as its question; packets shorter than 44
-//! bytes get none. Times are those of NTP: seconds since 1900 and units of 2⁻³² s. The error
-//! estimate states that the clock is not known to be synchronised, and one microsecond.
+//! bytes get none. Times are in the format of NTP: seconds since 1900, and units of 2⁻³² s. The
+//! error estimate states 1 µs, and that the clock is not known to be synchronised.
 
 use crate::latency::attribution::Far;
 use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 
-/// The port of reflectors.
+/// The UDP port of reflectors.
 pub const PORT: u16 = 862;
-/// Length without TLVs.
+/// Length of a packet without TLVs, bytes.
 pub const BASE: usize = 44;
 /// From 1900 to 1970, s.
 const ERA: u64 = 2_208_988_800;
-/// Not synchronised; 1 × 2⁻³² s × 2¹².
+/// Error estimate: not synchronised; multiplier 1, scale 12, which means 2¹² × 2⁻³² s.
 const ERROR: u16 = 12 << 8 | 1;
-/// Length of the head of a TLV.
+/// Length of the head of a TLV, bytes.
 const HEAD: usize = 4;
-/// Flag: not understood. The sender sets it, and the reflector clears it.
+/// Flag: not understood. The sender sets it, and a reflector that understands the TLV clears it.
 const UNKNOWN: u8 = 0x80;
 const MALFORMED: u8 = 0x40;
 const PADDING: u8 = 1;
 const CLASS: u8 = 4;
 const FOLLOW_UP: u8 = 7;
-/// Lengths of the values.
+/// Lengths of the values of TLVs, bytes.
 const CLASS_LEN: usize = 4;
 const FOLLOW_LEN: usize = 16;
 /// Number of answers that are remembered until their follow-up arrives.
@@ -44,13 +44,14 @@ const NUMBERS: usize = 256;
 /// Timestamp method: software of the host.
 const SOFTWARE: u8 = 2;
 
-/// Converts a date in ns since 1970.
+/// Converts a date in ns since 1970 to the format of NTP.
 pub fn to_ntp(ns: u64) -> u64 {
     let (s, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
     (((s + ERA) & 0xffff_ffff) << 32) | (((ns << 32) + 500_000_000) / 1_000_000_000)
 }
 
-/// Converts to a date in ns since 1970, in the era of 2036 or the one before.
+/// Converts a time of NTP to ns since 1970. Times before 1970 are taken as those of the era that
+/// begins in 2036.
 pub fn from_ntp(time: u64) -> u64 {
     if time == 0 {
         return 0;
@@ -80,8 +81,8 @@ fn time(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4))
 }
 
-/// The TLVs behind the first 44 bytes: offset, type and length of the value of each. The first one
-/// that does not fit ends the list and is reported as malformed.
+/// The TLVs after the first 44 bytes: offset, type and length of the value of each. A TLV that
+/// exceeds the packet ends the list, with `None` as its length.
 fn tlvs(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, Option<usize>)> + '_ {
     let mut at = BASE;
     std::iter::from_fn(move || {
@@ -97,19 +98,19 @@ fn tlvs(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, Option<usize>)> + '_ {
     })
 }
 
-/// The session-sender.
+/// The session-sender: the client side of STAMP.
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// Session identifier.
     pub session: u16,
-    /// Requested code point of the answers.
+    /// Requested DSCP of the answers.
     pub dscp: u8,
-    /// Numbers of the questions of the last answers, by the numbers of the reflector.
+    /// For each of the last answers: the reflector's number, and the number of its question.
     numbers: [(u32, u32); NUMBERS],
 }
 
 impl Sender {
-    /// A sender of a session.
+    /// A sender of the session with this identifier.
     pub fn new(session: u16, dscp: u8) -> Sender {
         Sender {
             session,
@@ -160,7 +161,7 @@ impl Protocol for Sender {
             return Heard::Foreign;
         }
         let session = u16::from_be_bytes([bytes[14], bytes[15]]);
-        // A reflector of RFC 8762 has zeros there.
+        // A reflector that only implements RFC 8762 sends zeros there.
         if session != self.session && session != 0 {
             return Heard::Foreign;
         }
@@ -207,16 +208,16 @@ impl Protocol for Sender {
     }
 }
 
-/// A question, as the reflector received it.
+/// The data of the reflector about a question.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Reflected {
     /// Time of arrival, ns since 1970.
     pub received: u64,
-    /// Present time, ns since 1970.
+    /// Time of the answer, ns since 1970.
     pub answered: u64,
-    /// Number of packets of its session before it.
+    /// Number of earlier packets of the session.
     pub count: u32,
-    /// Remaining hop limit.
+    /// TTL or hop limit with which it arrived.
     pub ttl: u8,
     /// Traffic class with which it arrived.
     pub class: u8,
@@ -224,18 +225,18 @@ pub struct Reflected {
     pub followed: Option<(u32, u64)>,
 }
 
-/// Whether it is the packet of a sender. Such packets end with 28 zeros (RFC 8762, section 4.2.1),
-/// where those of a reflector contain the received fields. Without this check two reflectors would
-/// reflect each other's packets forever. The RFC requires reflectors to ignore these bytes; this is
-/// a deviation.
+/// Whether a packet is one of a sender. In these, bytes 16 to 43 are zero (RFC 8762, section
+/// 4.2.1), where packets of a reflector contain the received fields. Without this check two
+/// reflectors would reflect each other's packets forever. The RFC requires reflectors to ignore
+/// these bytes; this is a deviation.
 pub fn is_question(bytes: &[u8]) -> bool {
     bytes
         .get(16..BASE)
         .is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
 }
 
-/// Turns a question into its answer, in place; returns the traffic class of the answer, or `None`
-/// if it is no question.
+/// Converts a question into its answer, in place. Returns the traffic class of the answer; `None`
+/// if the packet is shorter than 44 bytes.
 pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
     if bytes.len() < BASE {
         return None;
@@ -278,7 +279,7 @@ pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
                 put(bytes, value + 12, [if left == 0 { 0 } else { SOFTWARE }]);
             }
             (CLASS | FOLLOW_UP, Some(_)) | (_, None) => bytes[at] |= MALFORMED,
-            // TLVs that are not understood are returned unchanged.
+            // TLVs that are not understood are returned with the flag set.
             _ => bytes[at] |= UNKNOWN,
         }
     }
@@ -304,8 +305,8 @@ mod tests {
             class: 0x21,
             followed: Some((3, 1_700_000_000_000_000_900)),
         };
-        // The reflector's third was the answer to the fourth question: one was lost on the way
-        // there.
+        // The reflector's third packet was the answer to the fourth question, because one question
+        // was lost.
         let mut earlier = [FILL; 200];
         sender.ask(4, 0, told.received, &mut earlier);
         reflect(&mut earlier, &Reflected { count: 3, ..told });
@@ -361,7 +362,7 @@ mod tests {
         Sender::new(77, 46).ask(5, 1_000, 1_700_000_000_000_000_000, &mut bytes);
         assert!(is_question(&bytes) && is_question(&[0; BASE]) && !is_question(&[0; BASE - 1]));
         reflect(&mut bytes, &Reflected::default());
-        // Its time of receipt is never zero: the era began in 1900.
+        // The time of receipt in an answer is never zero, since times count from 1900.
         assert!(!is_question(&bytes));
     }
 

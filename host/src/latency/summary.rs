@@ -1,4 +1,5 @@
-//! An outcome as JSON, with the reasons against its trustworthiness.
+//! Writes the result of a latency test as JSON, with the counts that show how far it can be
+//! trusted.
 //!
 //! Times are µs unless a name states otherwise. Values that were not measured, or for which the
 //! sample is too small, are null.
@@ -48,7 +49,7 @@ fn episode_of(episode: &Episode, began: u64) -> Value {
     })
 }
 
-/// The outcome of a test with this plan.
+/// The result `seen` of a test with this plan as JSON.
 pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
     let known = |all: &Histogram| {
         if all.count() > 0 {

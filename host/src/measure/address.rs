@@ -1,10 +1,11 @@
-//! The address of the server, and a suggestion if its name is unknown.
+//! Resolves the address of the server. The error for an unknown name suggests what the user may
+//! have meant.
 
 use crate::error::HostError;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// A family of addresses.
+/// An address family.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Family {
     /// IPv4.
@@ -27,7 +28,7 @@ impl Family {
     }
 }
 
-/// The first address of a host, of the family `of` if it is given.
+/// The first address of a host; of the family `of`, if it is given.
 pub fn resolve(host: &str, port: u16, of: Option<Family>) -> Result<SocketAddr, HostError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let fits = |address: &SocketAddr| of.is_none_or(|family| family.has(address));
@@ -45,7 +46,7 @@ pub fn resolve(host: &str, port: u16, of: Option<Family>) -> Result<SocketAddr, 
     Err(HostError::Missing(format!("{host}: {why}{meant}")))
 }
 
-/// A guess about an unknown name: a host with its port, a URL, or a file.
+/// A suggestion for an unknown name that looks like a host with its port, a URL, or a file.
 fn meant(host: &str) -> Option<String> {
     let url = ["http://", "https://"]
         .iter()

@@ -1,15 +1,17 @@
-//! Load: TCP connections that send or receive as fast as possible, on a few threads.
+//! TCP load: connections that send or receive as fast as possible or at a limited rate, on a few
+//! threads. Server and client use this module.
 //!
-//! **Threads.** A thread per connection would be the shortest code, but at 500 clients its stacks
-//! and its scheduling would determine the shares. A single event loop would delay control
-//! connections behind load. Therefore *control* has one thread (`serve::listener`), and *load* has
-//! a few: one per processor, at most four, each with its own epoll instance. They share only
-//! counters. A connection stays on its thread; its turn is at most a megabyte, so that all
-//! connections progress. There is no async runtime, because the only events are those of readiness.
+//! **Threads.** A thread per connection would be the shortest code, but with 500 clients the
+//! scheduling of the threads would determine the share of each connection. A single event loop
+//! would delay control connections behind load. Therefore control connections have one thread
+//! (`serve::listener`), and load has a few: one per processor, at most four, each with its own
+//! epoll instance. The threads for load share only counters. A connection stays on its thread, and
+//! moves at most 1 MiB at a time, so that all connections progress. An async runtime is not needed,
+//! because the only events are those of epoll.
 //!
 //! Received data is discarded inside the kernel (`MSG_TRUNC`) without a copy. A [`Budget`] limits
-//! bytes and rate of all connections of one client. A connection that exceeds the rate pauses, so
-//! that the receive window closes and no memory is used.
+//! bytes and rate of all connections of one client. A connection that exceeds the rate pauses. If
+//! it receives, its receive window closes meanwhile, so that no further memory is used.
 
 use crate::sys::{self, Epoll};
 use std::os::fd::OwnedFd;
@@ -17,22 +19,25 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Largest write or read of one call, bytes.
+/// Largest number of bytes that one system call writes or reads.
 const CHUNK: usize = 256 << 10;
-/// Minimum of this size, where a low rate would make it smaller than a packet.
+/// Smallest value of the same limit at low rates, bytes: about one packet.
 const LEAST: usize = 1500;
-/// A sender writes while less than this is unsent, bytes: 0.4 ms at 10 Gbit/s, enough time to wake
-/// up. A full send buffer would only be discarded at the end.
+/// A sender writes while less than this is unsent in the kernel, bytes (`TCP_NOTSENT_LOWAT`). It is
+/// 0.4 ms at 10 Gbit/s, enough time for the thread to wake up. More unsent data would only be
+/// discarded at the end.
 pub const UNSENT: u32 = 512 << 10;
-/// Largest number of calls of one connection in one turn.
+/// Largest number of system calls for one connection before the next connection is served.
 const TURN: usize = 4;
-/// Longest sleep, ns: the interval at which a request to stop is noticed.
+/// Longest sleep, ns. A request to stop is noticed within this time.
 const LONGEST: u64 = 50_000_000;
 /// Largest number of threads; more did not increase the rate, because loopback is memory-bound.
 const MOST_THREADS: usize = 4;
-/// Time by which a budget may be ahead of its rate, ns: a turn at 1 Gbit/s takes 8 ms.
+/// Time by which a budget may be ahead of its rate, ns. At 1 Gbit/s, the 1 MiB of one turn are 8
+/// ms.
 const AHEAD: u64 = 10_000_000;
-/// Interval at which a connection checks for bytes of its budget that were promised to others, ns.
+/// Pause before a connection again requests bytes from its budget, ns. Bytes that were reserved for
+/// other connections may have become available.
 const BRIEFLY: u64 = 1_000_000;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
@@ -53,30 +58,31 @@ pub struct Budget {
     rate: Option<u64>,
     most: u64,
     moved: AtomicU64,
-    /// Bytes that have moved or are promised: bytes promised to one connection are not available to
-    /// others.
+    /// Number of bytes that have moved or are reserved. Bytes reserved for one connection are not
+    /// available to others.
     promised: AtomicU64,
     /// Time up to which the rate is used, ns of the monotonic clock.
     used: AtomicU64,
-    /// Time until which it may send without another sign of its client, ns of the monotonic clock.
+    /// Time until which data may be sent without another sign of life of the client, ns of the
+    /// monotonic clock.
     alive_until: AtomicU64,
-    /// Whether the sockets of the client use the largest permitted memory.
+    /// Whether the sockets of the client use more than their share of memory.
     held: AtomicBool,
 }
 
-/// The answer of a budget.
+/// Whether a connection may move data now.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum May {
-    /// Continue.
+    /// It may.
     Move,
-    /// Not before this time.
+    /// Not before this time, ns of the monotonic clock.
     Wait(u64),
-    /// Never again.
+    /// Not any more: the budget is used up.
     Stop,
 }
 
 impl Budget {
-    /// A budget of `rate` in bytes per second and `most` bytes.
+    /// A budget of `most` bytes at `rate` bytes per second (`None`: unlimited rate).
     pub fn new(rate: Option<u64>, most: u64) -> Arc<Budget> {
         Arc::new(Budget {
             rate: rate.map(|rate| rate.max(1)),
@@ -88,8 +94,8 @@ impl Budget {
             held: AtomicBool::new(false),
         })
     }
-    /// As [`new`](Self::new), but nothing is sent before [`Budget::alive`] reports a client, and
-    /// only for the given time.
+    /// As [`new`](Self::new), but data may only be sent until the time that [`Budget::alive`] sets,
+    /// and not before its first call.
     pub fn watched(rate: Option<u64>, most: u64) -> Arc<Budget> {
         let budget = Budget::new(rate, most);
         budget.alive_until.store(0, Relaxed);
@@ -100,15 +106,16 @@ impl Budget {
     pub fn alive(&self, until: u64) {
         self.alive_until.fetch_max(until, Relaxed);
     }
-    /// Time until which data may be sent to it.
+    /// Time until which data may be sent to the client, ns of the monotonic clock.
     pub fn alive_until(&self) -> u64 {
         self.alive_until.load(Relaxed)
     }
-    /// Sets whether its sockets use the largest permitted memory, so that its senders wait.
+    /// Sets whether the sockets of the client use more than their share of memory. If so, its
+    /// senders wait.
     pub fn hold(&self, held: bool) {
         self.held.store(held, Relaxed);
     }
-    /// Ends the budget.
+    /// Ends the budget: it counts as used up.
     pub fn stop(&self) {
         self.moved.fetch_max(self.most, Relaxed);
         self.alive_until.store(0, Relaxed);
@@ -132,14 +139,15 @@ impl Budget {
             _ => May::Move,
         }
     }
-    /// Largest amount at once: the bytes at its rate in the time by which it may be ahead.
+    /// Largest number of bytes to move at once: those that the rate moves in [`AHEAD`], within
+    /// [`LEAST`] and [`CHUNK`].
     pub fn chunk(&self) -> usize {
         let share = |rate: u64| rate.saturating_mul(AHEAD / 1000) / 1_000_000;
         self.rate
             .map_or(CHUNK, |rate| (share(rate) as usize).clamp(LEAST, CHUNK))
     }
-    /// Promises up to `wanted` of the remaining bytes; [`Budget::kept`] reports how many of them
-    /// moved.
+    /// Reserves up to `wanted` of the remaining bytes and returns their number. The caller then
+    /// reports by [`Budget::kept`] how many of them moved.
     pub fn promise(&self, wanted: u64) -> u64 {
         let mut given = 0;
         let _ = self.promised.fetch_update(Relaxed, Relaxed, |promised| {
@@ -148,13 +156,13 @@ impl Budget {
         });
         given
     }
-    /// Records how many of the promised bytes have moved.
+    /// Records that `bytes` of the reserved bytes (`promised`) have moved, and releases the others.
     pub fn kept(&self, now: u64, promised: u64, bytes: u64) {
         self.promised
             .fetch_sub(promised.saturating_sub(bytes), Relaxed);
         self.count(now, bytes);
     }
-    /// Records bytes that moved without a promise.
+    /// Records bytes that moved without a reservation.
     pub fn took(&self, now: u64, bytes: u64) {
         self.promised.fetch_add(bytes, Relaxed);
         self.count(now, bytes);
@@ -164,13 +172,13 @@ impl Budget {
         if let Some(rate) = self.rate {
             let costs = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
             let costs = u64::try_from(costs).unwrap_or(u64::MAX);
-            // Unused time does not accumulate.
+            // Unused rate does not accumulate.
             let _ = self.used.fetch_update(Relaxed, Relaxed, |used| {
                 Some(used.max(now).saturating_add(costs))
             });
         }
     }
-    /// Bytes moved.
+    /// Number of bytes moved.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
@@ -180,8 +188,8 @@ impl Budget {
     }
 }
 
-/// Bytes that a budget has promised to one sender before they leave. Dropping it returns the unused
-/// ones.
+/// Bytes of a budget that are reserved for one sender before it sends them. Dropping this value
+/// releases the unused ones.
 #[derive(Debug)]
 pub struct Promised {
     budget: Arc<Budget>,
@@ -189,20 +197,20 @@ pub struct Promised {
 }
 
 impl Promised {
-    /// An empty promise.
+    /// A reservation of zero bytes.
     pub fn new(budget: &Arc<Budget>) -> Promised {
         Promised {
             budget: Arc::clone(budget),
             left: 0,
         }
     }
-    /// Up to `wanted` more bytes, and how many of them are promised.
+    /// Reserves up to `wanted` more bytes, and returns how many were reserved.
     pub fn more(&mut self, wanted: u64) -> u64 {
         let given = self.budget.promise(wanted);
         self.left += given;
         given
     }
-    /// Records sent bytes, including those beyond the promise.
+    /// Records sent bytes, including those that were not reserved.
     pub fn sent(&mut self, now: u64, bytes: u64) {
         let kept = bytes.min(self.left);
         self.left -= kept;
@@ -234,7 +242,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream that does not run yet.
+    /// A stream whose load has not started.
     pub fn new(socket: OwnedFd, role: Role, budget: Arc<Budget>) -> Arc<Stream> {
         Arc::new(Stream {
             socket,
@@ -244,7 +252,7 @@ impl Stream {
             state: AtomicU8::new(RUNS),
         })
     }
-    /// The descriptor, for options.
+    /// The socket, for options.
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
@@ -256,11 +264,11 @@ impl Stream {
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
-    /// Whether the peer closed it, it failed, or its budget is used up.
+    /// Whether the stream has ended: the peer closed it, it failed, or its budget is used up.
     pub fn over(&self) -> bool {
         self.state.load(Relaxed) != RUNS
     }
-    /// Whether it failed.
+    /// Whether the connection failed.
     pub fn broken(&self) -> bool {
         self.state.load(Relaxed) == BROKE
     }
@@ -270,7 +278,7 @@ impl Stream {
             Role::Receiver => sys::READABLE,
         }
     }
-    /// One turn.
+    /// Moves data as long as the budget and the socket permit it, in at most [`TURN`] system calls.
     fn turn(&self) -> May {
         let chunk = self.budget.chunk();
         for _ in 0..TURN {
@@ -289,7 +297,7 @@ impl Stream {
             }
             let promised = self.budget.promise(chunk as u64);
             if promised == 0 {
-                // Others may not use all bytes promised to them.
+                // Bytes that are reserved for other connections may become available later.
                 return May::Wait(now + BRIEFLY);
             }
             let chunk = promised as usize;
@@ -324,12 +332,13 @@ impl Stream {
 #[derive(Default)]
 struct Slots {
     streams: Vec<Option<Arc<Stream>>>,
-    /// Generation of an entry: events of its previous stream are ignored.
+    /// Generation of each entry of `streams`. Epoll events of an entry's previous stream are
+    /// ignored.
     turns: Vec<u32>,
 }
 
 impl Slots {
-    /// The entry of a token, unless another stream has it now.
+    /// The entry of an epoll token, unless another stream has this entry now.
     fn slot(&mut self, token: u64) -> Option<&mut Option<Arc<Stream>>> {
         let at = (token & u64::from(u32::MAX)) as usize;
         let same = u64::from(*self.turns.get(at)?) == token >> 32;
@@ -343,7 +352,7 @@ struct Carrier {
     cpu: AtomicU64,
 }
 
-/// The position of a stream, for its removal.
+/// The thread and entry of a running stream, for its removal.
 #[derive(Copy, Clone, Debug)]
 pub struct Slot {
     carrier: usize,
@@ -351,7 +360,7 @@ pub struct Slot {
 }
 
 impl Default for Slot {
-    /// No position.
+    /// A value that belongs to no stream.
     fn default() -> Slot {
         Slot {
             carrier: usize::MAX,
@@ -360,7 +369,7 @@ impl Default for Slot {
     }
 }
 
-/// The threads.
+/// The threads for load.
 pub struct Carriers {
     carriers: Vec<Arc<Carrier>>,
     threads: Vec<JoinHandle<()>>,
@@ -368,7 +377,7 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// One thread per processor, within the limit.
+    /// Starts one thread per processor, at most [`MOST_THREADS`].
     pub fn new() -> std::io::Result<Carriers> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let stop = Arc::new(AtomicBool::new(false));
@@ -393,7 +402,7 @@ impl Carriers {
             stop,
         })
     }
-    /// Starts the load of a stream.
+    /// Starts the load of a stream on the thread with the fewest streams.
     pub fn start(&self, stream: &Arc<Stream>) -> std::io::Result<Slot> {
         let load = |carrier: &Arc<Carrier>| carrier.lock().streams.iter().flatten().count();
         let carrier = (0..self.carriers.len())
@@ -408,7 +417,7 @@ impl Carriers {
             carrier.remove(slot.token);
         }
     }
-    /// Processor time of all threads, ns.
+    /// CPU time of all threads for load, ns.
     pub fn cpu(&self) -> u64 {
         self.carriers
             .iter()
@@ -459,7 +468,7 @@ impl Carrier {
         }
     }
     fn run(&self, stop: &AtomicBool) {
-        // Streams that pause.
+        // Streams that pause: the time at which each continues, and its token.
         let mut waiting: Vec<(u64, u64)> = Vec::new();
         while !stop.load(Relaxed) {
             let now = sys::monotonic();
@@ -484,7 +493,7 @@ impl Carrier {
                 };
                 let waits = waiting.iter().any(|(_, waits)| *waits == token);
                 if waits && events & sys::BROKEN != 0 {
-                    // Its event would repeat.
+                    // The event of the failed connection would be reported again and again.
                     stream.state.store(BROKE, Relaxed);
                     self.remove(token);
                     continue;
@@ -518,7 +527,7 @@ mod tests {
         budget.took(0, 100_000);
         assert_eq!(budget.may(0), May::Wait(100_000_000));
         assert_eq!(budget.may(95_000_000), May::Move);
-        // After a silent second it is no further than before.
+        // A second without data does not increase the budget.
         budget.took(1_100_000_000, 100_000);
         assert_eq!(budget.may(1_100_000_000), May::Wait(1_200_000_000));
         budget.took(1_200_000_000, 4_800_000);
@@ -549,7 +558,7 @@ mod tests {
         assert_eq!((budget.moved(), budget.spent()), (200, false));
         drop(one);
         assert_eq!(other.more(700), 500);
-        // A few bytes that nobody promised, such as the head of an answer, use up what is left.
+        // Bytes without a reservation, such as the head of a response, use up the rest.
         other.sent(0, 810);
         assert_eq!(
             (budget.moved(), other.more(1), budget.spent()),
@@ -600,7 +609,7 @@ mod tests {
         let moved = out.moved();
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(out.moved(), moved);
-        // Some 170 ms at 1 MB/s, and one turn ahead.
+        // About 170 ms at 1 MB/s, plus what one turn may be ahead.
         assert!(receiver.moved() < 1_500_000, "{}", receiver.moved());
     }
 }

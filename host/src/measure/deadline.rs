@@ -1,5 +1,5 @@
-//! Reading from a TCP connection with a deadline for a whole message or object. The client reads in
-//! no other way.
+//! Reads from a TCP connection with a deadline for a whole message or object. The client of
+//! `narrows measure` reads messages and objects only in this way.
 //!
 //! A time limit for each read would restart with every byte, so a server that sends single bytes
 //! could delay the client forever. Waits are divided into slices of [`SLICE`], after each of which
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Longest wait without a check for requests to stop, ns.
 const SLICE: u64 = 50_000_000;
 
-/// Reason why nothing was read.
+/// Why a wait or a read failed.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The user stopped the program, or the message is no longer needed.
+    /// The user stopped the program, or the caller no longer needs the message.
     Stopped,
     /// The deadline has passed.
     TimedOut,
@@ -39,11 +39,12 @@ impl From<ReadError> for io::Error {
 /// The deadline of a message or an object.
 #[derive(Clone, Debug)]
 pub struct Deadline {
-    /// Time of the monotonic clock, ns.
+    /// The deadline, ns of the monotonic clock.
     until: u64,
-    /// Becomes true when the message is no longer needed.
+    /// A flag that becomes true when the message is no longer needed.
     unwanted: Option<Arc<AtomicBool>>,
-    /// Whether data that is already there is read after the deadline.
+    /// Whether a read was attempted. The first read returns data that has already arrived, even
+    /// after the deadline.
     looked: bool,
 }
 
@@ -56,7 +57,7 @@ impl Deadline {
             looked: false,
         }
     }
-    /// A deadline after this time, ns.
+    /// A deadline `ns` from now.
     pub fn within(ns: u64) -> Deadline {
         Deadline::at(sys::monotonic().saturating_add(ns))
     }
@@ -74,7 +75,7 @@ impl Deadline {
                 .as_ref()
                 .is_some_and(|unwanted| unwanted.load(Relaxed))
     }
-    /// Waits until a connecting socket is connected.
+    /// Waits until a socket has completed its connection attempt.
     pub fn connected(&self, fd: &OwnedFd) -> Result<(), ReadError> {
         let epoll = sys::Epoll::new().map_err(ReadError::Failed)?;
         epoll.add(fd, sys::WRITABLE, 0).map_err(ReadError::Failed)?;
@@ -92,7 +93,7 @@ impl Deadline {
             }
         }
     }
-    /// Waits for bytes and reads them; zero bytes: the server has closed the connection.
+    /// Waits for bytes and reads them; returns 0 if the peer has closed the connection.
     pub fn read(&mut self, fd: &impl AsRawFd, to: &mut [u8]) -> Result<usize, ReadError> {
         loop {
             let now = sys::monotonic();
@@ -132,12 +133,12 @@ mod tests {
         far.write_all(b"ab").unwrap();
         assert_eq!(deadline.read(&near, &mut byte).unwrap(), 1);
         sys::AHEAD.set(2_000_000_000);
-        // One byte is there already.
+        // One byte has already arrived.
         assert!(matches!(
             deadline.read(&near, &mut byte),
             Err(ReadError::TimedOut)
         ));
-        // Without any time, what is there is read, and then nothing more.
+        // After the deadline, data that has arrived is read once, and nothing more.
         let mut none = Deadline::within(0);
         assert_eq!(none.read(&near, &mut byte).unwrap(), 1);
         assert!(matches!(

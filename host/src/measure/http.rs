@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Largest head of a response, and largest other message of a server before its data, bytes.
+/// Largest head of a response, largest line with the size of a chunk, and largest trailer, bytes.
 const HEAD: usize = 16 << 10;
-/// Largest number of characters of another location that are shown.
+/// Largest number of characters of a redirect's location that are shown.
 const SHOWN: usize = 200;
 
-/// A URL.
+/// An `http://` or `https://` URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// Whether it uses TLS.
+    /// Whether the scheme is `https`.
     pub tls: bool,
-    /// The server of the URL.
+    /// The host name or address of the URL.
     pub host: String,
-    /// The port of the URL: 80; with TLS 443.
+    /// The port of the URL [default: 80, with TLS 443].
     pub port: u16,
     /// The path of the URL, from `/` on.
     pub path: String,
 }
 
 impl Url {
-    /// Reads a URL.
+    /// Reads a URL; `None` if invalid.
     pub fn parse(text: &str) -> Option<Url> {
         let plain = text.strip_prefix("http://");
         let tls = plain.is_none();
@@ -42,7 +42,7 @@ impl Url {
     fn usual(tls: bool) -> u16 {
         if tls { 443 } else { 80 }
     }
-    /// The name for which its server needs a certificate.
+    /// The name for which the server's certificate must be valid; `None` without TLS.
     pub fn proves(&self) -> Option<&str> {
         self.tls.then_some(self.host.as_str())
     }
@@ -55,7 +55,7 @@ impl Url {
         };
         format!("{}{port}", self.host)
     }
-    /// The request for an object.
+    /// The request for the object at `path` of this server.
     pub fn request(&self, path: &str) -> String {
         let server = self.server();
         format!(
@@ -75,18 +75,18 @@ impl fmt::Display for Url {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
     status: u16,
-    /// Length of the object, if stated.
+    /// Length of the object, bytes, if the server states it.
     pub length: Option<u64>,
-    /// Length of the head.
+    /// Length of the head, bytes.
     pub took: usize,
-    /// Whether the connection ends with the object.
+    /// Whether the server closes the connection after the object.
     pub closes: bool,
     chunked: bool,
     moved: Option<String>,
 }
 
 impl Head {
-    /// The reason if it contains no object.
+    /// Why the response contains no object; `None` if its status is 200.
     pub fn refusal(&self) -> Option<String> {
         match (self.status, &self.moved) {
             (200, _) => None,
@@ -96,7 +96,7 @@ impl Head {
     }
 }
 
-/// `None` while it is incomplete.
+/// Parses the head of a response; `None` while it is incomplete.
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > HEAD {
@@ -137,14 +137,14 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
             _ => {}
         }
     }
-    // With chunks the length is ignored (RFC 9112, section 6.3).
+    // With chunked transfer coding, Content-Length is ignored (RFC 9112, section 6.3).
     if seen.chunked {
         seen.length = None;
     }
     Ok(Some(seen))
 }
 
-/// The framing of a body.
+/// How the end of a body is determined.
 enum End {
     Length(u64),
     Chunks(Chunk),
@@ -153,24 +153,24 @@ enum End {
 
 /// The position within chunks (RFC 9112, section 7.1).
 enum Chunk {
-    /// In the line with the size: the size so far, whether it has ended, and the length of the
-    /// line.
+    /// In the line with the size: the number so far, whether its digits have ended, and the length
+    /// of the line so far.
     Size(u64, bool, usize),
-    /// In the data: remaining bytes, including the line end.
+    /// In the data: remaining bytes, including the CRLF after the data.
     Data(u64),
-    /// Behind the last chunk: length of this line, and of all lines.
+    /// In the trailer after the last chunk: length of the present line, and of the whole trailer.
     Trailer(usize, usize),
 }
 
 /// The body of a response.
 pub struct Body {
     end: End,
-    /// Bytes received.
+    /// Number of bytes of content received.
     pub bytes: u64,
 }
 
 impl Body {
-    /// The body behind a head.
+    /// The body that follows a head.
     pub fn of(head: &Head) -> Body {
         let end = match (head.chunked, head.length) {
             (true, _) => End::Chunks(Chunk::Size(0, false, 0)),
@@ -179,7 +179,7 @@ impl Body {
         };
         Body { end, bytes: 0 }
     }
-    /// Whether only the end of the connection ends it.
+    /// Whether only the end of the connection marks the end of the body.
     pub fn ends_with_the_connection(&self) -> bool {
         matches!(self.end, End::Connection)
     }

@@ -1,10 +1,10 @@
 //! Load between this host and an iperf3 server: TCP, in one or both directions, with any number of
 //! streams.
 //!
-//! The protocol has no pings, and a stray connection to the server's port can break its test. RTTs
-//! are therefore those of handshakes with a port on which nothing listens: the refusal is the
-//! answer. While download flows run, only their bytes are known; their retransmits are known at the
-//! end. A busy server refuses at once.
+//! The protocol of iperf3 has no pings, and an additional connection to the server's port can break
+//! its test. RTTs are therefore measured by handshakes with a closed port of the server, which
+//! answers with a reset. While a download runs, only its received bytes are known; the server
+//! reports its retransmits at the end. A server that is busy with another client refuses at once.
 
 use super::Run;
 use super::deadline::{Deadline, ReadError};
@@ -24,10 +24,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// tcpmux: a port that is closed almost everywhere.
+/// TCP port 1 (tcpmux), which is closed on almost every host.
 pub const CLOSED: u16 = 1;
 
-/// A control connection.
+/// The control connection to an iperf3 server.
 pub struct Control {
     socket: OwnedFd,
     input: Vec<u8>,
@@ -38,7 +38,7 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// Whether an iperf3 server supports the test.
+/// Fails if an iperf3 server does not support the test.
 pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
         Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => {
@@ -54,7 +54,8 @@ pub fn able(options: &Options) -> Result<(), HostError> {
 }
 
 impl Control {
-    /// A connection to a server that has accepted `cookie` and answered with `first`.
+    /// A control connection over which the client has sent `cookie`, and the server has answered
+    /// with the state byte `first`.
     pub fn new(socket: OwnedFd, cookie: Cookie, first: u8) -> Result<Control, HostError> {
         let control = Control {
             socket,
@@ -68,10 +69,10 @@ impl Control {
         }
         Ok(control)
     }
-    /// Another test of the same server.
+    /// Opens the control connection of a further test with the same server.
     pub fn again(to: SocketAddr) -> Result<Control, HostError> {
         let failed = HostError::failed("a connection to the iperf3 server");
-        // It accepts the next client only after the end of the last one.
+        // The server accepts a client only after the previous test has ended.
         let until = sys::monotonic() + PATIENCE;
         loop {
             let socket = socket::connect(to, &Wanted::default()).map_err(&failed)?;
@@ -98,7 +99,7 @@ impl Control {
             }
         }
     }
-    /// Waits for `n` bytes.
+    /// Waits until `n` bytes of input are available.
     fn need(&mut self, n: usize, deadline: &mut Deadline) -> Result<(), HostError> {
         while self.input.len() < n {
             let mut bytes = [0; 4096];
@@ -178,7 +179,7 @@ impl Control {
     }
 }
 
-/// One load phase.
+/// Runs one load phase. Returns its start and end (ns), its flows, and why it ended.
 pub fn loaded(
     mut control: Control,
     run: &mut Run,
@@ -204,7 +205,8 @@ pub fn loaded(
         params["TOS"] = json!(options.dscp << 2);
     }
     if let Some(rate) = options.pacing {
-        // If its socket is not paced, the server's application limits the rate.
+        // `fqrate` paces the socket of the server. Servers that do not support it limit the rate in
+        // the application (`bandwidth`).
         params["fqrate"] = json!(rate.as_bit());
         params["bandwidth"] = json!(rate.as_bit());
     }
@@ -214,7 +216,7 @@ pub fn loaded(
     control.say(&params)?;
     control.expect(state::CREATE_STREAMS)?;
     let mut flows: Vec<(Arc<Stream>, FlowSeen)> = Vec::new();
-    // In the plan, too, upload flows come first.
+    // Both the plan and iperf3 have upload flows first.
     for spec in &specs {
         let sends = spec.direction == Direction::Up;
         let wanted = Wanted {
@@ -264,7 +266,7 @@ pub fn loaded(
         }
     }
     if why != StoppedBy::Peer {
-        // Observations until the error are kept.
+        // After an error, earlier observations are kept.
         match finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run) {
             Ok(()) => {}
             Err(HostError::Stopped) => why = StoppedBy::User,
@@ -289,7 +291,7 @@ pub fn loaded(
     ))
 }
 
-/// The end of a test, including the results.
+/// Ends a test: exchanges the results and completes the observations of the flows.
 fn finish(
     control: &mut Control,
     flows: &mut [(Arc<Stream>, FlowSeen)],
@@ -369,7 +371,7 @@ mod tests {
         far.write_all(&whole[whole.len() - 1..]).unwrap();
         let late = control.need(whole.len(), &mut deadline);
         assert!(matches!(late, Err(HostError::Broken(_))));
-        // Another message has a deadline of its own.
+        // The next message has a new deadline.
         assert_eq!(control.json().unwrap(), json!({ "streams": [] }));
         sys::AHEAD.set(0);
     }

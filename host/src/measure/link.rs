@@ -1,4 +1,5 @@
-//! The control connection of a client to a server of narrows. Every wait has a time limit.
+//! Identifies the server, and keeps the client's control connection to `narrows serve`. Every wait
+//! has a time limit.
 
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
@@ -14,40 +15,42 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Time limit of a connection and of an answer, ns.
+/// Time limit of a connection attempt and of an answer, ns.
 pub const PATIENCE: u64 = 10_000_000_000;
-/// Time limit of the answer to the hello, ns; a later one is not accepted.
+/// Time limit of the first byte of the server's answer to the hello, ns.
 const HELLO_PATIENCE: u64 = 5_000_000_000;
-/// Number of exchanges that compare the clocks; the shortest counts.
+/// Number of request/response exchanges that compare the clocks. The one with the shortest RTT is
+/// used.
 const EXCHANGES: usize = 8;
 
 /// The identified server.
 pub enum Peer {
     /// `narrows serve`.
     Narrows(Link),
-    /// An iperf3 server, which has accepted our hello as its cookie; its first state.
+    /// An iperf3 server: the connection, the hello, which the server took for a cookie, and the
+    /// first state byte that it sent.
     Iperf3(OwnedFd, [u8; HELLO], u8),
 }
 
-/// A control connection.
+/// The control connection of a session.
 pub struct Link {
     socket: OwnedFd,
     input: Vec<u8>,
     to: SocketAddr,
     /// Cookie of the session.
     pub cookie: Cookie,
-    /// Version of the server.
+    /// Version of narrows on the server.
     pub version: String,
-    /// The answer of the server to the hello.
+    /// The server's `welcome` message, which ends the handshake.
     pub welcome: Value,
 }
 
-/// Difference of its clock and ours, ns, and its uncertainty.
+/// Difference of the clocks: the server's minus that of this host.
 #[derive(Copy, Clone, Debug)]
 pub struct Offset {
     /// Difference, ns.
     pub ns: i128,
-    /// Half of the shortest round trip, ns.
+    /// Uncertainty of the difference: half of the shortest RTT, ns.
     pub error: u64,
 }
 
@@ -55,16 +58,16 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// The addresses that are accepted as the server.
+/// The commands that start a server which this client supports, for messages.
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
-/// The text of an error of the system, without its number.
+/// The text of a system error, without its error number.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
-/// Waits until a socket is connected to `whom`.
+/// Waits until a socket is connected to `to`. Errors recommend to start `whom` there.
 pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {
     Deadline::at(until)
         .connected(fd)
@@ -84,7 +87,7 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
         })
 }
 
-/// Sends all bytes, and waits for room.
+/// Sends all bytes, and waits while the send buffer is full.
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     let until = sys::monotonic() + PATIENCE;
     while !bytes.is_empty() {
@@ -105,7 +108,7 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     Ok(())
 }
 
-/// The first byte of a peer; `None` if it closes the connection instead.
+/// The first byte that the peer sends; `None` if it closes the connection instead.
 fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError> {
     let mut first = [0_u8; 1];
     match Deadline::within(HELLO_PATIENCE).read(socket, &mut first) {
@@ -118,8 +121,9 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
     }
 }
 
-/// Version of the protocol and of narrows of a server that closed the connection after our hello.
-/// The server does not receive the token.
+/// The versions of the protocol and of narrows of an older server, which closed the connection
+/// after the hello of this version. Connects once more, with the previous version of the hello. The
+/// token is not used.
 fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     let socket = socket::connect(to, &Wanted::default()).ok()?;
     connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END).ok()?;
@@ -162,7 +166,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
             )),
         });
     };
-    // A frame of narrows begins with the high byte of its length, which is zero.
+    // A frame of narrows begins with the most significant byte of its length, which is zero.
     if first != 0 {
         return match stranger(first) {
             None => Ok(Peer::Iperf3(socket, hello, first)),
@@ -222,8 +226,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
     Ok(Peer::Narrows(link))
 }
 
-/// The protocol that begins with this first byte, if it cannot be iperf3. An iperf3 server begins
-/// with the exchange of parameters, a refusal, or an error.
+/// Describes the service that answers with this first byte; `None` if it may be iperf3. An iperf3
+/// server begins with the state for the exchange of parameters, a refusal, or an error.
 fn stranger(first: u8) -> Option<String> {
     match first {
         state::PARAM_EXCHANGE | state::ACCESS_DENIED | state::SERVER_ERROR => None,
@@ -244,12 +248,12 @@ impl Link {
     pub fn say(&mut self, value: &Value) -> Result<(), HostError> {
         send_all(&self.socket, &wire::to_frame(value))
     }
-    /// The descriptor, for polling.
+    /// The socket, for polling.
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// The next frame; waits up to `wait` ns for the whole of it. A server that sends continuously
-    /// cannot delay a request to stop.
+    /// Receives the next frame; waits up to `wait` ns for the whole frame, then returns `None`. A
+    /// server that sends continuously cannot delay a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
         let mut deadline = Deadline::within(wait);
         loop {
@@ -275,11 +279,12 @@ impl Link {
             }
         }
     }
-    /// The next frame of one of `kinds`; a refusal becomes an error with its reason.
+    /// Receives the next frame of one of `kinds`, and ignores others. A refusal becomes an error
+    /// with its reason.
     pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
         self.expect_until(kinds, sys::monotonic() + PATIENCE)
     }
-    /// As `expect`, until a time, regardless of other frames: several calls may share one deadline.
+    /// As `expect`, with a deadline (ns of the monotonic clock), which several calls may share.
     pub fn expect_until(&mut self, kinds: &[&str], until: u64) -> Result<Value, HostError> {
         loop {
             let left = until.saturating_sub(sys::monotonic());
@@ -302,7 +307,7 @@ impl Link {
             }
         }
     }
-    /// Measures the difference of the clocks.
+    /// Estimates the difference of the clocks.
     pub fn offset(&mut self) -> Result<Offset, HostError> {
         let mut best: Option<Offset> = None;
         for _ in 0..EXCHANGES {
@@ -347,7 +352,7 @@ mod tests {
         let until = sys::monotonic() + PATIENCE;
         assert!(link.expect_until(&["samples"], until).is_ok());
         sys::AHEAD.set(PATIENCE);
-        // The next one is there already, and it is too late for it.
+        // The next frame has already arrived, but the deadline has passed.
         let late = link.expect_until(&["samples"], until);
         sys::AHEAD.set(0);
         assert!(matches!(late, Err(HostError::Broken(_))));

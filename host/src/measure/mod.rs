@@ -1,6 +1,6 @@
 //! `narrows-host measure`: the client of a measurement. It identifies the server, sends pings at
-//! random times, and loads the path in phases as the test specifies. Every total follows from
-//! its samples.
+//! random times, and loads the path in phases as the test specifies. Every total in the result is
+//! computed from the samples in the result.
 //!
 //! | module | contents |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | [`bulk`] | load over TCP, for both ends |
 //! | [`tcp_metrics`] | cached metrics of a destination, and their deletion |
 //!
-//! Beside the threads for load there are two threads. One sends pings only. The other one sends
-//! requests, watches the time, and waits for responses.
+//! Besides the threads for load, one thread sends pings only, and the main thread sends requests,
+//! watches the time, and waits for responses. A further thread loads pages if the test has them.
 
 pub mod address;
 pub mod bulk;
@@ -56,11 +56,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use web::{Gate, PageSpec};
 
-/// Sample interval of flows, ns: with few flows, and with many.
+/// Sample interval of flows, ns: with at most [`FEW`] flows, and with more.
 const SAMPLES: (u64, u64) = (50_000_000, 100_000_000);
-/// Largest number of few flows.
+/// Largest number of flows with the shorter sample interval.
 const FEW: usize = 4;
-/// Interval between two lines of progress, ns.
+/// Interval between two reports of progress, ns.
 const PULSE: u64 = 200_000_000;
 
 /// A measurement in progress.
@@ -78,14 +78,14 @@ pub struct Run<'a> {
     begin: u64,
     lasts: u64,
     pulsed: u64,
-    /// Whether the test has begun: if it is stopped from now on, the result contains the
-    /// observations.
+    /// Whether the test has begun. If the user stops it from now on, there is a result with the
+    /// observations so far.
     loads: bool,
     progress: &'a mut dyn FnMut(f64, f64) -> bool,
 }
 
 impl Run<'_> {
-    /// Reports the progress; returns whether to continue.
+    /// Reports the progress at most every [`PULSE`]; returns whether to continue.
     pub fn pulse(&mut self, now: u64) -> Result<bool, HostError> {
         if sys::stopped() {
             return self.stopped().map(|_| false);
@@ -99,8 +99,8 @@ impl Run<'_> {
         }
         Ok(true)
     }
-    /// The user has stopped the measurement. Before any load this is an error; afterwards the test
-    /// ends in order.
+    /// Called when the user has stopped the measurement. Before any load this is an error;
+    /// afterwards the test ends regularly, with a result.
     pub fn stopped(&self) -> Result<StoppedBy, HostError> {
         if !self.loads {
             return Err(HostError::Stopped);
@@ -111,13 +111,13 @@ impl Run<'_> {
     fn sample_interval(&self, flows: usize) -> u64 {
         if flows <= FEW { SAMPLES.0 } else { SAMPLES.1 }
     }
-    /// The name of the next flow.
+    /// The name of the next flow, such as `up1`.
     fn name(&mut self, direction: Direction) -> String {
         let place = self.counted.entry(direction.name()).or_insert(0);
         *place += 1;
         format!("{}{place}", direction.name())
     }
-    /// Waits for the end of a load phase that began at `from`. `sample` is called at the sample
+    /// Waits for the end of a load phase that began at `from`. `sample` is called at each sample
     /// interval and returns whether the server has ended the phase.
     fn watch(
         &mut self,
@@ -147,7 +147,7 @@ impl Run<'_> {
             }
         }
     }
-    /// Observations with every kind of server.
+    /// The observations that do not depend on the kind of server.
     fn seen(&mut self, measured: Measured) -> Seen {
         Seen {
             begin: self.begin,
@@ -167,7 +167,7 @@ impl Run<'_> {
             notes: std::mem::take(&mut self.notes),
         }
     }
-    /// Waits for `lasts`, ns, while pings are sent.
+    /// Waits for `lasts` ns, while the other thread sends pings.
     fn rest(&mut self, lasts: u64) -> Result<StoppedBy, HostError> {
         let until = sys::monotonic() + lasts;
         loop {
@@ -183,7 +183,8 @@ impl Run<'_> {
     }
 }
 
-/// Measures. `planned` receives the expected bytes and seconds before any traffic.
+/// Runs a measurement and returns its JSON. Before any traffic, `planned` is called with the
+/// largest number of bytes and the duration in seconds.
 pub fn run(
     options: &Options,
     planned: &mut dyn FnMut(u64, f64),
@@ -247,23 +248,24 @@ pub fn run(
     Ok(report::to_json(options, to, &started, may_move, &seen))
 }
 
-/// The result of a load phase: start, end, flows, and reason of the end.
+/// The result of a load phase: start and end (ns), flows, and why it ended.
 type Loaded = (u64, u64, Vec<FlowSeen>, StoppedBy);
 
-/// Observations while pings are sent.
+/// The observations of all phases.
 struct Measured {
     phases: Vec<PhaseSeen>,
     flows: Vec<FlowSeen>,
     stopped_by: StoppedBy,
     pings: Vec<Pings>,
-    /// Pages loaded meanwhile.
+    /// Pages loaded during the phases.
     beside: Vec<web::PageSeen>,
-    /// Bytes of pings in both directions.
+    /// Payload of UDP pings in both directions, bytes.
     pinged: u64,
     cpu: u64,
 }
 
-/// Runs all phases with pings, and with pages in some of them; `load` runs each load phase.
+/// Runs all phases. Meanwhile `pinging` sends pings, and `beside` loads pages while a phase permits
+/// it. `load` runs each load phase.
 fn measured(
     run: &mut Run,
     phases: &[Phase],
@@ -306,7 +308,7 @@ fn measured(
         .map_err(|_| failed())?
         .map_err(HostError::failed("pinging"))?;
     if let Some((why, error)) = lost {
-        // Without any answer, there are no results.
+        // If no ping was answered either, there is no result.
         if seen.pings.iter().all(|pings| pings.received() == 0) {
             return Err(error);
         }
@@ -336,7 +338,7 @@ fn all_phases(
             let done = load(run, phase);
             gate.close();
             let (began, ended, mut flows, why) = match done {
-                // Stopped between two load phases: the earlier ones are complete.
+                // The user stopped between two load phases; the earlier ones are complete.
                 Err(HostError::Stopped) if before => {
                     seen.stopped_by = run.stopped()?;
                     break;
@@ -361,7 +363,7 @@ fn all_phases(
             }
             seen.stopped_by = run.rest(phase.lasts.as_ns())?;
             gate.close();
-            // A page under way must not overlap the load.
+            // A page that is still loading must not overlap the load.
             let patience = sys::monotonic() + web::PATIENCE;
             while pages
                 && seen.stopped_by == StoppedBy::Duration
@@ -423,7 +425,7 @@ fn with_narrows(
     })?;
     let (last, far) = match seen.stopped_by {
         StoppedBy::Peer | StoppedBy::Lost => (first, Value::Null),
-        // The server may be busy.
+        // After a stop by the user, a failed report is no warning.
         StoppedBy::User => farewell(&mut link).unwrap_or((first, Value::Null)),
         _ => farewell(&mut link).unwrap_or_else(|error| {
             run.notes
@@ -464,7 +466,7 @@ fn with_narrows(
     })
 }
 
-/// Fetches the server's clock and report.
+/// Fetches the server's report, measures the clock difference again, and ends the session.
 fn farewell(link: &mut Link) -> Result<(Offset, Value), HostError> {
     link.say(&json!({ "do": "report" }))?;
     let far = link.expect(&["report"])?;
@@ -542,7 +544,8 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
     })
 }
 
-/// Metrics that both kernels cache about each other would favour later phases.
+/// Deletes the TCP metrics that both kernels cache about each other, if there are several load
+/// phases. These metrics would change the start of later phases.
 fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostError> {
     if run.options.cc.len() * run.options.repeats < 2 {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Load between this host and `narrows serve`: streams are opened, started, sampled and stopped by
-//! requests over the control connection.
+//! Load between this host and `narrows serve`. The client opens, starts, samples and stops streams
+//! by requests over the control connection.
 //!
-//! The sender records the samples. For a download that is the server, whose rows arrive during the
-//! phase. Their times are those of its clock; the difference found by [`Link::offset`] converts
-//! them.
+//! The sending host records the samples. For a download that is the server, which sends its rows
+//! during the phase. Their times are those of the server's clock; the difference found by
+//! [`Link::offset`] converts them to this host's clock.
 
 use super::Run;
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
@@ -24,11 +24,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Payload of a datagram of load, with which an IPv4 packet has 1500 bytes.
+/// UDP payload of a datagram of load, bytes. The IPv4 packet has 1500 bytes.
 const DATAGRAM: usize = 1472;
 
-/// Rows that a server may send beyond one per interval: at the beginning, at the end, and late
-/// ones.
+/// Number of rows per flow that a server may send beyond one per interval: at the beginning, at the
+/// end, and late ones.
 const ROWS_BESIDE: u64 = 100;
 /// Largest payload of a segment, bytes.
 const MOST_MSS: u64 = 0xffff;
@@ -37,11 +37,12 @@ struct Flow {
     stream: Arc<Stream>,
     slot: Slot,
     seen: FlowSeen,
-    /// Rows that the server may still send; the limit bounds this host's memory.
+    /// Number of rows that the server may still send. It limits the memory of this host.
     room: u64,
 }
 
-/// Socket options of an upload flow; the server receives the same ones for download flows.
+/// Socket options of a flow's socket on this host. For a download, congestion control and pacing
+/// are set on the server instead.
 fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
     let sends = spec.direction == Direction::Up;
     Wanted {
@@ -62,7 +63,7 @@ fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
     ))
 }
 
-/// A load phase: its flows, and the reason of its end.
+/// Runs a load phase. Returns its start and end (ns), its flows, and why it ended.
 pub fn loaded(
     link: &mut Link,
     run: &mut Run,
@@ -131,8 +132,8 @@ pub fn loaded(
     link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
     let ways = |direction| specs.iter().any(|spec| spec.direction == direction);
     if ways(Direction::Up) && ways(Direction::Down) {
-        // The server starts when it receives the request, half an RTT from now: both start
-        // together.
+        // The server starts to send when it receives the request, half an RTT from now. This host
+        // waits as long, so that both directions start together.
         sys::sleep_until(sys::monotonic() + offset.error);
     }
     let from = sys::monotonic();
@@ -168,7 +169,7 @@ pub fn loaded(
                 why = run.stopped()?;
                 break;
             }
-            // Observations until the error are kept.
+            // After an error, earlier observations are kept.
             Err(error) => {
                 why = StoppedBy::Lost;
                 run.notes.push(error.to_string());
@@ -225,7 +226,7 @@ pub fn loaded(
     Ok((from, to, seen, why))
 }
 
-/// The server stops its flows and reports their last rows.
+/// Requests that the server stops the flows, and receives their last rows.
 fn ended(
     link: &mut Link,
     numbers: &[u16],
@@ -282,8 +283,9 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     Ok(())
 }
 
-/// A load phase of datagrams, at the rate of `--pacing`: datagrams sent, and those counted by the
-/// server.
+/// Runs a load phase of datagrams to the server at the rate of `--pacing`, or [`FLOOD`]. Returns
+/// its start and end (ns), a JSON object with the datagrams sent and those counted by the server,
+/// and why it ended.
 pub fn flooded(
     link: &mut Link,
     run: &mut Run,
@@ -322,7 +324,8 @@ pub fn flooded(
                 why = StoppedBy::User;
                 break;
             }
-            // Sending a millisecond's worth at once costs no more than a single datagram.
+            // The datagrams of at least half a millisecond are sent together, which costs one
+            // system call.
             sys::sleep_until(next.max(now + 500_000).min(until));
             continue;
         }
@@ -365,7 +368,7 @@ pub fn flooded(
         run.budget.kept(now, promised, sent * DATAGRAM as u64);
     }
     let to = sys::monotonic();
-    // The last datagrams are still under way.
+    // The last datagrams may still be in transit.
     sys::sleep_until(to + 500_000_000);
     let report = link
         .say(&json!({ "do": "report" }))
@@ -408,5 +411,5 @@ pub fn flooded(
     Ok((from, to, told, why))
 }
 
-/// Default rate of a flood, bit/s.
+/// Default rate of datagram load, bit/s.
 const FLOOD: u64 = 10_000_000;

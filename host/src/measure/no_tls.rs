@@ -1,17 +1,18 @@
-//! Connections to web servers in a build without the feature `tls`: `https://` URLs are refused.
+//! Connections to web servers in a build without the feature `tls`, where `https://` URLs are an
+//! error.
 
 use super::deadline::Deadline;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Time limit of a server for the request, which is short.
+/// Time limit for writing a request, which is short.
 const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
-/// Bytes of a record of TLS; there are none.
+/// Size of a TLS record, bytes; without TLS there are none.
 pub const RECORD: u64 = 0;
 
-/// Without effect: no certificate is verified.
+/// Has no effect, since this build verifies no certificates.
 pub fn insecure(_insecure: bool) {}
 
 /// A connection to a web server, with a read deadline.
@@ -21,7 +22,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection over a connected, blocking socket. A name for a certificate is an error.
+    /// A connection over a connected, blocking socket. With a `name` for a certificate (`https://`)
+    /// it fails.
     pub fn new(
         stream: TcpStream,
         name: Option<&str>,

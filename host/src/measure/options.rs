@@ -1,4 +1,4 @@
-//! Options of `narrows-host measure`.
+//! Reads the options of `narrows-host measure`.
 
 use crate::arguments::{Argument, Arguments, dscp, whole};
 use crate::measure::address::Family;
@@ -60,7 +60,7 @@ Output:
 /// The protocol of the server.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
-    /// Detected.
+    /// Detected from the server's first byte.
     Auto,
     /// `narrows serve`.
     Narrows,
@@ -81,33 +81,33 @@ pub const SPEAKS: [(&str, Speaks); 4] = [
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A name, an address, or a URL.
+    /// The server: a name, an address, or a URL.
     pub host: String,
     /// Port of the server.
     pub port: u16,
-    /// Family of its address; none: that of the first address.
+    /// Address family to use; `None`: that of the server's first address.
     pub family: Option<Family>,
     /// The test.
     pub test: Test,
     /// Duration of each load phase.
     pub duration: Span,
-    /// Duration of the idle phase before it.
+    /// Duration of the idle phase before the load.
     pub idle: Span,
-    /// Streams in each direction.
+    /// Number of streams in each direction.
     pub streams: usize,
-    /// Congestion controls in alternating order; none: that of the hosts.
+    /// Congestion controls to measure in turn; if empty, the hosts' defaults.
     pub cc: Vec<String>,
-    /// Repetitions with each congestion control.
+    /// Number of load phases with each congestion control.
     pub repeats: usize,
-    /// Code point of flows and pings.
+    /// DSCP of flows and pings.
     pub dscp: u8,
-    /// Whether to report ECN.
+    /// Whether `--ecn` was given; it only appears in the result.
     pub ecn: bool,
-    /// Largest rate of each flow.
+    /// Largest rate of each TCP flow, or rate of the datagrams of `udp_flood`.
     pub pacing: Option<Rate>,
-    /// Largest payload of both directions and all load phases.
+    /// Largest payload of all loads, pages and pings, in both directions together.
     pub max_data: Bytes,
-    /// Number of measurements that share it.
+    /// Number of measurements that share `max_data`.
     pub parts: u64,
     /// Whether the certificate of a web server is not verified.
     pub insecure: bool,
@@ -117,17 +117,17 @@ pub struct Options {
     pub token: Option<String>,
     /// Protocol of the server.
     pub speaks: Speaks,
-    /// Print progress for programs.
+    /// Whether to print progress for programs.
     pub stream: bool,
-    /// End with the parent process.
+    /// Whether to end with the parent process.
     pub tied: bool,
 }
 
-/// Largest number of pings of one measurement and probe: an hour at 1000 per second.
+/// Largest number of pings of one probe in a measurement: an hour at 1000 per second.
 const MOST_PINGS: u64 = 3_600_000;
 const LEAST_INTERVAL: Span = Span::ms(1);
 
-/// Reads a command line. `known` returns variables of the environment.
+/// Reads the words of a command line. `known` returns the value of an environment variable.
 pub fn read(
     args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
@@ -178,7 +178,7 @@ pub fn read(
     if asked.host.is_empty() {
         return Err(args.missing("HOST", "narrows measure HOST"));
     }
-    // The default of `narrows measure` is several tests, so that there is none here.
+    // There is no default test here: `narrows measure` runs several tests by default.
     asked.test =
         chosen.ok_or_else(|| format!("--test missing; write, e.g., --test {}", TESTS[0].name))?;
     if asked.streams == 0 {
@@ -212,7 +212,7 @@ pub fn read(
 }
 
 impl Options {
-    /// Payload that this measurement may move, bytes.
+    /// Largest payload of this measurement, bytes.
     pub fn share(&self) -> u64 {
         self.max_data.get() / self.parts
     }

@@ -1,16 +1,16 @@
-//! Pings of a measurement: over UDP with the cookie of the session, or as TCP handshakes with other
-//! servers.
+//! Pings of a measurement: UDP datagrams with the cookie of the session, or TCP handshakes with
+//! other servers.
 //!
 //! Each interval has one ping at a random time, so that no cross traffic is synchronized with the
-//! pings. Pings with several code points share the random part, so that none waits behind another.
-//! A separate thread sends each ping when it is due, regardless of earlier answers. So a lost ping
-//! delays no other one, and sampling does not depend on the queue. The arrival of an answer is the
-//! kernel's timestamp. The time that the server held the ping, which it reports, is subtracted
-//! from the RTT. The lateness of each departure is an error of the thread and is reported. So is
-//! the time until the kernel sent it, which lengthens the RTT, at both ends. The RTT of a handshake
-//! is that of TCP_INFO of the new connection, or for a closed port the time to its refusal. If no
-//! datagram is answered at the beginning, a firewall probably drops UDP, and handshakes replace
-//! the datagrams.
+//! pings. Probes with different code points use the same random times with different offsets, so
+//! that no ping waits behind another. A separate thread sends each ping when it is due, regardless
+//! of earlier answers. A lost ping therefore delays no other one, and the times of the pings do not
+//! depend on the queue. The arrival of an answer is the kernel's timestamp. The time between
+//! arrival and answer at the server, which the server reports, is subtracted from the RTT. Two
+//! errors are reported: how late each ping was sent, and how long the send call of each ping took,
+//! which lengthens the RTT. The RTT of a handshake is that of TCP_INFO of the new connection, or
+//! for a closed port the time until the reset. If no datagram is answered at the beginning, a
+//! firewall probably drops UDP, and the result is that of handshakes instead.
 
 use crate::digest::random;
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
@@ -25,18 +25,19 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Time for which answers are awaited after the end, ns.
+/// Time for which answers are awaited after the last ping, ns.
 const GRACE: u64 = 1_000_000_000;
 /// Longest sleep, ns.
 const LONGEST: u64 = 20_000_000;
-/// Largest number of unanswered handshakes.
+/// Largest number of concurrent handshakes.
 const OPEN: usize = 64;
-/// Time after which a handshake is lost, ns; the kernel retransmits its SYN after one second.
+/// Time after which an unanswered handshake counts as lost, ns. It is less than the second after
+/// which the kernel retransmits a SYN.
 const PATIENCE: u64 = 990_000_000;
-/// Time without an answer to a datagram after which handshakes begin, ns.
+/// Time without an answer to any datagram after which handshakes begin, ns.
 const SILENT: u64 = 1_200_000_000;
 
-/// A probe.
+/// A series of pings.
 #[derive(Copy, Clone, Debug)]
 pub struct Probe {
     /// Code point.
@@ -48,8 +49,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The times of its pings in ns from the first interval on. All probes with the same `seed`
-    /// have the same random part.
+    /// Returns the departure times of the pings one after the other, in ns since the start. Probes
+    /// with the same interval and `seed` have the same times.
     fn departures(&self, seed: u64) -> impl FnMut() -> u64 {
         let rng = Rng::named(seed, "pings");
         let mut times = Departures::new(self.interval, Spacing::Random, rng);
@@ -57,32 +58,32 @@ impl Probe {
     }
 }
 
-/// A seed that no other traffic has.
+/// A random seed.
 fn seed() -> std::io::Result<u64> {
     Ok(u64::from_le_bytes(random()?))
 }
 
-/// A ping.
+/// A ping and its answer.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Sent {
-    /// Departure, ns of our clock.
+    /// Departure, ns of this host's clock.
     pub at: u64,
-    /// RTT, ns, if it was answered.
+    /// RTT without the time at the server, ns; `None` if the ping was not answered.
     pub rtt: Option<u64>,
-    /// Arrival at the server, ns of its clock.
+    /// Arrival at the server, ns of the server's clock.
     pub received: u64,
-    /// Departure of the answer, ns of its clock.
+    /// Departure of the answer, ns of the server's clock.
     pub answered: u64,
-    /// Arrival of the answer, ns of our clock.
+    /// Arrival of the answer, ns of this host's clock.
     pub returned: u64,
-    /// Number of pings that the server had received then.
+    /// Number of pings of this probe that the server had received when it answered.
     pub count: u32,
 }
 
-/// The result of a probe.
+/// The pings of a probe and their results.
 #[derive(Clone, Debug, Default)]
 pub struct Pings {
-    /// The pings in order.
+    /// The pings in the order of their departure.
     pub sent: Vec<Sent>,
     /// Code point.
     pub dscp: u8,
@@ -90,15 +91,16 @@ pub struct Pings {
     pub interval: u64,
     /// Payload, bytes.
     pub size: usize,
-    /// Code points with which pings arrived at the server, and answers at this host.
+    /// DSCP with which the last answered ping arrived at the server, and DSCP of its answer at this
+    /// host.
     pub arrived: Option<(u8, u8)>,
-    /// Lateness of each ping, ns.
+    /// How late each ping was sent, ns.
     pub late: Vec<u64>,
-    /// Time from the timestamp of each ping until the kernel sent it, ns.
+    /// Time from the timestamp in each ping until the send call returned, ns.
     pub leaving: Vec<u64>,
-    /// Datagrams for which the socket had no room.
+    /// Number of answers that were dropped because the buffer of the socket was full.
     pub drops: u64,
-    /// Whether they are datagrams.
+    /// Whether the pings are UDP datagrams; otherwise TCP handshakes.
     pub udp: bool,
 }
 
@@ -118,8 +120,8 @@ impl Pings {
     }
 }
 
-/// Sends datagrams to `to` until `stop` is set. If none is answered, the result is that of
-/// handshakes with the port `closed` of this host, unless nothing answers these either.
+/// Pings `to` by datagrams until `stop` is set. If none is answered, the result is that of
+/// handshakes with the TCP port `closed` of the same address, unless these are not answered either.
 pub fn by_datagrams_or_handshakes(
     to: SocketAddr,
     closed: u16,
@@ -150,7 +152,7 @@ pub fn by_datagrams_or_handshakes(
     }
 }
 
-/// Sends datagrams to `to` until `stop` is set, and then waits for the last answers. The first
+/// Pings `to` by datagrams until `stop` is set, and then waits for the last answers. The first
 /// answer sets `answered`.
 fn by_datagrams(
     to: SocketAddr,
@@ -174,7 +176,8 @@ fn by_datagrams(
     }
     let fds: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let mut all: Vec<Pings> = probes.iter().map(|probe| Pings::new(probe, true)).collect();
-    // Probes of one interval are spread: at the same time they would queue behind each other.
+    // The pings of the probes are spread over the interval, so that they do not queue behind each
+    // other.
     let (begin, seed) = (sys::monotonic(), seed()?);
     let shift = |i: usize| probes[i].interval.as_ns() * i as u64 / probes.len() as u64;
     let mut departures: Vec<_> = probes.iter().map(|probe| probe.departures(seed)).collect();
@@ -211,7 +214,7 @@ fn by_datagrams(
                     head_len: PING,
                     len: probe.size.max(PING),
                 };
-                // A ping for which the device has no room is lost.
+                // A ping that cannot be sent, because a buffer is full, counts as lost.
                 let _ = datagram::send(socket, &[datagram], false);
                 pings.leaving.push(sys::monotonic() - at);
                 pings.sent.push(Sent {
@@ -268,7 +271,8 @@ fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, returned: u64) 
     pings.arrived = Some((answer.class >> 2, datagram.class >> 2));
 }
 
-/// Measures handshakes with `to`; `refused`: the port is closed, and a refusal is an answer.
+/// Pings `to` by TCP handshakes until `stop` is set. If the port is closed, the reset counts as the
+/// answer.
 pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::io::Result<Pings> {
     sys::prefer(-10);
     let epoll = Epoll::new()?;
@@ -296,7 +300,7 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                         epoll.add(&fd, sys::WRITABLE, pings.sent.len() as u64 - 1)?;
                         open.push((pings.sent.len() - 1, fd));
                     }
-                    // A refusal by this host arrives at once.
+                    // If `to` is this host, the reset arrives during the call.
                     Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
                         let at = sys::monotonic();
                         if let Some(sent) = pings.sent.last_mut() {

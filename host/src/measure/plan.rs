@@ -1,25 +1,27 @@
-//! The plan of a test: flows with their classes, pings, and phases. It causes no traffic.
+//! The plan of a test: flows with their DSCPs, pings, and phases. This module sends nothing.
 //!
 //! The names are those of flent (`rrul`, `tcp_ndown`, ...). `rrul` has four flows in each direction
-//! in four classes of service, with pings of the same classes; `rrul_be` has no classes.
+//! with four different DSCPs by default, and pings with the same DSCPs. In `rrul_be`, all flows
+//! have the same DSCP.
 
 use super::options::{Options, Test};
 use super::ping::Probe;
 use narrows_core::units::{Span, format_bytes};
 
-/// Best effort, background (CS1), CS5, expedited forwarding.
+/// The DSCPs of `rrul`: best effort, CS1 (background), CS5, and EF (expedited forwarding).
 const CLASSES: [u8; 4] = [0, 8, 40, 46];
-/// Packets of a call: G.711, 20 ms of 64 kbit/s and 12 bytes of RTP, expedited forwarding.
+/// The packets of a G.711 call: every 20 ms, 160 bytes of audio (64 kbit/s) and 12 bytes of RTP
+/// header, with DSCP EF.
 pub const CALL: Probe = Probe {
     dscp: 46,
     interval: Span::ms(20),
     size: 172,
 };
-/// Duration of the recovery phase between two load phases, in which queues drain.
+/// Largest duration of the recovery phase after each load phase, in which queues drain.
 const RECOVERY: Span = Span::s(2);
-/// Time to set up and close flows between two phases, for the estimated bytes of pings.
+/// Time to set up and close flows between two phases, as assumed for the number of pings.
 const BETWEEN: Span = Span::ms(500);
-/// Bytes by which a paced flow may exceed its rate: the minimum of its socket buffer.
+/// Bytes by which a paced flow may exceed its rate.
 const PACED_AHEAD: u64 = 1 << 20;
 /// Payload of a ping, bytes.
 const PING: usize = 64;
@@ -43,7 +45,7 @@ impl Direction {
     }
 }
 
-/// A flow of each load phase.
+/// A flow, which each load phase has.
 #[derive(Copy, Clone, Debug)]
 pub struct FlowSpec {
     /// The direction of the flow.
@@ -91,7 +93,7 @@ pub fn flows(options: &Options) -> Vec<FlowSpec> {
         .collect()
 }
 
-/// The pings; the last one is a call.
+/// The probes of a test. In the test `voip`, the last one has the packets of a call.
 pub fn probes(options: &Options) -> Vec<Probe> {
     let probe = |dscp| Probe {
         dscp,
@@ -105,8 +107,8 @@ pub fn probes(options: &Options) -> Vec<Probe> {
     }
 }
 
-/// The phases: idle, then each congestion control in turn, repeated A B A B, so that slow changes
-/// of the path affect all alike.
+/// The phases of a test: idle, then a load phase for each congestion control in turn, repeated in
+/// the order A B A B. So slow changes of the path affect all congestion controls alike.
 pub fn phases(options: &Options) -> Vec<Phase> {
     let phase = |name, lasts, cc: Option<&String>| Phase {
         name,
@@ -137,8 +139,8 @@ pub fn phases(options: &Options) -> Vec<Phase> {
     all
 }
 
-/// Largest number of bytes that may move, as far as it is known in advance: at the pacing rate, or
-/// the limit.
+/// Largest number of bytes that the test moves: those at the pacing rate, if there is one, and at
+/// most the limit of `--max-data`.
 pub fn may_move(options: &Options) -> u64 {
     let most = options.share();
     let phases = (options.repeats * options.cc.len().max(1)) as u64;
@@ -151,7 +153,8 @@ pub fn may_move(options: &Options) -> u64 {
     };
     match options.pacing {
         Some(rate) => {
-            // A paced sender starts with a window, and exceeds its rate by a window.
+            // The initial window of a paced sender, and a window in transit, are not covered by its
+            // rate.
             let each = (rate * options.duration).get().saturating_add(PACED_AHEAD);
             most.min((each.saturating_mul(flows * phases)).saturating_add(pings(options)))
         }
@@ -159,7 +162,7 @@ pub fn may_move(options: &Options) -> u64 {
     }
 }
 
-/// Rejects options with which the pings alone would move the permitted payload.
+/// Rejects options with which the pings alone would use up `--max-data`.
 pub fn check(options: &Options) -> Result<(), String> {
     let pings = pings(options);
     if pings < options.share() {
@@ -172,7 +175,8 @@ pub fn check(options: &Options) -> Result<(), String> {
     ))
 }
 
-/// Bytes of all pings in both directions, including those sent while flows are set up and closed.
+/// Payload of all pings in both directions, bytes, including those sent while flows are set up and
+/// closed.
 pub fn pings(options: &Options) -> u64 {
     let phases = phases(options);
     let all: u64 = phases
@@ -231,7 +235,7 @@ mod tests {
         ));
         assert!((1_000_000..2_100_000).contains(&paced), "{paced}");
         let of = |line: &str| may_move(&asked(line));
-        // Whatever moves, it is no more than what was allowed.
+        // The estimate never exceeds the limit.
         assert_eq!(of("h --test rrul --max-data 5MB --parts 2"), 2_500_000);
         assert_eq!(of("h --test page --pacing 8Mbit --max-data 5MB"), 5_000_000);
     }

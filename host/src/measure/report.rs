@@ -1,10 +1,10 @@
-//! A measurement as JSON, version 1: docs/reference/measurement.md documents every key. Unmeasured
-//! values are null.
+//! Writes a measurement as JSON, version 1. docs/reference/measurement.md documents every key.
+//! Values that were not measured are null.
 //!
 //! Times in seconds count from the beginning of the measurement. A ping belongs to the phase in
-//! which it left. Percentiles are by rank, as in `narrows_core::metrics`. The metrics of a flow are
-//! differences of its first and last row, so they exclude everything before the load, such as
-//! handshakes.
+//! which it was sent. Percentiles are computed by rank, as in `narrows_core::metrics`. The totals
+//! of a flow are differences between its first and last row, so they exclude everything before the
+//! load, such as handshakes.
 
 use super::options::{Options, SPEAKS};
 use super::ping::Pings;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time of day in UTC (RFC 3339).
+/// The present date and time in UTC (RFC 3339).
 pub fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -61,7 +61,8 @@ fn rfc3339(seconds: u64, millis: u32) -> String {
     )
 }
 
-/// Six significant digits, as in all figures; values that are no number become null.
+/// Rounds a value to six significant digits, as in all outputs of narrows. Infinite values and NaN
+/// become null.
 pub(super) fn shown(x: f64) -> Value {
     if !x.is_finite() {
         return Value::Null;
@@ -69,7 +70,7 @@ pub(super) fn shown(x: f64) -> Value {
     json!(format!("{x:.5e}").parse().unwrap_or(x))
 }
 
-/// The resolution of times is a microsecond.
+/// Rounds to six decimals: times in s to 1 µs, times in ms to 1 ns.
 fn micro(x: f64) -> Value {
     json!((x * 1e6).round() / 1e6)
 }
@@ -78,7 +79,7 @@ fn at(sorted: &[f64], q: f64) -> Value {
     rank(q, sorted.len()).map_or(Value::Null, |i| shown(sorted[i]))
 }
 
-/// Count, extremes, mean and percentiles.
+/// Count, minimum, maximum, mean, and the 50th, 95th and 99th percentiles of the values.
 pub(super) fn distribution(mut values: Vec<f64>) -> Value {
     values.sort_by(f64::total_cmp);
     let mean = if values.is_empty() {
@@ -204,8 +205,9 @@ fn flow(
     })
 }
 
-/// One-way delays of each answered ping, ns: forward and reverse. Without a common clock the
-/// unknown offset is added to one and subtracted from the other.
+/// One-way delays of each ping, ns: forward and reverse; `None` for unanswered pings and
+/// handshakes. Without a common clock, the unknown difference of the clocks is added to the former
+/// and subtracted from the latter.
 pub(super) fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
     let one = |ping: &super::ping::Sent| {
         let i = i128::from;
@@ -237,7 +239,8 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
         ])
     });
     let received = pings.received();
-    // Each answer reports how many pings had arrived: the others were lost on the forward path.
+    // Each answer reports how many pings had arrived at the server. The others were lost on the
+    // forward path.
     let arrived = pings
         .sent
         .iter()

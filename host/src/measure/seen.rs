@@ -1,4 +1,4 @@
-//! Observations of a measurement. Times are ns of this host's monotonic clock.
+//! The observations of a measurement. Times are ns of this host's monotonic clock.
 
 use super::link::Offset;
 use super::ping::Pings;
@@ -8,41 +8,41 @@ use crate::protocols::tcp_info::Row;
 use crate::sys;
 use serde_json::Value;
 
-/// A flow.
+/// The observations of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowSeen {
     /// The name of the flow, such as `up1` or `down12`.
     pub id: String,
     /// The direction of the flow.
     pub direction: Direction,
-    /// Whether it consists of datagrams.
+    /// Whether the flow consists of UDP datagrams.
     pub udp: bool,
     /// Congestion control of the sender.
     pub cc: Option<String>,
-    /// Code point of the sender.
+    /// DSCP with which the sender sends.
     pub dscp: u8,
-    /// Code point with which it arrived, if known.
+    /// DSCP with which packets arrived at the receiver, if known.
     pub arrived: Option<u8>,
     /// Whether ECN was negotiated, if known.
     pub ecn: Option<bool>,
-    /// Segment size, bytes.
+    /// Maximum segment size of the sender, bytes.
     pub mss: Option<u64>,
-    /// The rows of the sender, the first at its start; those of the receiver if the sender reports
-    /// none.
+    /// Samples, the first at the start: those of the sender, or those of the receiver if the sender
+    /// reports none.
     pub rows: Vec<Row>,
-    /// Whether the rows are those of the sender.
+    /// Whether `rows` are samples of the sender.
     pub sender: bool,
-    /// Bytes that the receiver got.
+    /// Number of payload bytes that arrived at the receiver.
     pub received: Option<u64>,
-    /// Retransmitted segments, if the sender reports nothing else.
+    /// Number of retransmitted segments, if the sender reports it without samples.
     pub resent: Option<u64>,
 }
 
-/// Time without progress after which a download has ended, ns.
+/// Time without progress after which a download counts as stalled, ns.
 const STALLED: u64 = 1_000_000_000;
 
 impl FlowSeen {
-    /// A flow that does not run yet.
+    /// A flow that has not started.
     pub fn new(id: String, spec: &FlowSpec) -> FlowSeen {
         FlowSeen {
             id,
@@ -59,7 +59,7 @@ impl FlowSeen {
             resent: None,
         }
     }
-    /// Records a row: TCP_INFO at a sender, received bytes at a receiver.
+    /// Records a sample: TCP_INFO if this host sends, the number of received bytes if it receives.
     pub fn note(&mut self, stream: &Stream, now: u64) {
         match stream.role() {
             Role::Sender => self
@@ -73,7 +73,7 @@ impl FlowSeen {
             }
         }
     }
-    /// Records received bytes.
+    /// Records a sample with the number of received bytes.
     pub fn count(&mut self, now: u64, bytes: u64) {
         self.rows.push(Row {
             at: now,
@@ -81,7 +81,7 @@ impl FlowSeen {
             ..Row::default()
         });
     }
-    /// Whether nothing has arrived for a long time.
+    /// Whether nothing has arrived for more than [`STALLED`].
     pub fn stalled(&self) -> bool {
         let Some(last) = self.rows.last() else {
             return false;
@@ -93,7 +93,7 @@ impl FlowSeen {
             .take_while(|row| row.bytes == last.bytes);
         same.last().is_some_and(|row| last.at - row.at > STALLED)
     }
-    /// The options of this host's socket.
+    /// Records segment size and ECN of this host's socket, if they are not known yet.
     pub fn close(&mut self, stream: &Stream) {
         if let Ok(info) = sys::tcp_info(stream.socket()) {
             self.mss = self.mss.or(Some(info.snd_mss.into()));
@@ -102,7 +102,7 @@ impl FlowSeen {
     }
 }
 
-/// A phase of the measurement.
+/// A phase of the measurement that has ended.
 #[derive(Clone, Debug)]
 pub struct PhaseSeen {
     /// The name of the phase.
@@ -111,7 +111,7 @@ pub struct PhaseSeen {
     pub from: u64,
     /// The end of the phase.
     pub to: u64,
-    /// Congestion control of its flows.
+    /// Requested congestion control of the flows.
     pub cc: Option<String>,
 }
 
@@ -122,44 +122,44 @@ pub enum StoppedBy {
     User,
     /// The duration has passed.
     Duration,
-    /// The largest amount of data has moved.
+    /// The limit of `--max-data` is reached.
     MaxData,
-    /// The server ended it.
+    /// The server ended the load.
     Peer,
-    /// The server no longer answered.
+    /// The connection to the server was lost.
     Lost,
 }
 
-/// All observations.
+/// All observations of a measurement.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Start.
+    /// Start of the measurement.
     pub begin: u64,
     /// In order.
     pub phases: Vec<PhaseSeen>,
     /// In order.
     pub flows: Vec<FlowSeen>,
-    /// In order of the probes.
+    /// The pings of each probe, in the order of the probes.
     pub pings: Vec<Pings>,
-    /// The server's clock at the beginning and at the end.
+    /// Difference of the server's clock at the beginning and at the end of the measurement.
     pub offsets: Option<(Offset, Offset)>,
-    /// Whether both ends share a clock.
+    /// Whether both ends run on the same host since its boot, and so share a clock.
     pub common: bool,
-    /// Bytes in both directions.
+    /// Payload of both directions, pings included, bytes.
     pub moved: u64,
-    /// Reason of the end.
+    /// Why the load ended.
     pub stopped_by: StoppedBy,
-    /// Processor time of this host, ns.
+    /// CPU time of this process during the measurement, ns.
     pub cpu: u64,
-    /// The server's description of itself.
+    /// The server's report at the end.
     pub far: Value,
-    /// Result of datagram load.
+    /// Result of the test `udp_flood`.
     pub udp_load: Value,
-    /// Result of a call.
+    /// Result of the test `voip`.
     pub voip: Value,
-    /// Results of pages.
+    /// Results of the tests with pages.
     pub page: Value,
-    /// Description of the peer.
+    /// Description of the server.
     pub peer: Value,
     /// Warnings.
     pub notes: Vec<String>,

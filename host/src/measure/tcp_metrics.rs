@@ -1,10 +1,10 @@
-//! The metrics of a destination that the kernel caches, such as RTT and slow-start threshold, and
-//! uses for the next connection (`ip tcp_metrics`). If two congestion controls are measured in
-//! turn, the cached metrics of the first would change the start of the second.
+//! Deletes the metrics of a destination that the kernel caches, such as RTT and slow-start
+//! threshold, and uses for the next connection (`ip tcp_metrics`). If two congestion controls are
+//! measured in turn, the cached metrics of the first would change the start of the second.
 //!
-//! There are two messages of generic netlink (include/uapi/linux/tcp_metrics.h): a query for the
-//! number of the family, and the deletion of an address. They require CAP_NET_ADMIN; without it the
-//! reason is reported.
+//! Two messages of generic netlink are sent (include/uapi/linux/tcp_metrics.h): a query for the
+//! number of the family, and the deletion of an address. The deletion requires CAP_NET_ADMIN;
+//! without it, the error states the reason.
 
 use crate::sys;
 use crate::sys::netlink;
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 const CONTROL: (u16, u8, u16, u16) = (0x10, 3, 1, 2);
 /// `TCP_METRICS_CMD_DEL`, `TCP_METRICS_ATTR_ADDR_IPV4` and `..._IPV6`.
 const FORGET: (u8, u16, u16) = (2, 1, 2);
-/// Lengths of the headers of a message and of generic netlink.
+/// Length of the headers of netlink and generic netlink together, bytes.
 const HEADERS: usize = 16 + 4;
 
 fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Sends a message and returns the answer; an error of the kernel is an error.
+/// Sends a message and returns the answer; fails if the kernel answers with an error.
 fn ask(fd: &OwnedFd, message: &[u8]) -> io::Result<Vec<u8>> {
     sys::send(fd, message)?;
     let mut answer = vec![0; 4096];
@@ -79,7 +79,8 @@ fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
     )?;
     let id =
         family(&answer).ok_or_else(|| io::Error::other("this kernel caches no TCP metrics"))?;
-    // The acknowledgement of the first message follows its answer.
+    // The first socket still has the acknowledgement of the query to be read, so a second socket is
+    // used.
     let fd = netlink::open(libc::NETLINK_GENERIC)?;
     let message = match ip.to_canonical() {
         IpAddr::V4(ip) => message(id, FORGET.0, FORGET.1, &ip.octets()),

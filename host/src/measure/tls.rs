@@ -1,7 +1,8 @@
-//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the response.
-//! The load that follows is discarded without decryption. Its size includes the TLS records, which
-//! are 0.13 % larger than their content. The trusted root certificates are those of the system, or
-//! of the file `SSL_CERT_FILE`, as for OpenSSL and curl.
+//! TLS for `https://` URLs, by rustls. In load phases, it only carries the handshake, the requests,
+//! and the head of the response; the data that follows is discarded without decryption. The counted
+//! bytes are then those of the TLS records, which are 0.13 % larger than their content. The trusted
+//! root certificates are those of the system, or of the file `SSL_CERT_FILE`, as for OpenSSL and
+//! curl.
 
 use super::deadline::Deadline;
 use crate::terminal::field;
@@ -19,24 +20,25 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Files of root certificates: Debian, Alpine and Arch; Fedora; SUSE; the place of the BSDs, which
-/// some distributions provide.
+/// Files of root certificates in Debian, Alpine and Arch; in Fedora; in SUSE; and in the BSDs. Some
+/// Linux distributions also have the path of the BSDs.
 const ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-/// Time limit of a server for the request, which is short.
+/// Time limit for writing a request, which is short.
 const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
-/// Content and overhead of a record, bytes: the largest amount that may have arrived and is not
-/// decrypted.
+/// Largest size of a TLS record, bytes: at most this much of the data may have been read without
+/// being decrypted yet.
 pub const RECORD: u64 = (16 << 10) + 256;
 
 static INSECURE: AtomicBool = AtomicBool::new(false);
 
-/// The configuration; with `insecure` any certificate is accepted.
+/// Sets whether any certificate is accepted. It must be called before the first TLS connection,
+/// which fixes the configuration.
 pub fn insecure(insecure: bool) {
     INSECURE.store(insecure, Relaxed);
 }
@@ -171,9 +173,9 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// A connection over a connected, blocking socket. With a name for the certificate it uses TLS
-    /// and completes the handshake. All reads until the next [`Connection::until`] have this
-    /// deadline, including the handshake.
+    /// A connection over a connected, blocking socket. With a `name` for the certificate, it uses
+    /// TLS and completes the handshake. `deadline` applies to the handshake and to all reads until
+    /// the next [`Connection::until`].
     pub fn new(
         stream: TcpStream,
         name: Option<&str>,
@@ -222,7 +224,7 @@ fn explained(error: io::Error) -> io::Error {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>())
     {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            // A self-signed certificate is reported as that of an authority.
+            // rustls reports a self-signed certificate as that of a certificate authority.
             let own = format!("{why:?}").contains("CaUsedAsEndEntity");
             let why = if own {
                 "it is self-signed".into()
@@ -248,7 +250,7 @@ impl Read for Connection {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Connection::Plain(socket) => socket.read(bytes),
-            // Many servers close the connection without the alert that TLS requires.
+            // Many servers close the connection without the close_notify alert that TLS requires.
             Connection::Tls(tls) => match tls.read(bytes) {
                 Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read,

@@ -1,9 +1,9 @@
 //! Estimated quality of a G.711 call by the E-model of ITU-T G.107
 //! (`narrows_core::workload::emodel`), from pings with the size and interval of its packets.
 //!
-//! The mouth-to-ear delay consists of 20 ms of a packet, a playout buffer of [`BUFFER`], and half
-//! of the minimum RTT. A packet whose queueing delay exceeds the buffer counts as lost, as does, in
-//! both directions, a ping without an answer.
+//! The mouth-to-ear delay consists of 20 ms for the speech in a packet, a playout buffer of
+//! [`BUFFER`], and half of the minimum RTT. A packet whose queueing delay exceeds the buffer counts
+//! as lost. A ping without an answer counts as lost in both directions.
 
 use super::ping::Pings;
 use super::report;
@@ -11,12 +11,12 @@ use super::seen::PhaseSeen;
 use narrows_core::workload::emodel::{G711_PLC, mos, rating};
 use serde_json::{Value, json};
 
-/// Speech in one packet, ms.
+/// Duration of the speech in one packet, ms.
 const PACKET: f64 = 20.0;
-/// Playout buffer, ms.
+/// Length of the playout buffer, ms.
 const BUFFER: f64 = 60.0;
 
-/// A call, by phase and direction.
+/// The result of a call as JSON, by phase and direction.
 pub fn told(pings: &Pings, phases: &[PhaseSeen]) -> Value {
     let least = pings.sent.iter().filter_map(|ping| ping.rtt).min();
     let Some(least) = least else {

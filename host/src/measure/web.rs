@@ -1,10 +1,11 @@
-//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET` of consecutive objects over a
-//! persistent connection, with or without TLS.
+//! Load and pages from a web server: consecutive `GET` requests over persistent connections of
+//! HTTP/1.1 (RFC 9112), with or without TLS.
 //!
-//! *Downloads* are load: repeated requests for an object on the same connection, ahead of its end,
-//! so that the server never waits for requests. If a server closes the connection, a new one is
-//! opened. *Pages* measure the load time of a document and the objects that it names, over
-//! [`PARALLEL`] connections as in browsers. They are repeated while the load starts and stops.
+//! *Downloads* are load. The client requests an object repeatedly on the same connection, before
+//! the previous one has arrived, so that the server never waits for requests. If a server closes
+//! the connection, a new one is opened. *Pages* measure the load time of a document and a fixed
+//! list of further objects, over [`PARALLEL`] connections as in browsers. Pages are loaded one
+//! after the other during the phases `pages` and `loaded`.
 
 use super::deadline::Deadline;
 use super::http::{Body, Url, head};
@@ -25,28 +26,29 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections of a browser to one server.
+/// Number of connections for a page, as in browsers.
 const PARALLEL: usize = 6;
-/// Bytes of a page's document, and of its objects: 31 objects, 1.8 MB in total, near the median
-/// page of the HTTP Archive.
+/// Size of a page's document and of its other objects, bytes. Together these are 31 objects with
+/// 1.8 MB, near the median page of the HTTP Archive.
 const DOCUMENT: u64 = 30_000;
 const OBJECTS: [u64; 30] = [
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
 ];
-/// Objects of a sequential page, repeated: with the document 62 objects, 1.8 MB in total.
+/// Sizes of the objects of a sequential page, bytes, which are repeated. With the document there
+/// are 62 objects with 1.8 MB.
 const IN_TURN: [u64; 6] = [5_000, 8_000, 12_000, 20_000, 40_000, 90_000];
 const OBJECTS_IN_TURN: usize = 61;
 /// Pause between two pages.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Smallest amount of data that a download's server has to send: the bytes of 50 ms at 2.5 Gbit/s.
+/// Smallest amount of data for which requests are sent ahead, bytes: 50 ms at 2.5 Gbit/s.
 const AHEAD: u64 = 16 << 20;
 /// Largest number of pipelined requests; some servers close the connection after a hundred.
 const MOST_ASKED: u64 = 64;
-/// Time limit of an object of a page, ns; beyond it the page has failed.
+/// Time limit of each object of a page, ns. If an object takes longer, the page counts as failed.
 pub const PATIENCE: u64 = 20_000_000_000;
-/// Interval at which the start of pages is checked.
+/// Interval at which it is checked whether pages may start.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
     HostError::Missing(format!("{url}: {text}"))
@@ -65,19 +67,22 @@ fn failed(url: &Url, error: &std::io::Error) -> HostError {
     }
 }
 
-/// Objects over one connection.
+/// A connection over which objects are downloaded.
 struct Download {
     connection: Connection,
-    /// The part of it that reads.
+    /// A second descriptor of the connection, from which the load is read.
     socket: OwnedFd,
-    /// Length of a response, if stated, on a connection that persists.
+    /// Length of a response with its head, bytes; `None` if the server does not state it or closes
+    /// the connection after the response.
     each: Option<u64>,
-    /// Remaining bytes, at least; unknown if the server does not state the length.
+    /// Number of requested bytes, not counting those that arrived with the first head; `None` if
+    /// the server does not state the length.
     left: Option<u64>,
 }
 
 impl Download {
-    /// Requests so many objects that the server has this many bytes to send.
+    /// Requests as many objects as the server needs to have `ahead` bytes to send. `moved`: bytes
+    /// received so far.
     fn ask(&mut self, url: &Url, moved: u64, ahead: u64) {
         let (Some(each), Some(left)) = (self.each, self.left) else {
             return;
@@ -86,7 +91,8 @@ impl Download {
         let wanted = ahead.saturating_sub(waiting).div_ceil(each);
         let times = wanted.min(MOST_ASKED.saturating_sub(waiting / each));
         let request = url.request(&url.path).repeat(times as usize);
-        // When it accepts no more requests, it is used up and then closed.
+        // If the connection accepts no more requests, it is used until its data ends, and then
+        // replaced.
         match self.connection.write_all(request.as_bytes()) {
             Ok(()) => self.left = Some(left.saturating_add(times.saturating_mul(each))),
             Err(_) => self.each = None,
@@ -94,7 +100,7 @@ impl Download {
     }
 }
 
-/// Requests the object.
+/// Connects to the server, requests the object, and reads the head of the response.
 fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> {
     let wanted = Wanted {
         dscp,
@@ -142,7 +148,8 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
     }
 }
 
-/// Connected one after the other, each would wait for the RTTs of the others.
+/// Starts one download for each DSCP, in parallel: one after the other, each would wait for the
+/// RTTs of the previous ones.
 fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, HostError> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = dscps
@@ -157,7 +164,7 @@ fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, H
     })
 }
 
-/// A load phase of downloads.
+/// Runs a load phase of downloads. Returns its start and end (ns), its flows, and why it ended.
 pub fn loaded(
     url: &Url,
     run: &mut Run,
@@ -166,7 +173,7 @@ pub fn loaded(
     struct Flow {
         stream: Arc<Stream>,
         download: Download,
-        /// Bytes of this connection at the last sample.
+        /// Bytes received on this connection until the last sample.
         moved: u64,
         slot: Slot,
         before: u64,
@@ -216,7 +223,8 @@ pub fn loaded(
             flow.seen.count(now, flow.before + moved);
             let step = moved - std::mem::replace(&mut flow.moved, moved);
             flow.download.ask(url, moved, AHEAD.max(4 * step));
-            // No more data will arrive: the server closes connections, or does not respond.
+            // No more data will arrive on this connection: all objects are complete, the server has
+            // closed it, or nothing has arrived for a second. It is replaced.
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.slot);
@@ -243,7 +251,7 @@ pub fn loaded(
         failed = new.err();
         failed.is_some()
     })?;
-    // Observations until the error are kept.
+    // After an error, earlier observations are kept.
     match failed {
         Some(HostError::Stopped) => why = run.stopped()?,
         Some(error) => run
@@ -269,7 +277,7 @@ pub fn loaded(
     Ok((from, until, seen, why))
 }
 
-/// A page: the locations of its objects.
+/// A page: the paths of its document and other objects.
 #[derive(Clone, Debug)]
 pub struct PageSpec {
     url: Url,
@@ -279,13 +287,13 @@ pub struct PageSpec {
     parallel: usize,
 }
 
-/// The permission of pages to start, and the page in progress.
+/// Controls the thread that loads pages: whether a page may start, and whether one is loading.
 #[derive(Debug, Default)]
 pub struct Gate {
     open: AtomicBool,
     busy: AtomicBool,
     ended: AtomicBool,
-    /// The page in progress is abandoned.
+    /// Set to abandon the page that is loading.
     given_up: Arc<AtomicBool>,
 }
 
@@ -298,21 +306,21 @@ impl Gate {
     pub fn close(&self) {
         self.open.store(false, SeqCst);
     }
-    /// Ends the pages.
+    /// Ends the loading of pages after the present one.
     pub fn end(&self) {
         self.close();
         self.ended.store(true, SeqCst);
     }
-    /// Ends the pages and abandons the one in progress.
+    /// Ends the loading of pages and abandons the present one.
     pub fn give_up(&self) {
         self.end();
         self.given_up.store(true, SeqCst);
     }
-    /// Whether a page is in progress.
+    /// Whether a page is loading.
     pub fn busy(&self) -> bool {
         self.busy.load(SeqCst)
     }
-    /// Starts a page if permitted.
+    /// Marks a page as loading and returns `true`, if pages may start.
     fn begin(&self) -> bool {
         self.busy.store(true, SeqCst);
         let may = self.open.load(SeqCst);
@@ -333,15 +341,15 @@ impl Gate {
 pub struct PageSeen {
     /// The start of the page, ns.
     at: u64,
-    /// The load time of the page, ns, if it succeeded.
+    /// The load time of the page, ns; `None` if it failed.
     took: Option<u64>,
-    /// Sum of the times of its objects from request to end, ns.
+    /// Sum, over the objects of the page, of the time from request to end, ns.
     objects: u64,
-    /// Sum of the times from request to first byte, ns.
+    /// Sum, over the objects of the page, of the time from request to first byte, ns.
     waited: u64,
 }
 
-/// The times of an object.
+/// Size and times of an object, or their sums over several objects.
 #[derive(Copy, Clone, Debug, Default)]
 struct Fetched {
     bytes: u64,
@@ -360,12 +368,13 @@ impl std::ops::AddAssign for Fetched {
 }
 
 impl PageSpec {
-    /// A page of a web server: the one object.
+    /// A page of a web server: the object of the URL. A sequential page (`in_turn`) has it 62
+    /// times.
     pub fn of(url: &Url, in_turn: bool) -> PageSpec {
         PageSpec {
             url: url.clone(),
             document: url.path.clone(),
-            // In a sequential page the object is requested repeatedly.
+            // A sequential page has the object repeatedly.
             objects: vec![url.path.clone(); if in_turn { OBJECTS_IN_TURN } else { 0 }],
             parallel: if in_turn { 1 } else { PARALLEL },
         }
@@ -373,7 +382,7 @@ impl PageSpec {
     fn connections(&self) -> usize {
         self.parallel.min(self.objects.len() + 1)
     }
-    /// A synthetic page of a server of narrows.
+    /// A synthetic page of `narrows serve`.
     pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
         let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
         let url = Url {
@@ -400,8 +409,7 @@ impl PageSpec {
     }
 }
 
-/// Loads one object over a persistent connection; returns its times and whether the connection
-/// persists.
+/// Loads one object; returns its times, and whether the connection can be used for the next one.
 fn fetch(
     connection: &mut Connection,
     url: &Url,
@@ -466,7 +474,7 @@ fn open(url: &Url, to: SocketAddr, gate: &Gate) -> std::io::Result<Connection> {
     Connection::new(socket, url.proves(), deadline)
 }
 
-/// Loads a page; returns the summed times of its objects.
+/// Loads a page; returns the sums of sizes and times of its objects.
 fn load(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> std::io::Result<Fetched> {
     let mut first = open(&page.url, to, gate)?;
     let (fetched, kept) = fetch(&mut first, &page.url, &page.document, budget, gate)?;
@@ -534,7 +542,7 @@ pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> V
     seen
 }
 
-/// The results of pages by phase: without and with load.
+/// The results of pages as JSON, for the phases without and with load.
 pub fn told(page: &PageSpec, seen: &[PageSeen], phases: &[PhaseSeen]) -> Value {
     let of = |name: &str| {
         let within = |at: u64| {

@@ -9,13 +9,13 @@
 //!                                                    welcome: HMAC(token, "server" and the transcript)
 //! ```
 //!
-//! The transcript contains both nonces and both addresses, each with its length, so that different
-//! transcripts have different bytes. A proof is not valid in another connection (the nonces
-//! differ), in the other direction (the first word differs), or for another server. A man in the
-//! middle gets proofs for its own address, which the right server refuses. Both sides compare
-//! HMAC-SHA-256 in constant time. The client proves first, so a server reveals nothing that helps
-//! to guess tokens. A false server to which the client connects can try tokens offline, so a token
-//! should be random.
+//! The transcript contains both nonces and both addresses with ports, each with its length, so that
+//! different transcripts have different bytes. A proof is not valid in another connection (the
+//! nonces differ), in the other direction (the role differs), or for another server. A man in the
+//! middle only gets proofs for its own address, which the right server refuses. Both sides compare
+//! the HMAC-SHA-256 values in constant time. The client proves first, so a server reveals nothing
+//! that helps to guess tokens. A false server to which a client connects can try tokens offline
+//! against the client's proof, so a token should be random.
 //!
 //! **Addresses behind NAT.** The client's address is the one that the server sees, outside any NAT
 //! of the client. The server's address is the one to which the client has connected. It must be the
@@ -26,10 +26,10 @@
 use crate::digest::{hmac, verify};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Length of the nonces, bytes.
+/// A nonce of 16 random bytes.
 pub type Nonce = [u8; 16];
 
-/// The role in a proof.
+/// The end that gives a proof.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The client.
@@ -38,21 +38,21 @@ pub enum Role {
     Server,
 }
 
-/// The data that both sides prove to have seen.
+/// The data over which the proofs are computed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Transcript {
     /// Nonce of the client.
     pub client: Nonce,
     /// Nonce of the server.
     pub server: Nonce,
-    /// The client's address, as the server sees it.
+    /// The client's address and port, as the server sees them.
     pub from: SocketAddr,
-    /// The server's address, as the client sees it.
+    /// The server's address and port, to which the client has connected.
     pub to: SocketAddr,
 }
 
-/// The form of an address in the transcript: IPv4 also for mapped and NAT64 addresses, and without
-/// a scope.
+/// The form of an address in the transcript: mapped and NAT64 addresses become IPv4 addresses, and
+/// the scope of an IPv6 address is dropped.
 pub fn canonical(of: SocketAddr) -> SocketAddr {
     let ip = match of.ip().to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
@@ -91,7 +91,7 @@ impl Transcript {
     pub fn proof(&self, token: &str, role: Role) -> [u8; 32] {
         hmac(token.as_bytes(), &self.bytes(role))
     }
-    /// Whether a proof is right.
+    /// Whether `proof` is the right one of the end with that role.
     pub fn proves(&self, token: &str, role: Role, proof: &[u8]) -> bool {
         verify(token.as_bytes(), &self.bytes(role), proof)
     }

@@ -1,10 +1,11 @@
 //! Messages of iperf3 3.x, as far as its server and its client need them.
 //!
-//! A control connection begins with the client's cookie (36 of `[a-z2-7]` and a zero); every other
-//! connection of the test begins with the same. Then follow *states*, one signed byte each, and
-//! JSON behind a length of 32 bits. Since 3.12, numbers that are -1 arrive as 2^64-1; both are
-//! read. A datagram contains its time (seconds and microseconds, 32 bits each) and its number, from
-//! one. A UDP stream begins with four bytes, which are answered by four.
+//! Each TCP connection of a test begins with the client's cookie: 36 characters of `[a-z2-7]` and a
+//! zero byte. On the control connection, *states* (one signed byte each) and JSON texts (after a
+//! length of 32 bits) follow. Since 3.12, the number -1 is sent as 2^64-1; both forms are read. A
+//! datagram begins with its time of transmission (seconds and microseconds, 32 bits each) and its
+//! sequence number, which counts from one. A UDP stream begins with a datagram of four bytes, which
+//! is answered by one of four bytes.
 //!
 //! Source: packets exchanged with iperf3 3.12 in both roles. The payload of streams is not
 //! specified by it.
@@ -13,27 +14,27 @@ use serde_json::Value;
 
 /// Length of a cookie.
 pub const COOKIE: usize = 37;
-/// Largest parameters, bytes: the limit of iperf3.
+/// Largest JSON text of parameters, bytes: the limit of iperf3.
 pub const PARAMS: usize = 8192;
-/// Largest results, bytes: 256 streams of about 200 each, and a text.
+/// Largest JSON text of results, bytes: 256 streams of about 200 bytes each, and a text.
 pub const RESULTS: usize = 128 << 10;
-/// Largest number of connections of one test in one direction: the limit of iperf3.
+/// Largest number of streams of one test in one direction: the limit of iperf3.
 pub const MOST_STREAMS: u64 = 128;
 
 /// The cookie of a test.
 pub type Cookie = [u8; COOKIE];
 
-/// A state, as a byte.
+/// The states, as bytes.
 pub mod state {
     /// All streams are open.
     pub const TEST_START: u8 = 1;
     /// Data flows.
     pub const TEST_RUNNING: u8 = 2;
-    /// The client ends the data.
+    /// The client ends the load.
     pub const TEST_END: u8 = 4;
     /// The server requests the parameters.
     pub const PARAM_EXCHANGE: u8 = 9;
-    /// The server requests the streams.
+    /// The server requests that the client opens the streams.
     pub const CREATE_STREAMS: u8 = 10;
     /// The server ends the test.
     pub const SERVER_TERMINATE: u8 = 11;
@@ -83,7 +84,7 @@ pub fn stream_id(place: usize) -> u64 {
     if place == 0 { 1 } else { place as u64 + 2 }
 }
 
-/// A number that may be -1 in either form.
+/// Reads a number that may be -1 in either form.
 pub fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64()?;
     Some(if number >= 9.2e18 { -1.0 } else { number })
@@ -92,47 +93,47 @@ pub fn number(value: &Value) -> Option<f64> {
 /// The parameters of a test.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params {
-    /// Datagrams instead of connections.
+    /// Whether the streams are UDP; otherwise TCP.
     pub udp: bool,
-    /// Seconds excluded from the results.
+    /// Duration of the first part of the load that the results exclude, s.
     pub omit: u64,
-    /// Seconds, or zero: until `num` or `blockcount`.
+    /// Duration of the load, s; 0: it ends after an amount of data (`num` or `blockcount`).
     pub time: u64,
-    /// Streams in each direction.
+    /// Number of streams in each direction.
     pub parallel: u64,
-    /// Length of a datagram or of a write.
+    /// Payload of a datagram, or length of a write, bytes.
     pub len: u64,
     /// Rate of each stream, bit/s; zero: unlimited.
     pub bandwidth: u64,
-    /// Pacing rate of a socket, bit/s.
+    /// Pacing rate of each socket (`--fq-rate`), bit/s; 0: not paced.
     pub fqrate: u64,
-    /// Size of a socket's buffer, bytes.
+    /// Size of each socket's buffers, bytes; 0: the default.
     pub window: u64,
-    /// Segment size, bytes.
+    /// Maximum segment size, bytes; 0: the default.
     pub mss: u64,
     /// Traffic class.
     pub tos: u64,
-    /// The server sends.
+    /// Whether only the server sends (`-R`).
     pub reverse: bool,
-    /// Both send.
+    /// Whether both ends send (`--bidir`).
     pub bidirectional: bool,
-    /// Without the Nagle algorithm.
+    /// Whether the Nagle algorithm is disabled.
     pub no_delay: bool,
-    /// Numbers of datagrams have 64 bits.
+    /// Whether sequence numbers of datagrams have 64 bits.
     pub wide: bool,
-    /// The text output of the server is requested.
+    /// Whether the client requests the text output of the server.
     pub get_server_output: bool,
     /// Congestion control of the senders.
     pub congestion: Option<String>,
-    /// A text of the user: the token, if one is required.
+    /// The text of `--extra-data`: the token, if the server requires one.
     pub extra_data: Option<String>,
     /// Version of the client.
     pub client_version: Option<String>,
 }
 
 impl Params {
-    /// Reads JSON. Missing fields are zero; a field of a wrong type, or neither TCP nor UDP, is an
-    /// error.
+    /// Reads JSON. Missing numbers are 0; `None` if a number has a wrong type, or if the test is
+    /// neither TCP nor UDP.
     pub fn from_json(value: &Value) -> Option<Params> {
         let n = |key: &str| match value.get(key) {
             None => Some(0),
@@ -173,16 +174,16 @@ impl Params {
 
 /// Messages in datagrams.
 pub mod datagram {
-    /// The beginning of a stream, from little-endian and big-endian hosts, and its answer.
+    /// The first datagram of a stream, and its answer.
     const HELLO: (&[u8; 4], &[u8; 4]) = (b"9876", b"6789");
-    /// Before 3.12, in host order: 123456789 and 987654321.
+    /// The same before 3.12, as integers in host byte order.
     const OLD: (u32, u32) = (123_456_789, 987_654_321);
 
-    /// Length of a header: with numbers of 32 bits, and of 64.
+    /// Length of a header with a sequence number of 32 bits (short) and of 64 bits (wide), bytes.
     const SHORT: usize = 12;
     const WIDE: usize = 16;
 
-    /// The answer to a datagram that begins a stream.
+    /// The answer to a datagram that begins a stream; `None` if it does not.
     pub fn greeting(bytes: &[u8], len: usize) -> Option<[u8; 4]> {
         let bytes = bytes.first_chunk::<4>().filter(|_| len == 4)?;
         if bytes == HELLO.0 {
@@ -195,7 +196,8 @@ pub mod datagram {
             None
         }
     }
-    /// The header of a datagram with this number, sent at `now` (ns), and its length.
+    /// The header of a datagram with this sequence number, sent at `now` (ns), and its length in
+    /// bytes.
     pub fn header(number: u64, now: u64, wide: bool) -> ([u8; 64], usize) {
         let mut head = [0; 64];
         head[..4].copy_from_slice(&((now / 1_000_000_000) as u32).to_be_bytes());
@@ -208,7 +210,7 @@ pub mod datagram {
             (head, SHORT)
         }
     }
-    /// Time (seconds of the sender's clock) and number of a datagram.
+    /// Reads the time (s, of the sender's clock) and sequence number of a datagram.
     pub fn read(bytes: &[u8], wide: bool) -> Option<(f64, u64)> {
         let word = |at: usize| {
             let four = bytes.get(at..at + 4)?;

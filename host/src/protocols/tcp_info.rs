@@ -1,9 +1,9 @@
-//! The state of a flow at one time, as both ends of a measurement record it: integers, in the order
-//! of transmission.
+//! A sample of a flow ("row"), as both ends of a measurement record it. A row is sent as a list of
+//! integers.
 //!
-//! A receiver records only time and bytes. Apart from the time, a row has values of Linux's
-//! TCP_INFO (include/uapi/linux/tcp.h) in the units of the kernel. The report converts them to the
-//! units in the names of `COLUMNS` and rounds them.
+//! A receiver records only time and bytes. Apart from the time, a row of a sender has values of
+//! Linux's TCP_INFO (include/uapi/linux/tcp.h) in the units of the kernel. The report converts them
+//! to the units in the names of `COLUMNS`.
 
 use crate::sys::TcpInfo;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// Number of integers of a row.
 pub const WIDTH: usize = 16;
 
-/// Names of the columns that a measurement contains; the last three of a row are used for its
-/// totals.
+/// Names of the columns in the result of a measurement. The last three integers of a row have no
+/// column; they are used for totals.
 pub const COLUMNS: [&str; 13] = [
     "t_s",
     "acked_bytes",
@@ -34,7 +34,8 @@ pub const COLUMNS: [&str; 13] = [
 pub struct Row {
     /// Time, ns of the clock of the end that recorded it.
     pub at: u64,
-    /// Bytes acknowledged; at a receiver, bytes received.
+    /// Number of bytes acknowledged since the start of the connection; at a receiver, of bytes
+    /// received.
     pub bytes: u64,
     /// Congestion window, packets.
     pub cwnd: u64,
@@ -42,31 +43,31 @@ pub struct Row {
     pub rtt: u64,
     /// Minimum RTT within the kernel's window, us.
     pub min_rtt: u64,
-    /// Retransmitted segments.
+    /// Number of retransmitted segments since the start of the connection.
     pub retransmits: u64,
-    /// Segments that are considered lost now.
+    /// Number of segments that the sender considers lost now.
     pub lost: u64,
     /// Delivery rate, bytes per second.
     pub delivery: u64,
     /// Pacing rate, bytes per second.
     pub pacing: u64,
-    /// Time with data to send, us.
+    /// Time in which the sender had data to send, us.
     pub busy: u64,
     /// Part of it limited by the receiver's window, us.
     pub rwnd_limited: u64,
     /// Part of it limited by the send buffer, us.
     pub sndbuf_limited: u64,
-    /// Segments whose ACK reported a congestion mark.
+    /// Number of delivered segments with a congestion mark (CE).
     pub delivered_ce: u64,
-    /// Segments delivered.
+    /// Number of segments delivered.
     pub delivered: u64,
-    /// Bytes sent, including retransmits.
+    /// Number of bytes sent, including retransmits.
     pub sent: u64,
-    /// Bytes retransmitted.
+    /// Number of bytes retransmitted.
     pub resent: u64,
 }
 
-/// The rate that the kernel reports while none is known.
+/// The pacing rate that the kernel reports while there is none.
 const NO_RATE: u64 = u64::MAX;
 
 impl Row {
@@ -78,7 +79,7 @@ impl Row {
             bytes: info.bytes_acked,
             cwnd: info.snd_cwnd.into(),
             rtt: info.rtt.into(),
-            // The kernel represents an unknown threshold by all ones.
+            // The kernel represents an unknown minimum RTT by all ones.
             min_rtt: if info.min_rtt == u32::MAX {
                 0
             } else {

@@ -1,4 +1,4 @@
-//! The messages between both ends of a measurement, byte by byte. All numbers are big-endian.
+//! Encodes and decodes the messages between both ends of a measurement. All numbers are big-endian.
 //!
 //! `docs/reference/far-end.md` specifies the fields of hellos, frames and datagrams. The following
 //! properties separate this protocol from others and protect against forged messages:
@@ -6,39 +6,40 @@
 //! - A hello has the length of the cookie of iperf3 and begins with an upper-case `N`, which is not
 //!   part of such a cookie. An iperf3 server therefore answers it at once and can be identified.
 //! - Each message has a field for its kind. The kind is never inferred from the length.
-//! - A length is compared with its limit before it is used.
+//! - The length of a frame is compared with its limit before it is used.
 //! - The cookie of a session is 128 random bits, which the server sends over the control
-//!   connection. A client that knows it can receive at the address that opened this connection.
+//!   connection. A client that knows the cookie has proved that it receives at the address from
+//!   which this connection was opened.
 
 use serde_json::Value;
 
-/// Version of the protocol over TCP; others are refused with a message. Since 2 both ends prove
-/// that they know the token ([`crate::protocols::handshake`]).
+/// Version of the protocol over TCP. A server refuses other versions with a message. Since version
+/// 2, both ends prove that they know the token ([`crate::protocols::handshake`]).
 pub const VERSION: u8 = 2;
-/// Version of its datagrams.
+/// Version of the datagrams.
 pub const DATAGRAM_VERSION: u8 = 1;
-/// The port of iperf3, so that its client needs no option.
+/// Default port: that of iperf3, so that an iperf3 client needs no option.
 pub const PORT: u16 = 5201;
-/// Length of a hello: that of iperf3's cookie.
+/// Length of a hello, bytes: that of iperf3's cookie.
 pub const HELLO: usize = crate::protocols::iperf3::COOKIE;
 /// Smallest length of a ping, bytes; the rest is padding.
 pub const PING: usize = 64;
 /// Smallest length of a timed question, bytes; the rest is padding, which the answer repeats.
 pub const TIMED: usize = crate::sys::datagram::HEADER;
-/// Largest frame of a client, bytes: its longest request has about 300.
+/// Largest frame of a client, bytes.
 pub const REQUEST: usize = 4096;
 /// Largest frame of a server, bytes: samples are split accordingly.
 pub const ANSWER: usize = 64 << 10;
-/// Identification of a client or stream.
+/// The cookie that identifies a session.
 pub type Cookie = [u8; 16];
 
 const TCP: &[u8; 4] = b"NARR";
 const UDP: &[u8; 4] = b"NARP";
 
-/// Reason why bytes of a peer are invalid.
+/// Why bytes of a peer are invalid.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// Another protocol.
+    /// They belong to another protocol.
     Foreign,
     /// Another version of this protocol.
     Version(u8),
@@ -48,12 +49,13 @@ pub enum Bad {
     Json,
 }
 
-/// The purpose of a connection.
+/// The first message of a client on a TCP connection, which states the purpose of the connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Hello {
-    /// Requests and answers; contains the client's nonce.
+    /// A control connection for requests and answers; contains the client's nonce.
     Control([u8; 16]),
-    /// Load of a stream of a session.
+    /// A data connection, which carries the load of a stream: number of the stream, and cookie of
+    /// the session.
     Data(u16, Cookie),
 }
 
@@ -76,7 +78,7 @@ impl Hello {
         }
         bytes
     }
-    /// Decodes the first bytes of a connection; `None` while it is incomplete.
+    /// Decodes the first bytes of a connection; `None` while the hello is incomplete.
     pub fn from_bytes(bytes: &[u8]) -> Result<Option<Hello>, Bad> {
         if bytes.iter().zip(TCP).any(|(a, b)| a != b) {
             return Err(Bad::Foreign);
@@ -101,15 +103,15 @@ impl Hello {
     }
 }
 
-/// The hello of a client of this version only, by which a newer client finds the version of an
-/// older server.
+/// A hello with another version, by which a newer client determines the version of an older server.
 pub fn older_hello(version: u8) -> [u8; HELLO] {
     let mut bytes = Hello::Control([0; 16]).to_bytes();
     bytes[4] = version;
     bytes
 }
 
-/// The first frame of `bytes` and its length; `None` while it is incomplete.
+/// Decodes the first frame of `bytes`: its JSON object, and its length in bytes; `None` while it is
+/// incomplete. `most`: largest length of the JSON text.
 pub fn frame(bytes: &[u8], most: usize) -> Result<Option<(Value, usize)>, Bad> {
     let Some(head) = bytes.first_chunk::<4>() else {
         return Ok(None);
@@ -146,7 +148,8 @@ pub enum Kind {
     Load,
 }
 
-/// A datagram of narrows. Each time is of the clock of the end that writes it, ns.
+/// A ping, its answer, or a datagram of load. Each time is that of the clock of the end that writes
+/// it, ns.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ping {
     /// The purpose of the datagram.
@@ -243,15 +246,15 @@ pub struct Timed {
     pub answered: u64,
     /// Number of questions of this client that the server has received, including this one.
     pub count: u32,
-    /// Time from which both the question and the application were ready: later than `received` if
-    /// the application was busy.
+    /// Time from which on the question had arrived and the application waited. It is later than
+    /// `received` if the application was busy when the question arrived.
     pub ready: u64,
-    /// Time at which the application received it.
+    /// Time at which the application received the question.
     pub read: u64,
-    /// Departure of an earlier answer from the server's kernel, which is known only after that
-    /// answer.
+    /// Departure of an earlier answer from the server's kernel. It becomes known only after that
+    /// answer was sent.
     pub departed: u64,
-    /// The number of that answer.
+    /// The number of that earlier answer.
     pub departed_number: u32,
 }
 
@@ -279,7 +282,7 @@ impl Timed {
         to[80..84].copy_from_slice(&self.departed_number.to_be_bytes());
         to[84..].fill(0);
     }
-    /// Decodes a datagram; `None` if it is neither.
+    /// Decodes a datagram; `None` if it is neither a timed question nor an answer to one.
     pub fn from_bytes(bytes: &[u8]) -> Option<Timed> {
         let bytes = bytes.first_chunk::<TIMED>()?;
         if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION || !matches!(bytes[5], b't' | b's') {

@@ -1,6 +1,6 @@
-//! A thread that answers the timed questions of one client, on its own socket at the usual address
-//! of the server. The kernel delivers the client's datagrams to that socket, so no other traffic
-//! delays the answers.
+//! A thread that answers the latency probes ("timed questions") of one client. Its socket shares
+//! address and port with the server's common datagram socket, and is connected to the client. The
+//! kernel delivers the client's datagrams to that socket, so no other traffic delays the answers.
 
 use super::budget::Allowance;
 use super::shared::Shared;
@@ -11,7 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The thread. After it is dropped, the thread ends by itself; nobody waits for it.
+/// The handle of the thread. After the handle is dropped, the thread ends by itself; nothing waits
+/// for it.
 pub struct Answering {
     peer: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -20,8 +21,8 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Whether a client at that port may have a thread; without a port its socket would receive the
-    /// datagrams of all clients.
+    /// Fails if a client at the port of `peer` may not have a thread. A socket connected to port 0
+    /// would receive the datagrams of all clients.
     pub fn allowed(shared: &Shared, peer: SocketAddr) -> Result<(), HostError> {
         let port = peer.port();
         let refused =
@@ -31,7 +32,8 @@ impl Answering {
             .then_some(())
             .ok_or_else(|| HostError::Missing(refused()))
     }
-    /// A thread for the client at `peer`, charged to its session.
+    /// Starts a thread for the client at `peer`; its answers are charged to the session of
+    /// `allowance`.
     pub fn start(
         shared: &Shared,
         allowance: &Arc<Allowance>,
@@ -58,7 +60,7 @@ impl Answering {
         let (its_stop, its_done) = (Arc::clone(&stop), Arc::clone(&done));
         std::thread::Builder::new()
             .name("answering".into())
-            // When this thread cannot answer, the common thread does.
+            // If this thread fails, the common datagram thread answers.
             .spawn(move || drop(responder.run(&its_done, &its_stop)))
             .map_err(HostError::failed("a thread for timed questions"))?;
         Ok(Answering {
@@ -68,16 +70,16 @@ impl Answering {
             seen: 0,
         })
     }
-    /// The address of its client.
+    /// The address and port of the client.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
-    /// Whether it has answered since the last call.
+    /// Whether the thread has answered a question since the last call.
     pub fn works(&mut self) -> bool {
         let answers = self.answers();
         std::mem::replace(&mut self.seen, answers) != answers
     }
-    /// Number of answered questions.
+    /// Number of questions that the thread has answered.
     pub fn answers(&self) -> u64 {
         self.done.answers.load(Relaxed)
     }

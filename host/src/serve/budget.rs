@@ -1,22 +1,26 @@
-//! Limits of the server: what one session, one source address and all of them together may use.
+//! Accounts of the server: they limit what one session, one source address and all of them together
+//! use.
 //!
-//! Everything that this host sends is charged here: the sockets of [`super::metered`] require a
-//! [`Permit`] or an [`Allowance`], which only this module issues.
+//! Everything that the server sends is charged to an account. The sockets of [`super::metered`]
+//! require a [`Permit`] or an [`Allowance`], which only this module issues.
 //!
-//! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the
-//!   token. It is charged seats, bytes, rate, packets and memory, and it sends nothing once its
-//!   client has shown no sign of life for [`SILENCE`]. If all memory is in use, each source may
-//!   have an equal share. A session that exceeds it and whose client does not read is ended.
+//! - A *session* ([`Allowance`]) belongs to a client that has completed the TCP handshake and,
+//!   where one is required, proved that it knows the token. A session is charged a seat, bytes,
+//!   rate, packets and memory. The server sends nothing for it once its client has shown no sign of
+//!   life for [`SILENCE`]. If all memory is in use, each source may have an equal share. A session
+//!   that exceeds its share for [`GONE`] is ended.
 //! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions,
 //!   pending connections, new connections per second, memory and wrong tokens are counted together.
 //!   Sessions are also counted by wider prefixes ([`super::shares`]).
-//! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came
+//! - An *unvalidated source* of a datagram may be forged. It is sent at most as many bytes as came
 //!   from it, and a limited number of answers per second. (RFC 9000, section 8, allows three times
-//!   as many bytes.) A port that answers by itself gets none.
+//!   as many bytes.) Ports below 1024, and the UDP ports at which this server answers, are sent
+//!   none: services at them might answer the answer.
 //!
-//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371). A bucket
-//! is the time up to which it is used. Buckets of unvalidated sources lie in a table of fixed size
-//! under a random key, so that forged addresses allocate nothing.
+//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371). The state
+//! of a bucket is one time, up to which its rate is used. Buckets of unvalidated sources are
+//! entries of a table of fixed size, selected by a hash with a random key. So forged addresses
+//! allocate nothing.
 
 use super::limits::{
     BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, Limits, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED,
@@ -32,9 +36,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// ns.
+/// One second, ns.
 const SECOND: u64 = 1_000_000_000;
-/// Token buckets of unvalidated sources.
+/// Number of token buckets of unvalidated sources.
 pub const BUCKETS: usize = 1 << 14;
 /// Largest number of sources that are remembered without open sessions and connections.
 const ACCOUNTS: usize = 1 << 14;
@@ -47,7 +51,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes `cost` ns from a bucket that may be ahead of the time by `burst` ns.
+/// Charges `cost` ns to a bucket. Returns `false`, without a charge, if the bucket is more than
+/// `burst` ns ahead of `now`.
 fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
     let from = (*used).max(now);
     if from - now > burst {
@@ -62,9 +67,9 @@ fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
 pub enum Refused {
     /// All seats are taken.
     Full,
-    /// The address has the largest number of sessions.
+    /// The source address has as many sessions as it may have.
     Address,
-    /// A prefix of the address has the largest number of sessions.
+    /// A prefix of the source address has as many sessions as it may have.
     Network,
     /// Too many wrong tokens came from the address; seconds until the next attempt.
     Backoff(u64),
@@ -84,31 +89,32 @@ impl Refused {
     }
 }
 
-/// The use of one source.
+/// The resources that one source uses.
 #[derive(Debug, Default)]
 struct Account {
     memory: u64,
-    /// Bucket of new connections.
+    /// Token bucket of new connections, ns of the monotonic clock.
     new: u64,
-    /// Consecutive wrong tokens, and the time until which no other is checked.
+    /// Number of consecutive wrong tokens, and the time (ns) until which no other token is checked.
     wrong: u32,
     refused_until: u64,
     seen: u64,
 }
 
 impl Account {
-    /// Whether removing the source would forget wrong tokens that still count.
+    /// Whether the source must be remembered, because its wrong tokens still lengthen the next
+    /// wait.
     fn waits(&self, now: u64) -> bool {
         self.refused_until > 0 && self.refused_until + BACKOFF.1 > now
     }
 }
 
-/// The memory that a source may have.
+/// Result of a charge of memory.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Held {
-    /// Whether the source has more than its share, so that its senders wait.
+    /// Whether the source uses more than its share, so that its senders must wait.
     waits: bool,
-    /// The share of each of its sessions, bytes.
+    /// The share of each session of the source, bytes.
     session: u64,
 }
 
@@ -118,17 +124,18 @@ struct Table {
     clients: u64,
     seats: Shares,
     pending: Pending,
-    /// Number of the last connection.
+    /// Number of the last accepted connection.
     id: u64,
     memory: u64,
     swept: u64,
-    /// Number of sources with memory.
+    /// Number of sources that are charged memory.
     holders: u64,
 }
 
 impl Table {
-    /// Replaces a charge of memory and compares the source with its share. The share is half of the
-    /// limit, or an equal one if all sources together exceed the limit.
+    /// Replaces a charge of `before` bytes of memory by `bytes`, and compares the source with its
+    /// share. The share of a source is half of the limit. If all sources together exceed the limit,
+    /// it is an equal part of the limit.
     fn hold(&mut self, source: Source, before: u64, bytes: u64, limit: u64) -> Held {
         self.memory = (self.memory + bytes).saturating_sub(before);
         let Some(account) = self.of.get_mut(&source) else {
@@ -170,7 +177,7 @@ impl Table {
         let waiting = waiting.map(|(_, account)| account);
         let mut until: Vec<u64> = waiting.map(|account| account.refused_until).collect();
         if until.len() > ACCOUNTS {
-            // Sources with the longest waits are kept.
+            // Of the sources that must wait, those with the longest waits are kept.
             let least = *until.select_nth_unstable_by(ACCOUNTS, |a, b| b.cmp(a)).1;
             self.of.retain(|source, account| {
                 open(source, account) || !account.waits(now) || account.refused_until > least
@@ -184,7 +191,7 @@ impl Table {
 struct Bucket {
     answers: u64,
     unrecognised: u64,
-    /// Received bytes that were not answered.
+    /// Received bytes that have not been answered yet.
     credit: u32,
 }
 
@@ -195,26 +202,26 @@ pub struct Accounts {
     table: Mutex<Table>,
     key: RandomState,
     buckets: Mutex<Vec<Bucket>>,
-    /// UDP ports at which this host answers.
+    /// UDP ports at which this server answers.
     ports: OnceLock<Vec<u16>>,
     descriptors: Arc<Descriptors>,
 }
 
-/// A single right to send one datagram of a size.
+/// The right to send one datagram of at most this size.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Permit {
     bytes: usize,
 }
 
 impl Permit {
-    /// Size in bytes.
+    /// Largest size of the datagram, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Accounts {
-    /// Accounts without clients.
+    /// Accounts with these limits, without clients.
     pub fn new(limits: Limits) -> Arc<Accounts> {
         Arc::new(Accounts {
             limits,
@@ -229,16 +236,16 @@ impl Accounts {
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
-    /// Descriptors of connections.
+    /// The file descriptors of connections, by source.
     pub fn descriptors(&self) -> &Arc<Descriptors> {
         &self.descriptors
     }
-    /// Sets the UDP ports at which this host answers. Nothing is sent to such a port, so that two
-    /// responders do not answer each other.
+    /// Sets the UDP ports at which this server answers. A datagram from such a port gets no answer,
+    /// so that two responders do not answer each other.
     pub fn answers_at(&self, ports: Vec<u16>) {
         let _ = self.ports.set(ports);
     }
-    /// Whether a datagram from that port may be answered.
+    /// Whether a datagram from that source port may be answered.
     pub fn answerable(&self, port: u16) -> bool {
         port >= PRIVILEGED && !self.ports.get().is_some_and(|own| own.contains(&port))
     }
@@ -246,9 +253,9 @@ impl Accounts {
     pub fn bucket(&self, ip: IpAddr) -> usize {
         self.key.hash_one(Source::from(ip)) as usize % BUCKETS
     }
-    /// A permit to answer an unvalidated source that sent `asked` bytes with `answer` bytes.
-    /// `recognised`: the datagram is a question of a known protocol, which no answer of this host
-    /// can be.
+    /// A permit to send an answer of `answer` bytes to an unvalidated source, which sent a datagram
+    /// of `asked` bytes. `recognised`: the datagram is a question of a known protocol, so it cannot
+    /// be an answer of another responder.
     pub fn reply(
         &self,
         to: SocketAddr,
@@ -282,8 +289,8 @@ impl Accounts {
         bucket.credit = (credit - answer as u32).min(CREDIT);
         Some(Permit { bytes: answer })
     }
-    /// Counts an accepted connection and returns its number; `None` if its source opens connections
-    /// too fast.
+    /// Counts an accepted connection as pending and returns its number; `None` if its source opens
+    /// connections too fast.
     pub(super) fn connected(&self, source: Source, now: u64) -> Option<u64> {
         let mut table = lock(&self.table);
         let (rate, burst) = self.limits.new_connections;
@@ -300,12 +307,13 @@ impl Accounts {
     pub(super) fn settled(&self, source: Source, id: u64) {
         lock(&self.table).pending.remove(source, id);
     }
-    /// Records that the session of a connection has ended; the connection is pending until it is
-    /// closed.
+    /// Records that the session of a connection has ended. The connection counts as pending until
+    /// it is closed.
     pub(super) fn unsettled(&self, source: Source, id: u64) {
         lock(&self.table).pending.insert(source, id);
     }
-    /// The pending connection to close if this source or all sources together have too many.
+    /// Number of the pending connection to close, if this source or all sources together have too
+    /// many; otherwise `None`.
     pub fn crowded(&self, source: Source) -> Option<u64> {
         let pending = &lock(&self.table).pending;
         let own = pending.of(source);
@@ -317,11 +325,11 @@ impl Accounts {
         };
         own.map(|(_, oldest)| oldest).or_else(all)
     }
-    /// The pending connection to close first.
+    /// Number of the pending connection to close first, if there is one.
     pub fn least_wanted(&self) -> Option<u64> {
         lock(&self.table).pending.first()
     }
-    /// Whether a token of this source would be checked now.
+    /// Fails if the source must wait before its next token is checked.
     pub fn may_guess(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
         let mut table = lock(&self.table);
         let account = table.account(ip.into(), now);
@@ -330,7 +338,7 @@ impl Accounts {
             ns => Err(Refused::Backoff(ns.div_ceil(SECOND))),
         }
     }
-    /// Records a right or a wrong token.
+    /// Records whether the source sent a right or a wrong token.
     pub fn guessed(&self, ip: IpAddr, right: bool, now: u64) {
         let mut table = lock(&self.table);
         let account = table.account(ip.into(), now);
@@ -348,7 +356,8 @@ impl Accounts {
             account.refused_until = now + wait;
         }
     }
-    /// Whether one more session of this source may be admitted.
+    /// Checks whether one more session of this source may be admitted; the error is the reason
+    /// against it.
     pub fn room(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
         let mut table = lock(&self.table);
         let source = Source::from(ip);
@@ -398,7 +407,8 @@ impl Accounts {
     pub fn clients(&self) -> u64 {
         lock(&self.table).clients
     }
-    /// Forgets sources that have had no open connection for a long time.
+    /// Forgets idle sources: those without a session and memory that were last seen more than
+    /// [`FORGET`] ago. It acts at most once per second.
     pub fn sweep(&self, now: u64) {
         let mut table = lock(&self.table);
         if now > table.swept + SECOND {
@@ -408,7 +418,7 @@ impl Accounts {
     }
 }
 
-/// Buckets of a session.
+/// Token buckets of a session, ns of the monotonic clock.
 #[derive(Debug, Default)]
 struct Rates {
     packets: u64,
@@ -426,42 +436,42 @@ pub struct Allowance {
     rates: Mutex<Rates>,
     objects: AtomicU64,
     memory: AtomicU64,
-    /// Number of its TCP streams that send.
+    /// Number of TCP streams of the session on which this host sends.
     senders: AtomicU64,
-    /// Time at which its client last acknowledged or sent part of a TCP load, ns of the monotonic
+    /// Time at which the client last acknowledged or sent data of a TCP load, ns of the monotonic
     /// clock.
     progress: AtomicU64,
-    /// Time since which it has had more memory than its share while its senders wait; without such
-    /// a time the largest number.
+    /// Time since which the session has used more memory than its share while its senders wait, ns;
+    /// `u64::MAX` if it does not.
     exceeds: AtomicU64,
     over: AtomicBool,
 }
 
-/// The number of datagrams that may leave now.
+/// The number of datagrams that a session may send now.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Datagrams {
     /// This many.
     Send(usize),
     /// None before this time, ns of the monotonic clock.
     Wait(u64),
-    /// None any more.
+    /// None any more: the session has ended or used up a limit.
     Stop,
 }
 
 impl Allowance {
-    /// The address of its client.
+    /// The address of the session's client.
     pub fn ip(&self) -> IpAddr {
         self.ip
     }
-    /// Bytes and rate of TCP load, which the threads for load respect.
+    /// The budget of bytes and rate of the session's TCP load. The threads for load observe it.
     pub fn load(&self) -> &Arc<bulk::Budget> {
         &self.load
     }
-    /// Records that its client was heard at that time, ns of the monotonic clock.
+    /// Records that the client was heard at that time, ns of the monotonic clock.
     pub fn alive(&self, at: u64) {
         self.load.alive(at + SILENCE);
     }
-    /// Changes the number of its TCP streams that send.
+    /// Adds (`more`) or removes one TCP stream on which this host sends.
     pub(super) fn sends(&self, more: bool) {
         if more {
             self.senders.fetch_add(1, Relaxed);
@@ -469,34 +479,35 @@ impl Allowance {
             self.senders.fetch_sub(1, Relaxed);
         }
     }
-    /// Records that its client has acknowledged or sent part of a TCP load, or starts one.
+    /// Records that the client has acknowledged or sent data of a TCP load, or starts one.
     pub(super) fn progressed(&self, now: u64) {
         self.progress.fetch_max(now, Relaxed);
     }
-    /// Whether its TCP load has made no progress for [`GONE`].
+    /// Whether the TCP load has made no progress for [`GONE`].
     pub fn stalled(&self, now: u64) -> bool {
         now > self.progress.load(Relaxed) + GONE
     }
-    /// Whether it sends to a client that does not read, or has held the memory of others for
-    /// [`GONE`]; [`crate::serve::listener`] then ends it.
+    /// Whether the session must end. It must if it sends to a client that has acknowledged nothing
+    /// for [`GONE`], or if it has exceeded its share of memory for [`GONE`].
+    /// [`crate::serve::listener`] then ends it.
     pub fn stuck(&self, now: u64) -> bool {
         let exceeds = self.exceeds.load(Relaxed).saturating_add(GONE) < now;
         exceeds || self.senders.load(Relaxed) > 0 && self.stalled(now)
     }
-    /// Whether its limit is used up or it has ended.
+    /// Whether the session has used up its limit of bytes or has ended.
     pub fn spent(&self) -> bool {
         self.over.load(Relaxed) || self.load.spent()
     }
-    /// A permit to answer a datagram of the session with as many bytes. The datagram shows that the
-    /// client is alive.
+    /// A permit to answer a datagram of the session by one of the same size, `bytes`; `None` if a
+    /// limit is reached. The datagram shows that the client is alive.
     pub fn answer(&self, bytes: usize, now: u64) -> Option<Permit> {
         if self.spent() {
             return None;
         }
         let limits = self.accounts.limits();
         let mut rates = lock(&self.rates);
-        // The load of a session uses its whole rate; answers are refused only if they alone exceed
-        // it.
+        // The load of a session may use its whole rate. Answers are counted separately, and are
+        // refused only if they alone exceed the rate.
         let cost = limits
             .rate
             .map_or(0, |rate| bytes as u64 * 8 * SECOND / rate.as_bit().max(1));
@@ -514,12 +525,14 @@ impl Allowance {
         self.load.took(now, bytes as u64);
         Some(Permit { bytes })
     }
-    /// Charges a datagram of the session that gets no answer. It shows that the client is alive.
+    /// Charges a received datagram of the session that gets no answer. The datagram shows that the
+    /// client is alive.
     pub fn heard(&self, bytes: usize, now: u64) {
         self.alive(now);
         self.load.took(now, bytes as u64);
     }
-    /// The number of the `wanted` datagrams of `len` bytes that may leave without a question.
+    /// How many of `wanted` datagrams of `len` bytes the session may send now. These are datagrams
+    /// of UDP load, which answer no question.
     pub fn datagrams(&self, wanted: usize, len: usize, now: u64) -> Datagrams {
         if self.spent() {
             return Datagrams::Stop;
@@ -531,8 +544,8 @@ impl Allowance {
         }
         let limits = self.accounts.limits();
         let rate = limits.udp_rate.as_bit().max(1);
-        // The cost of small datagrams is that of a packet, the cost of large ones that of their
-        // bytes.
+        // Small datagrams are limited by the number of packets per second, large ones by the bit
+        // rate.
         let cost = (len as u64 * 8 * SECOND / rate).max(SECOND / limits.udp_packets.max(1));
         let most = (self.load.chunk() / len.max(1)).clamp(1, wanted.max(1));
         let mut rates = lock(&self.rates);
@@ -550,7 +563,7 @@ impl Allowance {
         }
         Datagrams::Send(n)
     }
-    /// Counts one more connection for objects of pages.
+    /// Counts one more connection for objects of pages; `false` if the session may not have one.
     pub(super) fn add_object(&self) -> bool {
         let more = |n: u64| (n < OBJECTS).then_some(n + 1);
         !self.spent() && self.objects.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -558,9 +571,9 @@ impl Allowance {
     pub(super) fn remove_object(&self) {
         self.objects.fetch_sub(1, Relaxed);
     }
-    /// Replaces the charge of one of its sockets, bytes of memory. If its address exceeds its
-    /// share, its senders wait. A session that has more than its part of this share and does not
-    /// give it back within [`GONE`] is [`stuck`](Self::stuck).
+    /// Replaces the charge of one socket of the session, bytes of memory. If the source exceeds its
+    /// share, the senders of this session wait. A session that uses more than its part of this
+    /// share for [`GONE`] is [`stuck`](Self::stuck).
     pub fn hold(&self, charged: &mut u64, bytes: u64, now: u64) {
         let before = std::mem::replace(charged, bytes);
         let had = self.memory.fetch_add(bytes, Relaxed);
@@ -574,7 +587,7 @@ impl Allowance {
             self.exceeds.store(u64::MAX, Relaxed);
         }
     }
-    /// Ends the charge of one of its sockets.
+    /// Ends the charge of one socket of the session.
     pub fn release(&self, charged: &mut u64) {
         self.hold(charged, 0, u64::MAX);
     }

@@ -19,14 +19,14 @@ fn an_unvalidated_source_gets_no_more_than_it_sent_and_so_often() {
         Some(Permit { bytes: 30 })
     );
     assert_eq!(accounts.reply(to, 10, 30, true, now), None);
-    // Ports that answer by themselves.
+    // Privileged ports, and a port at which this server answers.
     for port in [53, 862, 8620] {
         assert_eq!(
             accounts.reply(SocketAddr::new(to.ip(), port), 64, 64, true, now),
             None
         );
     }
-    // 100 ms ahead at most, and then as many as the rate has.
+    // A burst of 100 ms of the rate.
     let other = at("[2001:db8::1]:4000");
     let count = |to, now| {
         (0..500)
@@ -71,8 +71,8 @@ fn pending_connections_of_one_address_crowd_out_only_their_own() {
     assert!(accounts.connected(one, 5).is_some());
 }
 
-/// Connections from these addresses, each of which stays pending until another makes room by
-/// closing it; those that are left.
+/// Opens a pending connection from each address, and closes those that the accounts select. `open`
+/// has those that remain.
 fn crowd(
     accounts: &Accounts,
     addresses: impl Iterator<Item = IpAddr>,
@@ -112,7 +112,7 @@ fn a_prefix_of_65_536_networks_crowds_out_only_its_own() {
 fn of_many_unrelated_addresses_the_oldest_makes_room() {
     let accounts = Accounts::new(Limits::default());
     let mut open = HashMap::new();
-    // Each of another /16: the numbers count in the upper bits.
+    // Each address is in another /16.
     let address = |n: u32| IpAddr::from(std::net::Ipv4Addr::from((1 + n) << 16 | 1));
     let most = accounts.limits.pending();
     crowd(&accounts, (0..2 * most as u32).map(address), &mut open);
@@ -122,7 +122,8 @@ fn of_many_unrelated_addresses_the_oldest_makes_room() {
 
 #[test]
 fn no_network_takes_all_seats() {
-    // Those who come one after the other, and who of them gets a seat.
+    // The number of seats that clients at these addresses get, one after the other, and the last
+    // refusal.
     let admitted = |limits: Limits, addresses: &mut dyn Iterator<Item = IpAddr>| {
         let accounts = Accounts::new(limits);
         let (mut seats, mut last) = (Vec::new(), None);
@@ -195,7 +196,7 @@ fn datagrams_of_a_session_are_limited_by_their_number_and_by_their_bytes() {
         udp_rate: narrows_core::units::Rate::mbit(1),
         ..Limits::default()
     };
-    // Of 16 bytes 1000 a second, of 1250 bytes 100 a second; and at most 5 ms of it at once.
+    // 1000 datagrams of 16 bytes per second, or 100 of 1250 bytes, and a burst of at most 5 ms.
     for (len, expected) in [(16, 1000..=1006), (1250, 100..=101)] {
         let accounts = Accounts::new(limits);
         let one = accounts
@@ -211,7 +212,7 @@ fn datagrams_of_a_session_are_limited_by_their_number_and_by_their_bytes() {
         }
         assert!(expected.contains(&sent), "{len}: {sent}");
     }
-    // Without an option a gigabit per second of the smallest datagrams is not sent.
+    // By default, datagrams of UDP load have no higher packet rate than answers.
     assert!(Limits::default().udp_packets <= Limits::default().packets);
 }
 

@@ -1,5 +1,5 @@
-//! Privileges that a server drops once its sockets are open: root, files, programs, and system
-//! calls that it does not need.
+//! Drops the privileges that a server does not need once its sockets are open: root, access to
+//! files, starting programs, and system calls.
 //!
 //! | what | how | without it |
 //! |---|---|---|
@@ -7,18 +7,20 @@
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] lists the rights that an older one leaves |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
-//! An attacker who controls the process can send wrong answers and other packets, but can neither
-//! read files of the host nor start a program. If `--net-admin` is set, the attacker can also
-//! change the network configuration.
+//! With all of them, an attacker who controls the process can send wrong answers and other packets.
+//! The attacker can neither read files outside `/proc` and `/sys` nor start a program. If
+//! `--net-admin` is set, the attacker can also change the network configuration.
 //!
 //! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to
-//! `clone`, whose flags can be compared. The server itself needs none of the calls; with `--xdp` it
-//! reads the counters of its program, for which `bpf` stays.
+//! `clone`, whose flags can be compared. The server itself needs none of these calls, with one
+//! exception. With `--xdp` it reads the counters of its XDP program by `bpf`, which then stays
+//! permitted.
 //!
 //! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which
 //! connects by a call that sends, nor Multipath TCP. Therefore no more stream sockets can be
-//! created; all listeners are open by then. No call that sends may have `MSG_FASTOPEN`, which would
-//! work on an accepted connection that was disconnected.
+//! created; all listeners are open by then. Calls that send are refused with the flag
+//! `MSG_FASTOPEN`. It would open a connection on the socket of an accepted connection after a
+//! disconnect.
 //!
 //! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7),
 //! ioprio_set(2) (Linux man-pages 6.9).
@@ -41,16 +43,16 @@ use std::os::fd::OwnedFd;
 /// The user that root becomes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct User {
-    /// User.
+    /// User ID.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
 }
 
 impl Default for User {
-    /// A number that neither systemd nor Debian assigns, so that no other service has the same
-    /// user. In systemd, 65520 to 65533 are unused (<https://systemd.io/UIDS-GIDS>). In Debian,
-    /// 65000 to 65533 are reserved.
+    /// An ID that neither systemd nor Debian assigns, so that no other service has the same user.
+    /// In systemd, 65520 to 65533 are unused (<https://systemd.io/UIDS-GIDS>). In Debian, 65000 to
+    /// 65533 are reserved.
     fn default() -> User {
         User {
             uid: 65520,
@@ -60,7 +62,7 @@ impl Default for User {
 }
 
 impl User {
-    /// Reads a number, for user and group alike, or a name of /etc/passwd.
+    /// Reads a user: a number, which becomes user ID and group ID, or a name in /etc/passwd.
     pub fn parse(text: &str) -> Result<User, String> {
         let passwd = || std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         match text.parse() {
@@ -87,24 +89,25 @@ impl User {
     }
 }
 
-/// The reasons for which a server of root keeps a capability.
+/// The reasons for which a server started as root keeps a capability.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
     /// Clients may select any loaded congestion control and delete cached TCP metrics
     /// (`CAP_NET_ADMIN`).
     pub net_admin: bool,
-    /// Sockets of single clients use a port below 1024 (`CAP_NET_BIND_SERVICE`).
+    /// The server's port is below 1024, and sockets for single clients are opened at it later
+    /// (`CAP_NET_BIND_SERVICE`).
     pub low_port: bool,
     /// The scheduling policy locks memory (`CAP_IPC_LOCK`).
     pub lock: bool,
-    /// The scheduling policy has a higher class than ordinary threads (`CAP_SYS_NICE`).
+    /// The scheduling policy gives threads a higher priority than ordinary ones (`CAP_SYS_NICE`).
     pub nice: bool,
     /// The counters of an XDP program are read (`CAP_BPF`, and the call `bpf`).
     pub bpf: bool,
 }
 
 impl Keep {
-    /// The capabilities.
+    /// The capabilities to keep.
     fn capabilities(self) -> HashSet<Capability> {
         let each = [
             (self.net_admin, Capability::CAP_NET_ADMIN),
@@ -122,8 +125,8 @@ impl Keep {
 /// The newest version of Landlock whose rules are used; an older kernel applies those that it has.
 const LANDLOCK: ABI = ABI::V5;
 
-/// The features of each version of Landlock that are used here, and the Linux release that
-/// introduced them.
+/// For each version of Landlock: what it was the first to restrict, of what is used here, and its
+/// Linux release.
 const LANDLOCK_ADDED: [(ABI, &str); 5] = [
     (ABI::V1, "files (Linux 5.13)"),
     (ABI::V2, "moving files between directories (Linux 5.19)"),
@@ -132,15 +135,15 @@ const LANDLOCK_ADDED: [(ABI, &str); 5] = [
     (ABI::V5, "commands to devices (Linux 6.10)"),
 ];
 
-/// Directories that are read while serving: congestion controls, clocks, devices.
+/// Directories that the server reads while serving: congestion controls, clocks, devices.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
-/// Families of sockets that may still be opened: those of clients, and netlink for cached TCP
-/// metrics.
+/// Families of sockets that may still be opened: IPv4 and IPv6 for clients, and netlink for cached
+/// TCP metrics.
 pub const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Types of sockets that are refused for every family except netlink: all but datagrams. The flags
-/// of a type are in its upper bits.
+/// Types of sockets that are refused for every family except netlink: all but datagrams. The type
+/// argument of socket(2) has flags in its upper bits.
 const SOCKETS: [libc::c_int; 6] = [
     libc::SOCK_STREAM,
     libc::SOCK_RAW,
@@ -161,8 +164,9 @@ const SENDING: [(libc::c_long, u8); 3] = [
     (libc::SYS_sendmmsg, 3),
 ];
 
-/// Calls that schedule, and those of their arguments that select a process, with the required
-/// value: the calling thread. `CAP_SYS_NICE` would let them reach any process of the host.
+/// Scheduling calls, and the arguments by which they select a process. Each such argument must have
+/// the value that means the calling thread. With `CAP_SYS_NICE` these calls could change any
+/// process of the host.
 const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
     (
         libc::SYS_setpriority,
@@ -177,12 +181,12 @@ const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
 /// `IOPRIO_WHO_PROCESS` of linux/ioprio.h.
 const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
-/// `__X32_SYSCALL_BIT` of asm/unistd.h: calls of the x32 ABI have it, and the architecture of all
-/// others.
+/// `__X32_SYSCALL_BIT` of asm/unistd.h. Call numbers of the x32 ABI have this bit; their
+/// architecture is that of other x86-64 calls.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// New namespaces, by the flags of clone(2).
+/// Flags of clone(2) that create namespaces.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -196,8 +200,8 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// `CLONE_NEWTIME` of linux/sched.h.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
-/// Calls that start programs, inspect other processes, change mounts or namespaces, load code into
-/// the kernel, hold keys or set clocks. Calls with the same effects are listed, too.
+/// The refused calls. They start programs, inspect other processes, change mounts or namespaces,
+/// load code into the kernel, use keyrings, set clocks, or have comparable effects.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -258,7 +262,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setdomainname,
 ];
 
-/// Calls that are refused on architectures that have them.
+/// Refused calls that only some architectures have.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_iopl,
@@ -271,14 +275,14 @@ const REFUSED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Files and TCP ports, to which Landlock prevents access.
+/// How far Landlock restricts access to files and TCP ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Files {
-    /// All of them.
+    /// All access that this module restricts is restricted.
     Confined,
-    /// The kinds of access for which this version of Landlock has rules.
+    /// Only the kinds of access for which this version of Landlock has rules are restricted.
     Partly(ABI),
-    /// This kernel has no Landlock, or does not permit it.
+    /// Nothing is restricted: this kernel has no Landlock, or its use is not permitted.
     #[default]
     Free,
 }
@@ -304,11 +308,11 @@ impl Files {
 /// The privileges that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
-    /// Whether the process was root.
+    /// Whether the process was root and has become another user.
     pub root: bool,
-    /// Files and TCP ports.
+    /// Restriction of access to files and TCP ports.
     pub files: Files,
-    /// Whether some calls are refused.
+    /// Whether the seccomp filters that refuse system calls are installed.
     pub calls: bool,
 }
 
@@ -330,13 +334,14 @@ fn failed(doing: &'static str, error: impl std::fmt::Display) -> HostError {
     HostError::Failed(doing, io::Error::other(error.to_string()))
 }
 
-/// Drops the privileges that serving does not need. Existing threads keep access to files, so start
-/// threads afterwards. `user`: the user to become; `shared`: sockets at whose addresses that user
-/// opens others.
+/// Drops the privileges that serving does not need. Existing threads keep their access to files, so
+/// threads must be started afterwards. `user`: the user that root becomes; `shared`: sockets whose
+/// address and port later sockets will share, so that user must own them.
 pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Confined, HostError> {
     let root = leave_root(user, keep, shared)?;
     sys::no_new_privileges().map_err(HostError::failed("disabling new privileges"))?;
-    // A kernel, a container or a unit may prevent either step: the server reports it and serves.
+    // The kernel, a container or a systemd unit may prevent either step. The server then reports
+    // that and serves nevertheless.
     Ok(Confined {
         root,
         files: confine_files().unwrap_or_default(),
@@ -380,7 +385,8 @@ fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<boo
         Err(error) => return Err(HostError::Failed(doing, error)),
     };
     if left && had.contains(&Capability::CAP_CHOWN) {
-        // The owner is known only now: the kernel lets sockets of one user share an address.
+        // The owner is changed after the user: the kernel lets only sockets of the same user share
+        // an address and port.
         caps::set(
             None,
             CapSet::Effective,
@@ -418,8 +424,8 @@ fn confine_files() -> Result<Files, landlock::RulesetError> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The calls that fail with EPERM: a call without rules always, a call with rules if one of them
-/// matches.
+/// The calls that fail with EPERM. A call without rules always fails; a call with rules fails if
+/// one of them matches.
 fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     #[allow(clippy::unnecessary_cast)] // Numbers of calls have 32 bits on some processors.
     let mut rules: Rules = REFUSED
@@ -456,7 +462,7 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
         let kind = when(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)?;
         sockets.push(SeccompRule::new(vec![no_netlink()?, kind])?);
     }
-    // UDP is the default protocol of datagrams. For other protocols the kernel may load a module.
+    // Protocol 0 of a datagram socket means UDP. For other protocols the kernel may load a module.
     let protocol = when(2, SeccompCmpOp::Ne, 0)?;
     sockets.push(SeccompRule::new(vec![no_netlink()?, protocol])?);
     rules.insert(libc::SYS_socket, sockets);
@@ -475,8 +481,8 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// A filter program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler`
-/// compares call numbers only for equality.
+/// A filter program that refuses all calls of the x32 ABI. Their numbers occur in no rule, and
+/// `seccompiler` compares call numbers only for equality.
 #[cfg(target_arch = "x86_64")]
 fn no_x32() -> BpfProgram {
     let step = |code: u32, jt, jf, k| sock_filter {
@@ -486,7 +492,7 @@ fn no_x32() -> BpfProgram {
         k,
     };
     vec![
-        // The number is the first field of struct seccomp_data.
+        // Loads the call number, the first field of struct seccomp_data.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
         step(
@@ -521,7 +527,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Set for the process that is confined.
+    /// Environment variable of the child process in which the test confines itself.
     const CHILD: &str = "NARROWS_TEST_CONFINED";
 
     fn error_of(call: libc::c_long, arguments: &[usize]) -> Option<i32> {

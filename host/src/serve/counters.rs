@@ -1,11 +1,11 @@
-//! Counters of a server for Prometheus: text format 0.0.4, one line per counter.
+//! Counters of a server for Prometheus, in text format 0.0.4.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($name:ident $kind:literal $help:literal,)*) => {
-        /// A counter since the start; a gauge also decreases.
+        /// The counters since the start of the server, and the gauges, which also decrease.
         #[derive(Debug, Default)]
         pub struct Counters {
             $(#[doc = $help] pub $name: AtomicU64,)*

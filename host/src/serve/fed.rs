@@ -1,5 +1,5 @@
-//! A control session without a connection, for fuzzing and tests: its state machine receives bytes
-//! and the time.
+//! A control session without a TCP connection, for fuzzing and tests: its state machine is fed
+//! bytes and a simulated time.
 
 use super::budget::Accounts;
 use super::counters::Counters;
@@ -14,9 +14,10 @@ use crate::protocols::wire::{self, REQUEST};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-/// Interval between two frames, ns.
+/// Simulated time between two frames, ns.
 const STEP: u64 = 50_000_000;
-/// Requests that act on this host: a thread with a socket, and deletion of cached TCP metrics.
+/// Requests that are skipped because they would act on this host: `latency` starts a thread with a
+/// socket, and `forget` deletes cached TCP metrics.
 const ACTING: [&str; 2] = ["latency", "forget"];
 
 /// The shared state of a server without a listener, with default limits and without a token.
@@ -50,8 +51,8 @@ pub fn limited(limits: Limits) -> Shared {
     }
 }
 
-/// Feeds the frames in `bytes` to a new session, one after the other, and lets time pass in
-/// between.
+/// Feeds the frames in `bytes` to a new session, one after the other. The simulated time advances
+/// by 50 ms per frame.
 pub fn feed(bytes: &[u8]) {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     let shared = SHARED.get_or_init(shared);

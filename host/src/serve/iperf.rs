@@ -1,17 +1,20 @@
-//! An iperf3 client of any version 3.x, over TCP or UDP, with `-R`, `--bidir` and `-P`.
+//! The server's side of an iperf3 test, for clients of any version 3.x, over TCP or UDP, with `-R`,
+//! `--bidir` and `-P`.
 //!
 //! ```text
 //! cookie -> 9, parameters -> 10, streams -> 1, 2 ... 4 from the client -> 13, its results, ours ->
 //! 14, 16 from the client
 //! ```
 //!
-//! iperf3's own server has one client and sends 255 to others; here each client has its own test,
-//! which its cookie identifies. UDP streams carry no cookie: their source address identifies them,
-//! so only one test of an address opens streams at a time. If a token is required, it is the text
-//! of `--extra-data`, which iperf3 sends unencrypted.
+//! The numbers are state bytes of iperf3's control connection. An arrow is followed by the state
+//! that this server sends next. The server of iperf3 itself serves one client at a time and sends
+//! 255 (access denied) to others. This server serves many; a cookie identifies the test of each
+//! client. UDP streams carry no cookie. Their source address identifies them, so only one test of
+//! an address opens UDP streams at a time. If a token is required, the client sends it by
+//! `--extra-data`, unencrypted.
 //!
-//! A test ends with the limit of duration in any case: its load stops and its seat is free. Its
-//! client may still fetch the results for [`FAREWELL`].
+//! Whatever the client does, a test ends at the server's limit of duration: its load stops and its
+//! seat is free. Its client may still fetch the results for [`FAREWELL`].
 
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
@@ -30,18 +33,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Interval between two steps while no data flows, ns.
+/// Time limit of each step of a test, except the load, ns.
 const STEP: u64 = 15_000_000_000;
 /// Time limit between two UDP streams of a test, ns; meanwhile no other test of the same address
 /// can open streams.
 const STREAM: u64 = 3_000_000_000;
-/// Time by which a client may exceed its own duration, ns.
+/// Time by which a client may exceed the duration that it requested, ns.
 const GRACE: u64 = 30_000_000_000;
 /// Time in which a client may fetch its results after the limit of duration, ns.
 const FAREWELL: u64 = 2_000_000_000;
-/// Interval at which the arrival of UDP streams is checked, ns.
+/// Smallest interval between two calls of a test, ns: while UDP streams are awaited, it is checked
+/// at this interval whether they have arrived.
 const LOOK: u64 = 2_000_000;
-/// Largest datagram, and its default, bytes: it fits into the smallest MTU of IPv6.
+/// Largest payload of a datagram, and the default payload, which fits into the smallest MTU of IPv6
+/// (1280), bytes.
 const DATAGRAM: (u64, u64) = (65_507, 1_200);
 /// Largest socket buffer that a client may request, bytes.
 const MOST_WINDOW: u64 = 16 << 20;
@@ -49,7 +54,7 @@ const MOST_WINDOW: u64 = 16 << 20;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Step {
     Params,
-    /// UDP streams of the same address must have opened first.
+    /// The test waits until another test of the same address has opened its UDP streams.
     Queue,
     Streams,
     Running,
@@ -57,7 +62,7 @@ enum Step {
     Farewell,
 }
 
-/// Counters of a stream at the end of the omitted part.
+/// Counters of a stream at the end of the omitted first part of the load (`-O`).
 #[derive(Copy, Clone, Default)]
 struct Omitted {
     bytes: u64,
@@ -66,21 +71,22 @@ struct Omitted {
     resent: u64,
 }
 
-/// A test.
+/// An iperf3 test.
 pub struct Test {
     from: IpAddr,
     cookie: Cookie,
     /// `None` until a required token has arrived.
     allowance: Option<Arc<Allowance>>,
-    /// Time at which the limit of duration is reached, ns of the monotonic clock; without an
-    /// allowance never.
+    /// Time at which the limit of duration is reached, ns of the monotonic clock; `u64::MAX`
+    /// without an allowance.
     until: u64,
-    /// Whether it is reached.
+    /// Whether the limit of duration is reached.
     expired: bool,
     step: Step,
     since: u64,
     params: Params,
-    /// Streams to this host first, in the order in which the client opens them.
+    /// TCP streams in the order in which the client opens them; with `--bidir`, those towards this
+    /// host come first.
     streams: Vec<Carried>,
     udp: Option<Arc<Awaited>>,
     omitted: Vec<Omitted>,
@@ -96,7 +102,7 @@ fn end_of(now: u64, shared: &Shared) -> u64 {
 }
 
 impl Test {
-    /// A test after the cookie of its client.
+    /// A new test, whose client has sent its cookie.
     pub fn new(
         from: IpAddr,
         cookie: Cookie,
@@ -222,7 +228,8 @@ impl Test {
         }
         Ok(())
     }
-    /// Waits for the UDP streams as soon as no other test of the same address waits for its own.
+    /// Begins to wait for the UDP streams, unless another test of the same address is waiting for
+    /// its own.
     fn queue(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         if self
             .udp
@@ -237,7 +244,7 @@ impl Test {
     fn count(&self) -> usize {
         self.params.parallel as usize * if self.params.bidirectional { 2 } else { 1 }
     }
-    /// The role of this host in the stream at `place`.
+    /// The role of this host in the stream with the index `place`.
     fn role(&self, place: usize) -> Role {
         let reversed = if self.params.bidirectional {
             place >= self.params.parallel as usize
@@ -261,7 +268,7 @@ impl Test {
         }
         self.measured = self.params.omit == 0;
     }
-    /// Ends the test at the limit of duration: nothing more is sent or counted, and the seat is
+    /// Ends the load at the limit of duration: nothing more is sent or counted, and the seat is
     /// free.
     fn expire(&mut self, shared: &Shared) {
         self.expired = true;
@@ -333,7 +340,8 @@ impl Test {
                     }
                     _ => json!(-1),
                 };
-                // The client itself subtracts omitted retransmits, but not omitted bytes.
+                // The client subtracts omitted errors and packets itself, but not omitted bytes and
+                // retransmits.
                 json!({
                     "id": stream_id(place), "bytes": seen.bytes.saturating_sub(before.bytes),
                     "retransmits": resent, "jitter": jitter,
@@ -433,8 +441,8 @@ impl Speaker for Test {
                 && self.streams.len() < count
         });
         let Some(allowance) = allowance else {
-            // The connection does not belong to a test; one byte is shorter than the cookie that it
-            // has sent.
+            // The connection does not belong to the test. The answer of one byte is shorter than
+            // the cookie that the connection has sent.
             let _ = link.send(&[state::ACCESS_DENIED], now);
             return Ok(());
         };
@@ -472,7 +480,8 @@ impl Speaker for Test {
             }
         }
         if role == Role::Sender {
-            // Unsent data counts as sent: about 20 ms at the requested rate.
+            // iperf3 counts data as sent when the kernel accepts it, so the unsent data in the
+            // kernel is limited to about 20 ms at the requested rate.
             let share = (self.params.bandwidth / 400)
                 .clamp(16 << 10, crate::measure::bulk::UNSENT.into())
                 as u32;
@@ -599,8 +608,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A test of `time` seconds that is running, of a server that allows three; it begins at one
-    /// second.
+    /// A running test whose client requested `time` seconds, on a server that allows 3 s. It begins
+    /// at 1 s of the clock.
     fn running(time: u64, shared: &Shared) -> Test {
         let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));
         let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, shared).expect("a seat");

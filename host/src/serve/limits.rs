@@ -1,82 +1,86 @@
-//! The limits of the server in one table, from which `serve --help`, `--limits` and
-//! `docs/reference/far-end.md` are generated.
+//! The limits of the server. One table contains all of them; `serve --help`, `--limits` and
+//! `docs/reference/far-end.md` are generated from it.
 
 use super::source::Most;
 use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds};
 use serde_json::{Value, json};
 
-/// Streams of one session at once, and datagram streams of one iperf3 test.
+/// Largest number of concurrent streams of a session, and of datagram streams of an iperf3 test.
 pub const STREAMS: usize = 256;
-/// Rows of samples that this host takes and sends for one session per second.
+/// Largest number of rows of samples that the server takes and sends for one session per second.
 pub const ROWS: u64 = 2560;
-/// Connections for objects of pages of one session at once.
+/// Largest number of concurrent connections of a session for objects of pages.
 pub const OBJECTS: u64 = 32;
-/// Connections that do not belong to a session yet.
+/// Largest number of connections that do not belong to a session yet (pending connections).
 pub const PENDING: usize = 512;
-/// Connections of one address that do not belong to a session yet.
+/// Largest number of pending connections of one source address.
 pub const PENDING_OF_ADDRESS: usize = 64;
-/// Bytes that this host sends to such a connection.
+/// Largest number of bytes that the server sends to a pending connection.
 pub const PENDING_BYTES: u64 = 4096;
-/// Time that such a connection may take to name its protocol, ns.
+/// Time in which a pending connection must identify its protocol, ns.
 pub const UNKNOWN: u64 = 5_000_000_000;
-/// Time that a request may take from its first to its last byte, ns.
+/// Largest time from the first to the last byte of a request, ns.
 pub const REQUEST: u64 = 15_000_000_000;
-/// Time without a sign of life of a client after which nothing is sent for its session, ns.
+/// Time without a sign of life of a client after which nothing more is sent for its session, ns.
 pub const SILENCE: u64 = 2_000_000_000;
-/// Data that this host sends to a client without a question for each part of it, and the file that
-/// checks the budget first. Each stops within [`SILENCE`] of the last sign of life. None keeps a
-/// seat longer than [`GONE`] for a client that reads nothing. `sender_tests` tests every row.
+/// The kinds of load that this server sends to a client without a request for each packet. For
+/// each, it has the source file that checks the budget before sending. Each kind stops within
+/// [`SILENCE`] of the client's last sign of life. TCP load keeps its seat for at most [`GONE`] if
+/// the client reads nothing. `sender_tests` tests every row.
 pub const SENDERS: [(&str, &str); 4] = [
     ("downloads", "bulk.rs"),
     ("iperf3 -R", "bulk.rs"),
     ("iperf3 -u -R", "budget.rs"),
     ("objects of pages", "page.rs"),
 ];
-/// A session whose client has shown no sign of life, or a load that has made no progress, for so
-/// long ends, ns.
+/// A session ends if its load has made no progress for this time, ns. The time is also the limit
+/// for closing connections and for sessions that exceed their share of memory.
 pub const GONE: u64 = 15_000_000_000;
-/// A session without load ends after so long without a request, ns.
+/// A session without load ends after this time without a request, ns.
 pub const IDLE: u64 = 60_000_000_000;
-/// Datagrams per second that an unvalidated source gets back from `--echo` where they are not those
-/// of `narrows latency`.
+/// Largest number of datagrams per second that `--echo` returns to one source, unless they are
+/// questions of `narrows latency`.
 pub const UNRECOGNISED: u64 = 100;
-/// Clients that one of `--stamp`, `--irtt` and `--board` remembers.
+/// Largest number of clients for which each of `--stamp`, `--irtt` and `--board` stores a state.
 pub const REMEMBERED: usize = 1024;
-/// Clients of one source that one of these services remembers.
+/// Largest number of clients of one source for which each of these services stores a state.
 pub const REMEMBERED_OF_SOURCE: usize = 16;
-/// A source may be ahead of its packet rate by so much, ns.
+/// Burst of a packet rate, as the time in which the rate would send it, ns.
 pub const BURST: u64 = 100_000_000;
-/// Bytes of unanswered questions that are remembered for an unvalidated source.
+/// Largest number of received, unanswered bytes that are credited to an unvalidated source.
 pub const CREDIT: u32 = 2048;
-/// Ports below are privileged: services that may answer an answer.
+/// Ports below this number are privileged. Services at such ports may answer an answer, so nothing
+/// is sent to them.
 pub const PRIVILEGED: u16 = 1024;
-/// The wrong token of one address after which it has to wait for the first time.
+/// Number of consecutive wrong tokens after which an address must wait.
 pub const FREE_GUESSES: u32 = 3;
-/// The first wait after them and the longest, ns; each is twice the one before.
+/// The first wait after wrong tokens, and the longest one, ns. Each further wrong token doubles the
+/// wait.
 pub const BACKOFF: (u64, u64) = (1_000_000_000, 60_000_000_000);
 
-/// The limits that options set.
+/// The limits that options can change.
 #[derive(Copy, Clone, Debug)]
 pub struct Limits {
-    /// Rate of all streams of one session, in each direction.
+    /// Largest rate of all traffic of a session together, in each direction; `None`: no limit.
     pub rate: Option<Rate>,
-    /// Rate of the datagrams that this host sends for one session without a question for each.
+    /// Largest rate of the UDP load that the server sends in a session.
     pub udp_rate: Rate,
-    /// Number of the same datagrams per second.
+    /// Largest number of datagrams per second of the same load.
     pub udp_packets: u64,
-    /// Duration of one session.
+    /// Largest duration of a session.
     pub duration: Span,
-    /// Payload of one session.
+    /// Largest payload of a session, in both directions together.
     pub bytes: Bytes,
-    /// Concurrent sessions.
+    /// Largest number of concurrent sessions.
     pub clients: u64,
-    /// Concurrent sessions of one address; `None` is a quarter of all.
+    /// Largest number of concurrent sessions of one address; `None`: a quarter of `clients`.
     pub per_address: Option<u64>,
-    /// Answers per second to one source, and to one session.
+    /// Largest number of answers per second to one unvalidated source, and the same for one
+    /// session.
     pub packets: u64,
-    /// Socket memory of all sessions; one address may have half.
+    /// Largest socket memory of all sessions together; one address may use half of it.
     pub memory: Bytes,
-    /// New connections per second from one address, and the size of a burst of them.
+    /// Largest number of new connections per second from one address, and the burst.
     pub new_connections: (u64, u64),
 }
 
@@ -97,22 +101,23 @@ impl Default for Limits {
     }
 }
 
-/// One limit, in the form for users.
+/// One limit in the table for users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// The option that sets it; empty where it is fixed.
+    /// The option that sets the limit; empty if the limit is fixed.
     pub option: &'static str,
-    /// The metavar of its value.
+    /// The metavar of the option's value.
     pub metavar: &'static str,
-    /// The object to which it applies: a session, an address or the host.
+    /// The entity that has the limit, such as `session`, `address` or `host`.
     pub of: &'static str,
     /// The default value.
     pub default: String,
-    /// The limited quantity, complete without `of`.
+    /// The limited quantity, in a text that is complete without `of`.
     pub text: String,
 }
 
-/// A text in lines of at most 100 columns, of which the first is indented already by `column`.
+/// Wraps a text into lines of at most 100 columns. Lines after the first are indented by `column`;
+/// the caller prints the first one at that column.
 fn wrapped(text: &str, column: usize) -> String {
     const WIDTH: usize = 100;
     let (mut lines, mut length) = (String::new(), column);
@@ -135,26 +140,26 @@ fn seconds(ns: u64) -> String {
 }
 
 impl Limits {
-    /// Sessions of one address.
+    /// Largest number of sessions of one address.
     pub fn per_address(&self) -> u64 {
         self.per_address.unwrap_or((self.clients / 4).max(1))
     }
-    /// Sessions of one /16 of IPv4 or /32 of IPv6, of one /24 or /48, and of one address. One
-    /// address that may have more raises the limits of the networks that it is in.
+    /// Largest number of sessions of one IPv4 /16 or IPv6 /32, of one /24 or /48, and of one
+    /// address. No prefix has a lower limit than one address.
     pub fn seats(&self) -> Most {
         let address = self.per_address();
         [self.clients * 3 / 4, self.clients / 2, address].map(|most| most.max(address))
     }
-    /// Connections of one address that do not belong to a session: as many as its sessions may need
-    /// to begin together.
+    /// Largest number of pending connections of one address. It is enough for all sessions of the
+    /// address to begin at the same time.
     pub fn pending_per_address(&self) -> usize {
         PENDING_OF_ADDRESS.max(self.per_address() as usize)
     }
-    /// Connections of all addresses that do not belong to a session.
+    /// Largest number of pending connections of all addresses together.
     pub fn pending(&self) -> usize {
         PENDING.max(self.clients as usize)
     }
-    /// Reads one of the options; `None` where it is no limit's.
+    /// Sets the limit of an option; `None` if the option belongs to no limit.
     pub fn set(&mut self, option: &str, value: &str) -> Option<Result<(), String>> {
         let unit =
             |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
@@ -187,7 +192,7 @@ impl Limits {
         };
         Some(done)
     }
-    /// All limits, those of options first.
+    /// The table of all limits; those that options set come first.
     pub fn table() -> Vec<Row> {
         let limits = Limits::default();
         let row = |option, metavar, of, default: &dyn std::fmt::Display, text: &str| Row {
@@ -419,7 +424,7 @@ impl Limits {
             ),
         ]
     }
-    /// The lines of the usage for the options among the limits.
+    /// The lines of the usage text for the options that set limits.
     pub fn help() -> String {
         let rows = Limits::table();
         let lines = rows.iter().filter(|row| !row.option.is_empty()).map(|row| {
@@ -429,7 +434,7 @@ impl Limits {
         });
         lines.collect()
     }
-    /// For tools.
+    /// The table of all limits as JSON.
     pub fn to_json() -> Value {
         let row = |row: &Row| {
             json!({ "option": row.option, "metavar": row.metavar, "of": row.of,
@@ -447,7 +452,7 @@ mod tests {
     fn every_option_of_the_table_is_read_and_its_default_is_the_default() {
         let mut limits = Limits::default();
         for row in Limits::table().iter().filter(|row| !row.option.is_empty()) {
-            // A default that is no value says so in words.
+            // Some defaults are words instead of a value.
             let words = row.default == "none" || row.default.contains(' ');
             let set = limits.set(row.option, if words { "7" } else { &row.default });
             assert!(set.is_some(), "{}", row.option);

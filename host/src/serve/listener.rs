@@ -7,19 +7,21 @@
 //! | 37 bytes of iperf3's cookie | the first connection controls a test, later ones with the same cookie are its streams |
 //! | `GET ` | HTTP: an object of a page of a session, or counters |
 //!
-//! Other connections are closed and counted, as are those that send nothing for [`UNKNOWN`].
+//! Other connections are closed and counted, as are those that do not identify their protocol
+//! within [`UNKNOWN`].
 //!
-//! A connection is *pending* until it belongs to a session. A client joins a session with the right
-//! token, with an admitted iperf3 test, or with a request that contains the cookie of a session.
-//! The number of pending connections is limited for each address and in total. When a new
-//! connection exceeds a limit, the network prefix with the most pending connections loses its
-//! oldest one ([`super::pending`]). A network with many pending connections therefore does not
-//! exclude the clients of other networks. If an address opens connections too fast, this thread
-//! resets the new ones; each reset costs two system calls.
+//! A connection is *pending* until it belongs to a session. It joins a session when its client
+//! starts one, when its iperf3 test is admitted, or when it sends the cookie of a session. A start
+//! needs the right token if one is required. The number of pending connections is limited for each
+//! address and in total. When a new connection exceeds a limit, the network prefix with the most
+//! pending connections loses its oldest one ([`super::pending`]). A network with many pending
+//! connections therefore does not exclude the clients of other networks. If an address opens
+//! connections too fast, this thread accepts and resets the new ones, which costs two system calls
+//! each.
 //!
-//! Accepted connections never use all file descriptors of the process: [`SPARE`] descriptors remain
-//! for other uses. If the kernel has no descriptor left, the listener accepts the next connection
-//! with a reserved descriptor and closes it.
+//! Accepted connections never use all file descriptors of the process: [`SPARE`] of them, or a
+//! quarter if that is less, remain for other uses. If the kernel has no descriptor left, the
+//! listener accepts the next connection with a reserved descriptor and closes it.
 
 use super::counters::Counters;
 use super::iperf::Test;
@@ -39,45 +41,46 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Largest output buffer of one client, bytes: more than the largest page.
 const MOST_OUT: usize = 1 << 20;
-/// Bytes read by one call.
+/// Largest number of bytes read by one call.
 const READ: usize = 16 << 10;
-/// Longest sleep, ns: the interval at which a request to stop is noticed.
+/// Longest sleep, ns. A request to stop is noticed within this time.
 const LONGEST: u64 = 100_000_000;
-/// Time for a closing connection to fetch a part of the last message, ns; it has [`GONE`] for all
-/// of it.
+/// Time in which the peer of a closing connection must acknowledge a further part of the last
+/// message, ns. For the whole message it has [`GONE`].
 const FAREWELL: u64 = 2_000_000_000;
 /// Interval at which the progress of a closing connection is checked, ns.
 const CHECK: u64 = 20_000_000;
-/// Largest number of connections accepted in one turn.
+/// Largest number of connections accepted per event of a listening socket.
 const TURN: usize = 64;
-/// Largest number of parts of an object written in one turn.
+/// Largest number of parts of an object written in one call of `turn`.
 const PARTS: usize = 16;
 /// Interval between two checks of each client's socket memory and silence, ns.
 const LOOK: u64 = 250_000_000;
-/// Descriptors reserved for load, datagrams, counters and `/proc`.
+/// Number of descriptors reserved for load, datagrams, counters and `/proc`.
 const SPARE: u64 = 64;
-/// Pause of the listening sockets when not even a connection can be closed, ns.
+/// Pause of accepting when the kernel has no descriptor or memory even to accept and close a
+/// connection, ns.
 const REST: u64 = 10_000_000;
-/// Smallest interval between two reports of a failure, ns.
+/// Smallest interval between two messages about failures, ns.
 const COMPLAIN: u64 = 1_000_000_000;
 const LISTENERS: u64 = 1 << 63;
 
 enum Who {
     /// Not yet identified.
     Nobody,
-    /// HTTP; the listener looks up the session of each request.
+    /// An HTTP connection; the listener looks up the session of each request.
     Page(Page),
-    /// A session or a test.
+    /// The control connection of a session or of an iperf3 test.
     Client(Box<dyn Speaker>),
 }
 
-/// A connection whose last message is under way.
+/// State of a connection whose last message is being sent.
 struct Closing {
     /// End of the wait, ns of the monotonic clock: [`FAREWELL`] after the last progress.
     until: u64,
     /// Largest value of `until`.
     most: u64,
-    /// Bytes that the peer has not acknowledged.
+    /// Bytes of the last message that the peer has not acknowledged.
     left: u64,
 }
 
@@ -90,9 +93,9 @@ struct Conn {
     metrics: bool,
     key: Option<Key>,
     closing: Option<Closing>,
-    /// Time since which a part of a request waits for the rest of it, ns of the monotonic clock.
+    /// Time since which an incomplete request waits for its rest, ns of the monotonic clock.
     partial: Option<u64>,
-    /// Whether the peer has ended its direction while this end closes.
+    /// Whether the peer has sent FIN while this end is closing.
     ended: bool,
     /// Events for which epoll watches the connection.
     watched: u32,
@@ -109,9 +112,10 @@ impl Conn {
         };
         most.saturating_sub(self.input.len()).min(READ)
     }
-    /// Notes whether a part of a request waits for the rest, and whether it has waited too long.
-    /// `took`: bytes of requests that were processed just now. Requests that wait because their
-    /// client does not read, because an object is written, or because of a rate are not meant.
+    /// Records since when an incomplete request waits for its rest, and fails after [`REQUEST`].
+    /// `took`: bytes of requests that were processed just now. Time does not count while a request
+    /// waits for this server. The request may wait for output that the client has not read, for an
+    /// object, or for a rate.
     fn slow(&mut self, took: usize, now: u64) -> Result<(), End> {
         let busy = match &self.who {
             Who::Page(page) => page.busy(),
@@ -130,13 +134,14 @@ impl Conn {
             _ => Ok(()),
         }
     }
-    /// The next call at the latest, for a connection that is due then otherwise.
+    /// The latest time of the next call, ns. `due` is that time without an incomplete request.
     fn next(&self, due: u64) -> u64 {
         self.partial
             .map_or(due, |since| due.min(since + REQUEST + 1))
     }
-    /// Events to wait for. Input is not watched while there is no room for it: epoll would report
-    /// it in every call. The data stays in the kernel, which closes the receive window.
+    /// The epoll events to wait for. Input is not watched while there is no room for it, since
+    /// epoll would report it in every call. The data then stays in the kernel, which closes the
+    /// receive window.
     fn awaited(&self) -> u32 {
         let reads = if self.room() > 0 && !self.ended {
             sys::READABLE
@@ -156,7 +161,7 @@ impl Conn {
 pub struct ListeningSocket {
     /// The socket.
     pub socket: OwnedFd,
-    /// Whether it serves the counters only.
+    /// Whether the socket only serves the counters (`--metrics`).
     pub metrics: bool,
 }
 
@@ -168,31 +173,34 @@ pub struct Listener<'a> {
     conns: Vec<Option<Conn>>,
     free: Vec<usize>,
     keys: HashMap<Key, usize>,
-    /// Indices of connections by their numbers.
+    /// Index in `conns` of each connection, by the number of the connection.
     ids: HashMap<u64, usize>,
     scratch: Vec<u8>,
     /// Number of descriptors that this process may have.
     descriptors: u64,
-    /// Number of descriptors that are not those of connections.
+    /// Number of descriptors that do not belong to connections.
     own: u64,
-    /// Closed to accept a connection when the kernel has no other descriptor.
+    /// A reserved descriptor. It is closed so that one more connection can be accepted when no
+    /// other descriptor is left.
     reserve: Option<OwnedFd>,
     /// End of the pause of the listening sockets, ns of the monotonic clock.
     rests: Option<u64>,
-    /// Time of the last report of a failure, ns of the monotonic clock.
+    /// Time of the last message about a failure, ns of the monotonic clock.
     complained: Option<u64>,
     looked: u64,
 }
 
 impl<'a> Listener<'a> {
-    /// A loop for these listening sockets and this limit of descriptors.
+    /// An event loop for these listening sockets. `descriptors`: number of descriptors that this
+    /// process may have.
     pub fn new(
         listeners: Vec<ListeningSocket>,
         shared: &'a Shared,
         descriptors: u64,
     ) -> io::Result<Listener<'a>> {
         let epoll = Epoll::new()?;
-        // A duplicate of an open descriptor, because `confine` prevents opening files.
+        // The reserved descriptor is a duplicate of an open one, because `confine` prevents opening
+        // files.
         let reserve = listeners
             .first()
             .and_then(|listener| listener.socket.try_clone().ok());
@@ -223,7 +231,7 @@ impl<'a> Listener<'a> {
                 .epoll
                 .add(&listener.socket, sys::READABLE, LISTENERS | i as u64)
             {
-                // An earlier attempt, which failed at a later socket, has added it.
+                // An earlier attempt, which failed at a later socket, has added this one.
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                 other => other?,
             }
@@ -239,7 +247,7 @@ impl<'a> Listener<'a> {
             self.close(at);
         }
     }
-    /// Waits for the next event and handles it.
+    /// Waits for events, handles them, and calls the connections that are due.
     fn step(&mut self) {
         let now = sys::monotonic();
         let due = self.conns.iter().flatten().map(|conn| conn.due).min();
@@ -281,7 +289,7 @@ impl<'a> Listener<'a> {
             }
         }
     }
-    /// Pauses accepting, ns.
+    /// Pauses accepting for `time` ns.
     fn rest(&mut self, time: u64) {
         for listener in &self.listeners {
             let _ = self.epoll.remove(&listener.socket);
@@ -319,14 +327,15 @@ impl<'a> Listener<'a> {
                             return;
                         }
                     }
-                    // The connection has gone already.
+                    // The peer has already closed the connection.
                     _ => return,
                 },
             }
         }
     }
-    /// Closes the next connection if the kernel has no descriptor or memory for it; otherwise it
-    /// would wake this thread in every call. False: the listening sockets pause.
+    /// Accepts and closes the next connection when the kernel has no descriptor or memory for it.
+    /// Otherwise, epoll would report the connection in every call. Returns `false` if that also
+    /// failed; the listening sockets then pause.
     fn turn_away(&mut self, listener: usize) -> bool {
         self.reserve = None;
         let taken = socket::accept(&self.listeners[listener].socket);
@@ -372,11 +381,11 @@ impl<'a> Listener<'a> {
         }
         let used = self.own + self.shared.accounts.descriptors().taken();
         if used + SPARE.min(self.descriptors / 4) >= self.descriptors {
-            // At least the new connection is pending.
+            // There is at least one pending connection: the new one.
             self.make_room(self.shared.accounts.least_wanted().unwrap_or(id));
         }
     }
-    /// Closes a pending connection.
+    /// Closes the pending connection with this number.
     fn make_room(&mut self, id: u64) {
         if let Some(at) = self.ids.get(&id).copied() {
             Counters::more(&self.shared.counters.dropped_full_total);
@@ -391,7 +400,7 @@ impl<'a> Listener<'a> {
             let room = conn.room();
             if room > 0 || events & sys::BROKEN != 0 {
                 match socket::read(conn.link.fd(), &mut self.scratch[..room.max(1)]) {
-                    // The peer may still read the last message.
+                    // The peer has ended its direction, but may still read the last message.
                     Ok(Some(0)) if conn.closing.is_some() && events & sys::BROKEN == 0 => {
                         conn.ended = true;
                     }
@@ -411,7 +420,8 @@ impl<'a> Listener<'a> {
                 self.end(at, end, now);
             }
             self.flush(at, now);
-            // An object is written in parts: the next one when the kernel has accepted the last.
+            // An object is written in parts: the next part is written when the kernel has accepted
+            // the previous one.
             let conn = self.conns.get(at).and_then(Option::as_ref);
             let more = |conn: &Conn| {
                 conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more(now))
@@ -444,7 +454,8 @@ impl<'a> Listener<'a> {
                 let took = client.heard(&conn.input, &mut conn.output, now, shared)?;
                 conn.input.drain(..took);
                 client.tick(&mut conn.output, now, shared)?;
-                // Remaining input is processed in the next turn, after that of other connections.
+                // Remaining input is processed in the next call, after the input of other
+                // connections.
                 let more = took > 0 && !conn.input.is_empty();
                 let due = if more { now } else { client.due() };
                 if let Some(allowance) = client.allowance() {
@@ -461,7 +472,7 @@ impl<'a> Listener<'a> {
         }
         self.page(at, now)
     }
-    /// The rest of the turn of an HTTP connection.
+    /// Looks up the session of an HTTP request, and writes the next part of an object.
     fn page(&mut self, at: usize, now: u64) -> Result<(), End> {
         let asked = self.conns[at].as_ref().and_then(|conn| match &conn.who {
             Who::Page(page) => page.asked(),
@@ -550,7 +561,7 @@ impl<'a> Listener<'a> {
         }
         Ok(())
     }
-    /// Passes a connection of load to its client.
+    /// Passes a connection of load to its session or test.
     fn hand_over(&mut self, at: usize, key: Key, stream: u16, now: u64) -> Result<(), End> {
         let Some(owner) = self.keys.get(&key).copied() else {
             return Err(End::Garbage);
@@ -576,7 +587,8 @@ impl<'a> Listener<'a> {
         self.flush(owner, now);
         Ok(())
     }
-    /// Closes a connection after its last message has left.
+    /// Ends the session or test of a connection. The connection is closed when the peer has
+    /// acknowledged the last message.
     fn end(&mut self, at: usize, end: End, now: u64) {
         let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) else {
             return;
@@ -593,7 +605,7 @@ impl<'a> Listener<'a> {
         if let Who::Client(client) = &mut conn.who {
             client.gone(self.shared);
         }
-        // The seat of the client is free at once; an object of a page may still be under way.
+        // The seat of the client is free at once. An object of a page may still be in transit.
         if !matches!(conn.who, Who::Page(_)) {
             conn.who = Who::Page(Page::new(What::Objects, now));
         }
@@ -604,7 +616,7 @@ impl<'a> Listener<'a> {
         if !conn.link.fetches() {
             conn.link.dismiss(conn.output.len());
         } else if end != End::Done {
-            // The rest of an object that will not be complete is of no use.
+            // An incomplete object is of no use to the client, so its rest is not sent.
             conn.output.clear();
             let _ = sys::set_reset(conn.link.fd());
         }
@@ -642,8 +654,8 @@ impl<'a> Listener<'a> {
         if over {
             return self.close(at);
         }
-        // Processes requests that waited until earlier responses have left; no event announces
-        // them.
+        // Requests that waited for earlier responses are processed now. No epoll event reports
+        // them, because their bytes have been read already.
         let known = !matches!(conn.who, Who::Nobody) && conn.closing.is_none();
         if waited && conn.output.is_empty() && !conn.input.is_empty() && known {
             conn.due = now;
@@ -673,8 +685,8 @@ impl<'a> Listener<'a> {
             }
         }
     }
-    /// Charges the socket memory of each client and records when it was heard. A client that does
-    /// not read what it is sent is ended here, for every protocol.
+    /// Charges the socket memory of each client and records when the client was last heard. For
+    /// every protocol, this function ends the sessions of clients that do not read.
     fn look(&mut self, now: u64) {
         self.shared.accounts.sweep(now);
         for at in 0..self.conns.len() {
@@ -688,8 +700,8 @@ impl<'a> Listener<'a> {
             }
             if let Who::Client(client) = &mut conn.who {
                 client.look(now);
-                // Other connections of the session may have used its bytes, and its time passes in
-                // any case.
+                // Other connections may have used up the session's bytes, and its duration may be
+                // over, so each client is called.
                 conn.due = now;
                 if client
                     .allowance()

@@ -1,5 +1,5 @@
-//! The sockets by which the server sends. Each charges what it sends to a budget and offers no way
-//! to send without one. No other file of this folder sends (a test compares).
+//! The sockets by which the server sends. Each charges what it sends to a budget, and offers no way
+//! to send without one. A test checks that no other file of this directory sends.
 //!
 //! | socket | for | charged to |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | [`DatagramSocket`] | pings, iperf3's datagrams | a [`Permit`] for each answer, an [`Allowance`] for the rest |
 //! | [`AnswerSocket`] | echo, STAMP, irtt, timed questions | a [`Permit`] for each answer |
 //!
-//! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be made without the budget of
-//! a session.
+//! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be created without the budget
+//! of a session.
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit};
 use super::limits::PENDING_BYTES;
@@ -24,22 +24,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Largest document of counters, bytes.
+/// Bytes that may be sent to a connection of `--metrics`.
 const METRICS: u64 = 64 << 10;
-/// Largest unsent part of an object, or of answers, in the kernel, bytes.
+/// Largest amount of unsent data in the kernel of one connection (control or HTTP), bytes.
 const UNSENT: u32 = 128 << 10;
-/// Largest unread part of requests in the kernel, bytes.
+/// Largest amount of unread requests in the kernel of one connection, bytes.
 const UNREAD: u32 = 32 << 10;
-/// Data that the kernel may still deliver by itself after a connection is closed, bytes.
+/// Amount of unacknowledged data up to which a connection is closed without a reset, bytes. The
+/// kernel then delivers the data by itself.
 const REST: u64 = PENDING_BYTES;
 
-/// The budget of a connection.
+/// The budget to which a connection is charged.
 enum Payer {
-    /// No session yet: bytes left.
+    /// No session yet: number of bytes that may still be sent.
     Nobody(u64),
-    /// A session, for its control connection.
+    /// The session of a control connection.
     Control(Arc<Allowance>),
-    /// A session, for objects of pages, and the bytes promised to this connection.
+    /// The session of a connection for objects of pages, and the bytes reserved for this
+    /// connection.
     Objects(Arc<Allowance>, Promised),
 }
 
@@ -58,7 +60,7 @@ impl Ticket {
     fn settled(&self) {
         self.accounts.settled(self.source, self.id);
     }
-    /// Ends the payment by a session; false if there was none.
+    /// Ends the charges to a session; `false` if the connection belonged to none.
     fn leave(&mut self) -> bool {
         match std::mem::replace(&mut self.payer, Payer::Nobody(PENDING_BYTES)) {
             Payer::Nobody(left) => {
@@ -93,16 +95,18 @@ pub struct Connection {
 
 /// The result of accepting.
 pub enum Accepted {
-    /// No connection waits.
+    /// No connection waits to be accepted.
     None,
-    /// A connection.
+    /// An accepted connection.
     Connection(Connection),
-    /// The address has too many connections, or opens them too fast: the connection was closed.
+    /// The source address or its network has too many connections, or the address opens them too
+    /// fast: the connection was reset.
     TooMany,
 }
 
 impl Connection {
-    /// Accepts the next connection of a listening socket.
+    /// Accepts the next connection of a listening socket. `metrics`: the socket only serves the
+    /// counters.
     pub fn accept(
         listener: &OwnedFd,
         accounts: &Arc<Accounts>,
@@ -117,7 +121,7 @@ impl Connection {
         let admitted = accounts.descriptors().take(source);
         let Some((descriptor, id)) = admitted.and_then(|descriptor| Some((descriptor, number()?)))
         else {
-            // A reset leaves no state in this kernel.
+            // After a reset, no state of the connection is left in this kernel.
             let _ = sys::set_reset(&socket);
             return Ok(Accepted::TooMany);
         };
@@ -143,7 +147,7 @@ impl Connection {
     pub fn peer(&self) -> SocketAddr {
         self.from
     }
-    /// The source of the client, for limits.
+    /// The source of the client: the unit to which limits apply.
     pub fn source(&self) -> Source {
         self.ticket.source
     }
@@ -151,15 +155,15 @@ impl Connection {
     pub fn id(&self) -> u64 {
         self.ticket.id
     }
-    /// The descriptor, for options, polling and reading.
+    /// The socket, for options, polling and reading.
     pub fn fd(&self) -> &OwnedFd {
         &self.socket
     }
-    /// Whether it belongs to no session yet.
+    /// Whether the connection belongs to no session.
     pub fn pending(&self) -> bool {
         matches!(self.ticket.payer, Payer::Nobody(_))
     }
-    /// Makes it the control connection of a session.
+    /// Makes the connection the control connection of a session, unless it belongs to one.
     pub fn admit(&mut self, allowance: &Arc<Allowance>) {
         if self.pending() {
             self.ticket.settled();
@@ -168,8 +172,8 @@ impl Connection {
             self.ticket.payer = Payer::Control(Arc::clone(allowance));
         }
     }
-    /// Makes it fetch objects of a session; false if the session has the largest number of such
-    /// connections.
+    /// Makes the connection one for objects of a session. Returns `false` if it belongs to another
+    /// session, the session has too many such connections, or has ended.
     pub fn fetch(&mut self, allowance: &Arc<Allowance>) -> bool {
         if let Payer::Objects(now, _) = &self.ticket.payer {
             return Arc::ptr_eq(now, allowance) && !allowance.spent();
@@ -182,27 +186,27 @@ impl Connection {
         self.ticket.payer = Payer::Objects(Arc::clone(allowance), Promised::new(allowance.load()));
         true
     }
-    /// Limits the data in the kernel that this host has not read, and that has not been sent yet.
+    /// Limits the unread and the unsent data of the connection in the kernel.
     fn limit_buffers(&self) {
         let _ = sys::set_notsent_lowat(&self.socket, UNSENT);
         socket::limit_input(&self.socket, UNREAD);
     }
-    /// Whether it fetches objects of a session.
+    /// Whether the connection is one for objects of a session.
     pub fn fetches(&self) -> bool {
         matches!(self.ticket.payer, Payer::Objects(..))
     }
-    /// Whether it fetches objects of a session that has ended.
+    /// Whether the connection is one for objects of a session that has ended.
     pub fn orphaned(&self) -> bool {
         matches!(&self.ticket.payer, Payer::Objects(allowance, _) if allowance.spent())
     }
-    /// Bytes that were written and that the peer has not acknowledged, if they are more than the
-    /// kernel may deliver by itself.
+    /// Number of written bytes that the peer has not acknowledged; 0 if they are at most [`REST`],
+    /// which the kernel may deliver by itself.
     pub fn rest(&self) -> u64 {
         let rest = sys::unacknowledged(&self.socket).unwrap_or(0);
         if rest > REST { rest } else { 0 }
     }
-    /// Closes it. A peer that does not read would otherwise keep data in the kernel that belongs to
-    /// no session.
+    /// Closes the connection, by a reset if more than [`REST`] bytes are unacknowledged. Otherwise
+    /// a peer that does not read would keep data in the kernel that belongs to no session.
     pub fn close(self) {
         if self.rest() > 0 {
             let _ = sys::set_reset(&self.socket);
@@ -210,15 +214,15 @@ impl Connection {
             socket::limit_output_time(&self.socket);
         }
     }
-    /// Reserves up to `wanted` bytes of an object, as far as the session has them and no other
-    /// connection is going to send them.
+    /// Reserves up to `wanted` bytes of the session's limit for an object, and returns how many
+    /// were reserved. Bytes reserved by other connections are not available.
     pub fn promise(&mut self, wanted: u64) -> u64 {
         match &mut self.ticket.payer {
             Payer::Objects(_, promised) => promised.more(wanted),
             Payer::Nobody(_) | Payer::Control(_) => 0,
         }
     }
-    /// Ends its session; it may still send a farewell of this many bytes.
+    /// Detaches the connection from its session. It may still send `farewell` bytes.
     pub fn dismiss(&mut self, farewell: usize) {
         if self.ticket.leave() {
             self.ticket
@@ -247,8 +251,8 @@ impl Connection {
         }
         Ok(sent)
     }
-    /// Charges the memory of its socket and `more` bytes of buffers, and records when its peer was
-    /// heard.
+    /// Charges the memory of the socket and `more` bytes of buffers to the session, and records
+    /// when the peer was last heard.
     pub fn look(&mut self, more: usize, now: u64) {
         let ticket = &mut self.ticket;
         if let Payer::Control(allowance) | Payer::Objects(allowance, _) = &ticket.payer {
@@ -260,7 +264,8 @@ impl Connection {
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
     }
-    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges its bytes.
+    /// Returns the socket alone, for load of a session; [`crate::measure::bulk::Stream`] charges
+    /// its bytes.
     pub fn into_load(self) -> (OwnedFd, Descriptor) {
         (self.socket, self.descriptor)
     }
@@ -273,28 +278,28 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Adds an answer if its permit covers it.
+    /// Adds an answer if it is no longer than its permit allows; otherwise drops it.
     pub fn push(&mut self, answer: Outgoing, permit: Permit) {
         if answer.len <= permit.bytes() {
             self.list.push(answer);
         }
     }
-    /// Removes all answers.
+    /// Iterates over the answers.
     pub fn iter(&self) -> impl Iterator<Item = &Outgoing> {
         self.list.iter()
     }
-    /// An empty list.
+    /// Whether the list has no answers.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
-/// The result of sending unrequested datagrams.
+/// The result of sending datagrams of UDP load.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Flooded {
-    /// This many were sent.
+    /// This many were sent, all that the allowance permits now.
     All(u64),
-    /// This many were sent; the socket has no room for more.
+    /// This many were sent; the buffer of the socket is full.
     Some(u64),
     /// None may be sent before this time, ns of the monotonic clock.
     Wait(u64),
@@ -302,14 +307,15 @@ pub enum Flooded {
     Stop,
 }
 
-/// The datagram socket of all sessions.
+/// The datagram socket that all sessions share.
 pub struct DatagramSocket {
     fd: OwnedFd,
     v6: bool,
 }
 
 impl DatagramSocket {
-    /// A socket at that address, which sockets of single clients may share.
+    /// A socket bound to that address. Sockets for single clients may be bound to the same address
+    /// and port.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
         let fd = socket::shared_datagrams(at)?;
         socket::refuse_broadcasts(&fd)?;
@@ -318,8 +324,8 @@ impl DatagramSocket {
             v6: at.is_ipv6(),
         })
     }
-    /// Changes the owner to the user that root becomes: only sockets of one user may share an
-    /// address.
+    /// The socket, so that its owner can be changed to the user that root becomes. Only sockets of
+    /// the same user may share an address and port.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
@@ -327,15 +333,17 @@ impl DatagramSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
         socket::local(&self.fd)
     }
-    /// Received datagrams, and the number lost before them if the kernel reports it.
+    /// Appends received datagrams to `to`. Returns the number of datagrams that the socket has
+    /// dropped so far, if the kernel reports it.
     pub fn receive(&self, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
         datagram::receive(&self.fd, to)
     }
-    /// Waits for datagrams, at most for this time, ns.
+    /// Waits until a datagram arrives, or for `ns`.
     pub fn wait(&self, ns: u64) {
         let _ = sys::wait_readable(&[self.fd.as_raw_fd()], ns);
     }
-    /// Sends the answers. An answer for which the socket has no room is lost.
+    /// Sends the answers and clears the list. If the buffer of the socket is full, answers are
+    /// lost.
     pub fn answer(&self, answers: &mut Answers) {
         for some in answers.list.chunks(BATCH) {
             let _ = datagram::send(&self.fd, some, self.v6);
@@ -343,7 +351,7 @@ impl DatagramSocket {
         answers.list.clear();
     }
     /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance permits now.
-    /// `datagram` builds each from its index.
+    /// `datagram` builds each datagram from its index.
     pub fn flood(
         &self,
         allowance: &Allowance,
@@ -375,7 +383,7 @@ pub struct AnswerSocket {
 }
 
 impl AnswerSocket {
-    /// A socket at that address; with a peer, it is connected.
+    /// A socket bound to that address; if there is a peer, it is connected to it.
     pub fn new(at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<AnswerSocket> {
         let socket = TimedSocket::new(at, peer, true, peer.is_some())?;
         socket::refuse_broadcasts(socket.fd())?;
@@ -385,11 +393,12 @@ impl AnswerSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local()
     }
-    /// The descriptor, for options.
+    /// The socket, for options.
     pub fn fd(&self) -> &OwnedFd {
         self.socket.fd()
     }
-    /// The next datagram; with `waits` it sleeps until one arrives or some time has passed.
+    /// Receives the next datagram. With `waits`, sleeps until one arrives or some time has passed;
+    /// otherwise returns `None` at once if there is none.
     pub fn receive(&self, to: &mut [u8], waits: bool) -> io::Result<Option<Got>> {
         if waits {
             self.socket.wait_for(to)
@@ -397,8 +406,8 @@ impl AnswerSocket {
             self.socket.receive(to)
         }
     }
-    /// Sends an answer and returns its number; `None` if the permit does not cover it or the socket
-    /// has no room.
+    /// Sends an answer and returns its number among the sent ones. `None` if it is longer than the
+    /// permit allows, or if the socket's buffer is full.
     pub fn send(
         &mut self,
         bytes: &[u8],
@@ -411,7 +420,7 @@ impl AnswerSocket {
         }
         self.socket.send(bytes, to, Some(class))
     }
-    /// The next departure of an answer.
+    /// The next departure time of an answer that the kernel has reported.
     pub fn departure(&self) -> Option<Left> {
         self.socket.departure()
     }
@@ -419,7 +428,7 @@ impl AnswerSocket {
 
 #[cfg(test)]
 mod tests {
-    /// A service that sent by a socket of its own would be charged nothing.
+    /// Data that a service sent by a socket of its own would be charged to nobody.
     #[test]
     fn nothing_else_of_the_far_end_sends() {
         let files = [

@@ -3,17 +3,18 @@
 //! ([`crate::protocols::iperf3`]).
 //!
 //! There are three kinds of threads: the [`listener`] (all control connections), a few for load
-//! ([`crate::measure::bulk`]), and one for datagrams ([`udp`]). The documentation of the second
-//! kind explains why there is no async runtime. When one of them fails, the server ends with an
-//! error. Privileges are needed only for answers by the kernel ([`xdp`]) and for the options in
-//! [`confine::Keep`].
+//! ([`crate::measure::bulk`]), and one for datagrams ([`udp`]). The documentation of
+//! [`crate::measure::bulk`] explains why there is no async runtime. Further threads answer for
+//! single clients ([`answering`]) and for the services of `narrows latency`. When a thread of the
+//! server itself fails, the server ends with an error. The server needs root only for a port below
+//! 1024, for answers by the kernel ([`xdp`]), and for what [`confine::Keep`] lists.
 //!
-//! Input of a peer cannot exhaust resources. Each table has a limit ([`limits`]), each wait a
-//! timeout, each message a length, and every refusal a counter ([`counters`]). Output is charged to
-//! a session and a source address ([`budget`]). The only sockets that send are those of [`metered`]
-//! and the streams of [`crate::measure::bulk`], both of which require a budget.
+//! Input of a peer cannot exhaust resources: each table has a limit ([`limits`]), each wait a
+//! timeout, and each message a largest length. Every refusal is counted ([`counters`]). Output is
+//! charged to a session and a source address ([`budget`]). The only sockets that send are those of
+//! [`metered`] and the streams of [`crate::measure::bulk`], both of which require a budget.
 //!
-//! `docs/reference/far-end.md` documents all of it.
+//! `docs/reference/far-end.md` documents the server for its users.
 
 pub mod answering;
 pub mod budget;
@@ -71,13 +72,14 @@ fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
     })
 }
 
-/// Serves until a signal requests the end. `ready` receives each service and its address.
+/// Runs the server until a signal requests its end. `ready` is called with the name and address of
+/// each service.
 pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result<(), HostError> {
     let descriptors = socket::allow_descriptors();
     let mut at = SocketAddr::new(options.bind, options.port);
     let listener = match (listen(at), options.bound) {
         (Ok(listener), _) => listener,
-        // A kernel without IPv6, and no address was given.
+        // No address was given, and this kernel may have no IPv6: IPv4 is tried.
         (Err(_), false) => {
             at = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), options.port);
             listen(at)?
@@ -199,7 +201,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             let broken = |_| Err(HostError::Broken("a thread of the server failed".into()));
             thread.join().unwrap_or_else(broken)
         });
-        // The first failure has stopped the other threads.
+        // The end of any thread has stopped the others.
         ended.fold(served, Result::and)
     })?;
     if sys::stopped() {
@@ -208,8 +210,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     Ok(())
 }
 
-/// Whether an echo at that port would rarely answer some clients, because their ports are not above
-/// it. `range`: the first and last ephemeral port of the kernel.
+/// A notice if an echo at `port` would give some clients only a few answers per second, because
+/// their ports are not above it. `range`: the first and last ephemeral port of this kernel.
 fn limits_clients(port: u16, range: &str) -> Option<String> {
     let first = range
         .split_whitespace()
@@ -224,8 +226,8 @@ fn limits_clients(port: u16, range: &str) -> Option<String> {
     })
 }
 
-/// One of the threads of the server. When it fails, the others are stopped: a partial failure would
-/// go unnoticed.
+/// Runs the work of one thread of the server. When it ends or fails, the other threads are stopped,
+/// since a partial failure would go unnoticed.
 fn guarded(
     name: &str,
     stop: &AtomicBool,

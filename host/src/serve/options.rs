@@ -1,4 +1,4 @@
-//! Options of `narrows-host serve`, and its systemd unit.
+//! Reads the options of `narrows-host serve`, and writes its systemd unit.
 
 use super::confine::User;
 use super::limits::Limits;
@@ -62,40 +62,40 @@ Limits:
 /// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address at which it listens.
+    /// Address at which the server listens.
     pub bind: IpAddr,
-    /// Whether the address was given.
+    /// Whether `bind` was given by an option.
     pub bound: bool,
-    /// Port, TCP and UDP.
+    /// TCP and UDP port.
     pub port: u16,
-    /// Token that clients need.
+    /// Token that clients must have; `None`: every client is accepted.
     pub token: Option<String>,
-    /// Addresses at which clients reach this host through a NAT, and their ports where they differ
-    /// from `port`.
+    /// Addresses at which clients reach this host through a NAT, each with its port; `None`: the
+    /// port is `port`.
     pub publics: Vec<(IpAddr, Option<u16>)>,
-    /// Limits.
+    /// Limits of sessions, addresses and the host.
     pub limits: Limits,
-    /// Address of the counters.
+    /// Address at which the counters are served.
     pub metrics: Option<SocketAddr>,
-    /// Device whose datagrams the kernel answers.
+    /// Device at which an XDP program answers datagrams.
     pub xdp: Option<String>,
-    /// Port of these datagrams.
+    /// UDP port of the XDP program.
     pub xdp_port: u16,
-    /// Other responders and their ports.
+    /// Responders for `narrows latency` and other clients, and their UDP ports.
     pub answers: Vec<(Answers, u16)>,
-    /// Scheduling policy of responding threads.
+    /// Scheduling policy of the responding threads.
     pub policy: Policy,
-    /// Deliberate stalls of responding threads.
+    /// Deliberate stalls of the responding threads.
     pub stall: Option<Stall>,
-    /// User that root becomes; `None`: a user ID that no account has.
+    /// User that root becomes; `None`: [`User::default`], an ID that no account has.
     pub user: Option<User>,
     /// Whether clients may select any loaded congestion control and delete cached metrics.
     pub net_admin: bool,
-    /// Print the systemd unit only.
+    /// Whether to print the systemd unit and exit.
     pub unit: bool,
-    /// Print the limits only.
+    /// Whether to print the limits and exit.
     pub show_limits: bool,
-    /// End with the parent process.
+    /// Whether to end with the parent process.
     pub tied: bool,
 }
 
@@ -124,7 +124,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Addresses at which clients reach this host through a NAT, if it listens at `port`.
+    /// Addresses and ports at which clients reach this host through a NAT. `port`: the port at
+    /// which the server listens.
     pub fn public(&self, port: u16) -> Vec<SocketAddr> {
         let whole =
             |(ip, other): &(IpAddr, Option<u16>)| SocketAddr::new(*ip, other.unwrap_or(port));
@@ -132,9 +133,10 @@ impl Options {
     }
 }
 
-/// Default port of the XDP program: outside iperf3's port and the registered ports next to it.
+/// Default port of the XDP program. It is neither iperf3's port nor one of the registered ports
+/// next to that.
 const XDP_PORT: u16 = 5207;
-/// Smallest length of a token: eight characters cannot be guessed over a network.
+/// Smallest length of a token, bytes: eight characters cannot be guessed over a network.
 const TOKEN: usize = 8;
 
 fn token(text: &str) -> Result<Option<String>, String> {
@@ -148,7 +150,7 @@ fn token(text: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Reads a command line. `known` returns variables of the environment.
+/// Reads the words of a command line. `known` returns the value of an environment variable.
 pub fn read(
     args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
@@ -174,7 +176,7 @@ pub fn read(
                 let limit = asked.limits.set(&option, &value);
                 let done = limit.unwrap_or_else(|| one(&mut asked, &option, &value));
                 done.map_err(|e| match option.as_str() {
-                    // A token is a secret.
+                    // A token is a secret and does not appear in the error.
                     "--token" => format!("{option}: {e}"),
                     _ => format!("{option} {value}: {e}"),
                 })?;
@@ -244,8 +246,8 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A systemd unit for the program at `program`: a dynamic user without access to anything but
-/// sockets.
+/// A systemd unit for the program at `program`. The server runs as a dynamic user, with hardly any
+/// access except to sockets.
 pub fn unit(program: &str) -> String {
     format!(
         "\

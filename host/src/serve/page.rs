@@ -1,5 +1,5 @@
-//! Two responses to `GET`: the counters of the server (only at the address of `--metrics`), and
-//! objects of pages of a given length.
+//! The HTTP server. It serves the counters of the server (only at the address of `--metrics`), and
+//! objects of a requested length. Clients compose web pages from these objects.
 //!
 //! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to [`MOST`]
 //! bytes, over a persistent connection (RFC 9112). Without a valid cookie the server serves no
@@ -15,16 +15,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Largest head of a request, bytes.
 const HEAD: usize = 2048;
-/// Largest object, bytes; the largest object of the average page has about 1 MB.
+/// Largest object, bytes (8 MiB). The largest object of the average page has about 1 MB.
 const MOST: u64 = 8 << 20;
-/// Largest part written at once, bytes.
+/// Largest part of an object that is written at once, bytes.
 const FILL: usize = 128 << 10;
-/// Interval at which a connection checks for bytes that were promised to others and not used, ns.
+/// Pause before a connection again requests bytes from its session, ns. Bytes that were reserved
+/// for other connections may have become available.
 const AGAIN: u64 = 10_000_000;
-/// The resource of a connection.
+/// The service of an HTTP connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum What {
-    /// Counters.
+    /// The counters of the server.
     Metrics,
     /// Objects of pages.
     Objects,
@@ -39,16 +40,17 @@ pub struct Page {
     /// Bytes of the response, with its head, that are not written yet.
     left: u64,
     last: bool,
-    /// Session of the requested object: the listener reports whether it exists.
+    /// Cookie and length of the requested object, until the listener has reported whether the
+    /// session exists.
     asked: Option<(crate::protocols::wire::Cookie, u64)>,
-    /// The session whose object is written.
+    /// The session to which the object being written is charged.
     allowance: Option<Arc<Allowance>>,
-    /// Time before which it may not write, ns of the monotonic clock.
+    /// Time before which the connection may not write, ns of the monotonic clock.
     wait: u64,
 }
 
-/// The path of a request and whether the connection persists; `None` while the request is
-/// incomplete.
+/// Parses a request: its path, whether the connection persists, and the length of the request;
+/// `None` while the request is incomplete.
 pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if input.len() > HEAD {
@@ -77,7 +79,7 @@ pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
     }
 }
 
-/// Session and length of an object.
+/// Parses the path of an object: cookie of the session, and length in bytes.
 pub fn object(path: &str) -> Option<(crate::protocols::wire::Cookie, u64)> {
     let (cookie, bytes) = path.strip_prefix('/')?.split_once('/')?;
     let bytes = bytes.parse().ok().filter(|n| *n <= MOST)?;
@@ -93,7 +95,7 @@ fn head(out: &mut Vec<u8>, status: &str, kind: &str, length: u64, kept: bool) {
 }
 
 impl Page {
-    /// A connection, from its first request on.
+    /// A new HTTP connection, which has sent the beginning of its first request.
     pub fn new(what: What, now: u64) -> Page {
         Page {
             what,
@@ -106,7 +108,7 @@ impl Page {
             wait: 0,
         }
     }
-    /// Whether an object is not written completely yet.
+    /// Whether an object is requested that is not written completely yet.
     pub fn busy(&self) -> bool {
         self.left > 0 || self.asked.is_some()
     }
@@ -114,11 +116,12 @@ impl Page {
     pub fn more(&self, now: u64) -> bool {
         self.left > 0 && self.wait <= now
     }
-    /// The session of a requested object; the answer goes to [`Page::allow`].
+    /// The cookie of a requested object's session. The caller looks it up and passes the result to
+    /// [`Page::allow`].
     pub fn asked(&self) -> Option<crate::protocols::wire::Cookie> {
         self.asked.map(|(cookie, _)| cookie)
     }
-    /// Sets the session that pays, or refuses the object.
+    /// Sets the session to which the requested object is charged; `None` refuses the object.
     pub fn allow(&mut self, allowance: Option<Arc<Allowance>>, out: &mut Vec<u8>, shared: &Shared) {
         let Some((_, bytes)) = self.asked.take() else {
             return;
@@ -140,7 +143,8 @@ impl Page {
         }
         self.allowance = allowance;
     }
-    /// Processes a prefix of `input` and returns its length.
+    /// Processes one request at the beginning of `input`, if it is complete, and returns its
+    /// length.
     pub fn heard(
         &mut self,
         input: &[u8],
@@ -177,12 +181,12 @@ impl Page {
         }
         Ok(took)
     }
-    /// Largest number of bytes that may wait to be processed.
+    /// Largest number of unprocessed bytes of requests.
     pub fn most(&self) -> usize {
         2 * HEAD
     }
-    /// Writes the next part of an object if its session may send now; `promise` returns how many of
-    /// the wanted bytes the session grants.
+    /// Writes the next part of an object if its session may send now. `promise` reserves bytes of
+    /// the session's limit, and returns how many of the wanted ones it reserved.
     pub fn tick(
         &mut self,
         out: &mut Vec<u8>,
@@ -206,7 +210,7 @@ impl Page {
                         self.left -= more;
                         self.heard = now;
                     } else {
-                        // Others may not use all bytes that were promised to them.
+                        // Bytes that are reserved for other connections may become available later.
                         self.wait = now + AGAIN;
                     }
                 }
@@ -222,7 +226,7 @@ impl Page {
         }
         Ok(())
     }
-    /// Time of the next call at the latest, ns.
+    /// Latest time of the next call, ns of the monotonic clock.
     pub fn due(&self) -> u64 {
         let silent = self.heard + GONE;
         if self.left > 0 && self.wait > self.heard {
@@ -263,7 +267,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(page.tick(&mut out, 6, |wanted| wanted - 1000), Ok(()));
         assert_eq!((out.len(), page.left, page.more(6)), (9000, 1000, true));
-        // Nothing is left for it: it looks again a little later.
+        // No bytes are available for it: it asks again a little later.
         assert_eq!(page.tick(&mut out, 6, |_| 0), Ok(()));
         assert_eq!(
             (out.len(), page.more(6), page.due()),

@@ -1,26 +1,28 @@
-//! Pending connections by source prefix, to choose which of them is closed when there are too many.
+//! Pending connections by source prefix. This module chooses which of them is closed when there are
+//! too many.
 //!
-//! A pending connection does not belong to a session yet. The search for the one to close starts
-//! at the widest prefix with the most pending connections. It continues with the next narrower
-//! prefix with the most, down to one source. It closes the oldest connection of that source. Of two
-//! prefixes with equally many, the one that holds the older connection is chosen.
+//! A pending connection does not belong to a session yet. The search for the one to close starts at
+//! the widest prefixes, and chooses the one with the most pending connections. Within this prefix
+//! it chooses the next narrower prefix with the most, and so on down to one source. The oldest
+//! connection of that source is closed. Of two prefixes with equally many, the one with the older
+//! connection is chosen.
 //!
-//! The levels of prefixes are those of [`super::source`]. A client that holds a whole prefix, such
-//! as the 65,536 networks of a /48, therefore closes its own connections. Each level keeps its
-//! prefixes in order, so that adding, removing and choosing take O(log n).
+//! The levels of prefixes are those of [`super::source`]. A client that has a whole prefix, such as
+//! the 65,536 networks (/64) of a /48, therefore only displaces its own connections. Each level
+//! keeps its prefixes in order, so that adding, removing and choosing take O(log n) time.
 
 use super::source::{LEVELS, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Number of connections of a prefix, its oldest one, and its bits.
+/// Number of connections of a prefix, number of its oldest one, and the prefix itself.
 type Rank = (usize, Reverse<u64>, u128);
 
 #[derive(Debug, Default)]
 struct Node {
-    /// Connections of the prefix, the oldest first.
+    /// Numbers of the connections of the prefix, the oldest first.
     ids: BTreeSet<u64>,
-    /// Prefixes of the next level within this one; the last is chosen.
+    /// Prefixes of the next level within this one. The search chooses the last of them.
     within: BTreeSet<Rank>,
 }
 
@@ -75,16 +77,16 @@ impl Pending {
     pub fn len(&self) -> usize {
         self.node(0, 0).map_or(0, |node| node.ids.len())
     }
-    /// Whether there are none.
+    /// Whether there are no pending connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Number of connections of a source, and its oldest one.
+    /// Number of pending connections of a source, and number of its oldest one.
     pub fn of(&self, source: Source) -> Option<(usize, u64)> {
         let node = self.node(LEVELS - 1, source.prefix(LEVELS - 1))?;
         Some((node.ids.len(), *node.ids.first()?))
     }
-    /// The connection to close first.
+    /// Number of the connection to close first.
     pub fn first(&self) -> Option<u64> {
         let mut node = self.node(0, 0)?;
         for level in 1..LEVELS {

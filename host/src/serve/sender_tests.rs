@@ -1,5 +1,6 @@
-//! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that
-//! reads nothing keeps no seat. And a listener whose epoll fails, and clients that do not read.
+//! Tests over loopback. Each kind of load in [`SENDERS`] stops without a sign of life of the
+//! client, and a client that reads nothing loses its seat. Further tests cover incomplete requests,
+//! a listener whose epoll fails, and clients that do not read.
 
 use super::super::budget::Allowance;
 use super::super::fed;
@@ -13,12 +14,12 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Far more than any step takes on a busy machine.
+/// Time limit of a step, far more than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing has come for so long: it has stopped.
+/// Time without a byte after which a load counts as stopped.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Ends the thread for datagrams, also when a test fails.
+/// Ends the thread for datagrams when it is dropped, also if a test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -36,14 +37,14 @@ struct Client<'a, 'b> {
     input: Vec<u8>,
 }
 
-/// What a client is sent.
+/// The client's end of a load.
 enum Load {
     Stream(TcpStream),
     Datagrams(UdpSocket),
 }
 
 impl Load {
-    /// Bytes that have come by now; `None` at the end.
+    /// Reads what has arrived and returns its length in bytes; `None` at the end.
     fn read(&mut self) -> Option<usize> {
         let mut bytes = vec![0; 1 << 16];
         let read = match self {
@@ -65,7 +66,7 @@ impl Client<'_, '_> {
         stream.set_nonblocking(true).expect("an option");
         stream
     }
-    /// The next bytes of the control connection, so many.
+    /// The next `n` bytes of the control connection.
     fn bytes(&mut self, n: usize) -> Vec<u8> {
         let begun = Instant::now();
         while self.input.len() < n {
@@ -95,14 +96,14 @@ impl Client<'_, '_> {
         self.say(&to_frame(request));
         self.answer()
     }
-    /// A session of ours; its cookie.
+    /// Starts a session of narrows' own protocol and returns its cookie.
     fn session(&mut self) -> String {
         self.say(&Hello::Control([7; 16]).to_bytes());
         self.answer();
         let welcome = self.ask(&json!({ "proof": null }));
         welcome["cookie"].as_str().expect("a cookie").to_string()
     }
-    /// A test of iperf3 up to its streams.
+    /// Starts an iperf3 test up to the creation of its streams.
     fn test(&mut self, udp: bool) -> [u8; COOKIE] {
         let mut cookie = [b'a'; COOKIE];
         cookie[COOKIE - 1] = 0;
@@ -115,7 +116,7 @@ impl Client<'_, '_> {
         self.state(iperf3::state::CREATE_STREAMS);
         cookie
     }
-    /// A load of that name, which flows.
+    /// Starts the load of that name.
     fn load(&mut self, name: &str) -> Load {
         match name {
             "downloads" => {
@@ -166,8 +167,8 @@ impl Client<'_, '_> {
             });
         clients.next_back()
     }
-    /// Lets the listener act until it is later than `after` and nothing has been sent for
-    /// [`QUIET`]; `reads`: of what is sent.
+    /// Runs the listener until the time `after` has passed and nothing has been sent for [`QUIET`].
+    /// `reads`: the load that the client reads meanwhile.
     fn until_quiet(&mut self, allowance: &Allowance, after: u64, mut reads: Option<&mut Load>) {
         let (begun, mut last, mut since) = (Instant::now(), 0, Instant::now());
         while last == 0 || since.elapsed() < QUIET || sys::monotonic() <= after {
@@ -185,8 +186,8 @@ impl Client<'_, '_> {
     }
 }
 
-/// Runs `what` for a client of a new listener. An object of 8 MB lasts for 3 s, longer than a
-/// client may be silent.
+/// Runs `what` for a client of a new listener. At the rate of 20 Mbit/s, an object of 8 MB takes 3
+/// s, longer than a client may be silent.
 fn served(what: impl FnOnce(&mut Client)) {
     let limits = Limits {
         rate: Some(Rate::mbit(20)),
@@ -249,11 +250,12 @@ fn every_sender_stops_without_a_sign_of_life() {
         served(|client| {
             let mut load = client.load(name);
             let allowance = client.allowance().expect("a seat");
-            // From now on nobody notes that the client is there, although it reads.
+            // From now on the listener does not record that the client is alive, although the
+            // client reads.
             client.listener.looked = u64::MAX / 2;
             client.until_quiet(&allowance, allowance.load().alive_until(), Some(&mut load));
             assert!(!allowance.spent(), "{name} has paused, not ended");
-            // And with the next one it goes on.
+            // With the next sign of life the load continues.
             let before = allowance.load().moved();
             let begun = Instant::now();
             while allowance.load().moved() == before {
@@ -271,8 +273,7 @@ fn every_sender_stops_without_a_sign_of_life() {
 #[test]
 fn a_client_that_reads_nothing_keeps_no_seat() {
     for (name, _) in SENDERS {
-        // Nobody acknowledges datagrams: that test ends when it has lasted as long as it was asked
-        // for.
+        // Datagrams are not acknowledged. That test ends after the requested duration.
         if name == "iperf3 -u -R" {
             continue;
         }
@@ -283,7 +284,7 @@ fn a_client_that_reads_nothing_keeps_no_seat() {
             let begun = sys::monotonic();
             let mut lasted = 0;
             while client.listener.shared.accounts.clients() > 0 {
-                // Its kernel still says that it is there.
+                // The client's kernel still answers for it.
                 sys::AHEAD.set(sys::AHEAD.get() + GONE / 5);
                 client.listener.step();
                 lasted = sys::monotonic() - begun;
@@ -324,7 +325,7 @@ fn a_request_that_stays_incomplete_ends_its_connection() {
                 load.write_all(part).expect("room");
                 page = Some(load);
             } else {
-                // A complete one before it does not count for it.
+                // A complete request before it must not affect its time limit.
                 assert_eq!(client.ask(&json!({ "do": "clock", "at": 4 }))["at"], 4);
                 client.say(part);
             }
@@ -361,7 +362,7 @@ fn an_epoll_that_fails_does_not_end_the_server() {
     served(|client| {
         client.session();
         client.listener.epoll = Epoll::broken();
-        // The one that is there is served, and the next one comes in.
+        // The existing client is still served, and the next one is accepted.
         assert_eq!(client.ask(&json!({ "do": "clock", "at": 5 }))["at"], 5);
         client.listener.epoll = Epoll::broken();
         let next = client.connect();
@@ -408,7 +409,7 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
         assert!(before.0 > 0 && before.1 > 0, "{before:?}");
         let events = client.listener.epoll.wait(0).expect("events");
         assert!(events.is_empty(), "{events:?}");
-        // Once it reads, it gets the answers to all of them.
+        // Once the client reads, it gets the answers to all requests.
         let (begun, mut answers, mut bytes) = (Instant::now(), 0, vec![0; 1 << 16]);
         while answers < sent / request.len() {
             assert!(begun.elapsed() < PATIENCE, "{answers} answers have come");

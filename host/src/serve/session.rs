@@ -1,5 +1,5 @@
-//! A session of narrows' own protocol: handshake, then any number of streams, which are opened,
-//! started and stopped.
+//! The server's side of a session of narrows' own protocol: a handshake, then requests that open,
+//! start and stop streams.
 //!
 //! ```text
 //! client                                       server
@@ -16,9 +16,10 @@
 //! {do: latency, port}                          {is: latency, thread}: who asks timed questions from there has a thread of his own
 //! ```
 //!
-//! The table of streams is bounded, as are the samples that wait to be fetched. A client that does
-//! not read loses rows, and the report states how many. A session without load ends after [`IDLE`],
-//! and every session after the duration of the limits.
+//! The number of streams is limited, as are the samples that wait for the client to read them. A
+//! client that does not read loses rows of samples, and the report states how many. A session
+//! without load ends after [`IDLE`] without a request, and every session ends after the largest
+//! duration ([`super::limits`]).
 
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
@@ -42,30 +43,32 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Largest number of requests processed in one turn.
+/// Largest number of requests processed in one call.
 const TURN: usize = 32;
-/// Smallest interval between two new threads for timed questions of one session, ns.
+/// Smallest interval between two new threads for timed questions (latency probes) of one session,
+/// ns.
 const THREADS: u64 = 500_000_000;
 /// Time limit from the greeting to the proof, ns.
 const HANDSHAKE: u64 = 10_000_000_000;
-/// Smallest and largest sample interval, ms.
+/// Range of the sample interval, ms.
 const SAMPLES: (u64, u64) = (10, 1000);
-/// Largest number of bytes of samples that wait for the client; later ones are dropped.
+/// Size of the client's output buffer from which on further samples are dropped, bytes.
 const WAITING: usize = 256 << 10;
-/// Rows are sent together at this interval (ns), or when this many are there.
+/// Rows of samples are sent together at this interval (ns), or when a stream has this many.
 const TOGETHER: (u64, usize) = (250_000_000, 64);
 
 enum Flow {
-    /// The connection is awaited.
+    /// The stream is opened; its data connection has not arrived yet.
     Open(Role, Wanted),
-    /// The connection is there.
+    /// The data connection has arrived. The rows are samples that are not sent yet.
     Here(Carried, Vec<Row>),
 }
 
 /// A session.
 pub struct Session {
     from: IpAddr,
-    /// The address of the server in the handshake is the one at which this connection arrived.
+    /// Nonces and addresses of the handshake. The server's address is the one at which this
+    /// connection arrived, until the client states another one in its proof.
     transcript: Transcript,
     cookie: Option<Cookie>,
     allowance: Option<Arc<Allowance>>,
@@ -75,9 +78,10 @@ pub struct Session {
     flows: BTreeMap<u16, Flow>,
     interval: u64,
     sample: u64,
-    /// Time up to which its replies have used the rate.
+    /// Time up to which the replies of this session have used the rate, ns.
     replied: u64,
-    /// Time before which no further request is processed, because of the rate of replies.
+    /// Time before which no further request is processed, because replies must keep the rate, ns;
+    /// `None`: requests are processed.
     waits: Option<u64>,
     told: u64,
     missed: u64,
@@ -90,7 +94,7 @@ fn say(out: &mut Vec<u8>, value: &Value) {
     out.extend(wire::to_frame(value));
 }
 
-/// The fields of a request; a request without a required field is refused with its name.
+/// A text field of a request; `None` if it is missing or no text.
 fn text<'a>(request: &'a Value, key: &str) -> Option<&'a str> {
     request.get(key).and_then(Value::as_str)
 }
@@ -109,13 +113,14 @@ fn streams(request: &Value) -> Vec<u16> {
     numbers.into_iter().collect()
 }
 
-/// A name that may be passed to the kernel.
+/// Whether a text has the form of a congestion control's name, so that it may be passed to the
+/// kernel.
 fn is_name(name: &str) -> bool {
     (1..16).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
 impl Session {
-    /// A session after the hello of its client.
+    /// A new session, whose client has sent its hello.
     pub fn new(
         link: &Connection,
         client: Nonce,
@@ -133,7 +138,7 @@ impl Session {
         };
         Ok(Session::greeted(link.from(), transcript, now, out, shared))
     }
-    /// A session whose connection is known by its addresses only.
+    /// As [`Session::new`], without a connection: only its addresses are known.
     pub fn greeted(
         from: IpAddr,
         transcript: Transcript,
@@ -169,7 +174,7 @@ impl Session {
             threads: 0,
         }
     }
-    /// A refusal in text that every version can read.
+    /// Refuses a client with another version of the protocol. Every version can read the message.
     pub fn refuse_version(version: u8, out: &mut Vec<u8>) {
         let ours = env!("CARGO_PKG_VERSION");
         let (newer, older) = if version < VERSION {
@@ -330,7 +335,7 @@ impl Session {
                             "cc": socket::cc_of(told.socket()),
                         }),
                     );
-                    // Remaining output is of no use to a client that has gone.
+                    // The client has stopped the stream, so unsent data is of no use.
                     let _ = sys::set_reset(told.socket());
                 }
                 _ => say(
@@ -402,7 +407,7 @@ impl Session {
                     return Err(End::Garbage);
                 };
                 let peer = SocketAddr::new(self.from, port);
-                // One thread per session: that of the last request.
+                // A session has one such thread: that of the last request.
                 let why = if self
                     .answering
                     .as_ref()
@@ -441,9 +446,9 @@ impl Session {
         }
         Ok(())
     }
-    /// Records a row of every stream that sends. The sender of the other direction records its own
-    /// rows; rows of it would delay the answers to pings on an otherwise idle path.
-    /// Returns the number of rows.
+    /// Records a row of samples of every running stream on which this host sends. For streams of
+    /// the other direction the client samples itself. Rows sent to the client would delay the
+    /// answers to pings on an otherwise idle path. Returns the number of rows.
     fn note(&mut self, out: &[u8], now: u64) -> u64 {
         let (full, mut sampled) = (out.len() > WAITING, 0);
         for flow in self.flows.values_mut() {
@@ -462,8 +467,8 @@ impl Session {
         }
         sampled
     }
-    /// Charges a reply. Replies have a rate of their own, because the load may use the whole rate
-    /// of the session.
+    /// Charges a reply. Replies are charged separately from the load, because the load may use the
+    /// whole rate of the session.
     fn charge(&mut self, bytes: usize, now: u64, shared: &Shared) {
         let Some(rate) = shared.accounts.limits().rate else {
             return;
@@ -506,7 +511,7 @@ impl Speaker for Session {
     ) -> Result<usize, End> {
         let mut took = 0;
         self.waits = None;
-        // A client that does not read answers gets no more of them.
+        // Requests of a client that does not read replies are not processed.
         for _ in 0..TURN {
             if out.len() > WAITING {
                 break;
@@ -573,7 +578,7 @@ impl Speaker for Session {
             return Ok(());
         }
         if role == Role::Sender {
-            // The kernel requests more data in time, so unsent data is not load.
+            // Limits the unsent data in the kernel, which requests more data in time.
             let _ = sys::set_notsent_lowat(socket, crate::measure::bulk::UNSENT);
         }
         say(
@@ -609,9 +614,10 @@ impl Speaker for Session {
         }
         if now >= self.sample {
             let sampled = self.note(out, now);
-            // Rows of many streams would keep this thread from other clients.
+            // With many streams, samples are taken less often, so that this thread has time for
+            // other clients.
             let interval = self.interval.max(sampled * (1_000_000_000 / ROWS));
-            // Rows that were missed are not repeated.
+            // Samples that are overdue are not made up for.
             self.sample = (self.sample + interval).max(now);
         }
         self.tell(out, false, now, shared);
@@ -620,8 +626,8 @@ impl Speaker for Session {
         }
         let carried = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
         if self.flows.values().any(carried) {
-            // Load in progress keeps a session alive; without progress for this time the client is
-            // lost.
+            // Load in progress keeps a session alive. A load without progress for
+            // [`super::limits::GONE`] means that the client is lost.
             if self
                 .allowance
                 .as_ref()

@@ -1,4 +1,4 @@
-//! Tests of a session: its silence, its seat and its samples.
+//! Tests of a session: silent clients, the seat, samples, and the rate of replies.
 
 use super::super::fed;
 use super::super::limits::{GONE, Limits};
@@ -48,7 +48,7 @@ fn a_download_that_nobody_reads_ends_and_gives_its_seat_back() {
         now,
     )
     .unwrap();
-    // It fills what the two kernels have room for, and then nothing moves any more.
+    // The load fills the buffers of both ends, and then nothing moves any more.
     let moved = |session: &Session| match session.flows.get(&1) {
         Some(Flow::Here(carried, _)) => sys::tcp_info(carried.stream.socket()).unwrap().bytes_acked,
         _ => panic!("no stream"),
@@ -65,7 +65,7 @@ fn a_download_that_nobody_reads_ends_and_gives_its_seat_back() {
     }
     let now = sys::monotonic();
     session.look(now);
-    // Its own samples are no sign of life.
+    // Samples that the session takes itself are no sign of life.
     for at in 1..=10 {
         assert_eq!(
             session.tick(&mut Vec::new(), now + at * GONE / 10, &shared),
@@ -100,7 +100,7 @@ fn nothing_is_sent_without_a_sign_of_life() {
         allowance.datagrams(1, 1200, 2 + SILENCE),
         Datagrams::Send(1)
     );
-    // A gigabit per second without --udp-rate, and no more than 5 ms of it at once.
+    // Without --udp-rate, the rate is 1 Gbit/s, with a burst of at most 5 ms.
     let now = 3 + SILENCE;
     let burst: usize = std::iter::repeat_with(|| match allowance.datagrams(32, 1200, now) {
         Datagrams::Send(n) => n,
@@ -160,7 +160,7 @@ fn the_samples_of_many_streams_are_limited_together() {
             left = &left[took..];
         }
     }
-    // Without the limit there are 100 rows per second of each stream.
+    // Without the limit there would be 100 rows per second of each stream.
     assert!(
         (3 * ROWS / 2..=2 * ROWS + u64::from(STREAMS)).contains(&rows),
         "{rows} rows"
@@ -182,7 +182,7 @@ fn replies_keep_the_rate() {
     let proof = wire::to_frame(&json!({ "proof": null }));
     session.heard(&proof, &mut out, now, &shared).unwrap();
     control.admit(session.allowance().unwrap());
-    // A number counts once.
+    // A stream number that occurs several times in a request is answered once.
     let mut input: Vec<u8> = Vec::new();
     let streams = vec![1; 200];
     for _ in 0..2000 {
@@ -192,7 +192,7 @@ fn replies_keep_the_rate() {
     for ms in 0..2000 {
         let now = now + ms * 1_000_000;
         out.clear();
-        // A client is heard at once, and when it may be answered again.
+        // Requests are processed at the start, and whenever the session is due.
         if ms > 0 && session.due() > now {
             continue;
         }
@@ -201,7 +201,7 @@ fn replies_keep_the_rate() {
         sent += out.len();
         assert_eq!(session.waits(), !input.is_empty());
     }
-    // Two seconds, a burst, and the reply before it.
+    // The rate for two seconds, a burst, and the reply that exceeds it.
     assert!((20_000..29_000).contains(&sent), "{sent} bytes");
     session.gone(&shared);
 }

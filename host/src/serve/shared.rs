@@ -1,5 +1,5 @@
-//! State that all clients of a server share: limits, threads for load, the datagram socket, and
-//! counters.
+//! State that all clients of a server share: accounts and limits, threads for load, the datagram
+//! socket, and counters. It also has the trait of clients, [`Speaker`].
 
 use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
@@ -26,42 +26,44 @@ pub enum End {
     Garbage,
     /// The client was silent for too long.
     Timeout,
-    /// The largest number of clients is reached.
+    /// The largest number of clients, of the host or of the client's address or network, is
+    /// reached.
     Full,
     /// The token is wrong or missing.
     Token,
-    /// A limit is reached.
+    /// Another limit is reached.
     Limit,
 }
 
-/// Largest number of bytes that have come before a connection became a sender.
+/// Largest number of received bytes that are discarded when this host starts to send on a
+/// connection.
 const UNREAD: usize = 1 << 20;
 
 /// The shared state.
 pub struct Shared {
-    /// Use of resources and limits.
+    /// Accounts of sessions and sources, and the limits.
     pub accounts: Arc<Accounts>,
     /// Token that clients need.
     pub token: Option<String>,
-    /// Other addresses of this host, outside a NAT.
+    /// Addresses and ports at which clients reach this host through a NAT.
     pub public: Vec<SocketAddr>,
-    /// Counters.
+    /// Counters for Prometheus.
     pub counters: Arc<Counters>,
     /// Threads for load.
     pub carriers: Carriers,
-    /// Datagrams.
+    /// The datagram socket and its tables.
     pub exchange: Arc<Exchange>,
     /// Scheduling policy and deliberate stalls of the threads that answer single clients.
     pub answering: (Policy, Option<Stall>),
-    /// Whether clients may select every loaded congestion control, or only those permitted to all
-    /// users.
+    /// Whether clients may select every loaded congestion control; otherwise only those permitted
+    /// to all users.
     pub net_admin: bool,
-    /// The XDP program that answers datagrams.
+    /// The XDP program that answers datagrams, if there is one.
     pub echo: Option<Echo>,
 }
 
 impl Shared {
-    /// A seat for one more client of that address, if there is one.
+    /// Admits one more session of a client at that address; the error is the reason against it.
     pub fn admit(&self, ip: IpAddr, now: u64) -> Result<Arc<Allowance>, Refused> {
         let allowance = self.accounts.admit(ip, now)?;
         self.counters
@@ -69,7 +71,7 @@ impl Shared {
             .store(self.accounts.clients(), Relaxed);
         Ok(allowance)
     }
-    /// Records that a client has gone.
+    /// Ends the session of a client that has left.
     pub fn leave(&self, allowance: &Allowance) {
         allowance.end();
         self.counters
@@ -105,20 +107,22 @@ impl Shared {
     }
 }
 
-/// A connection under load at this end; its bytes are counted when it stops.
+/// A TCP connection that carries load of a session. Its bytes are added to the counters when it
+/// stops.
 pub struct Carried {
     /// The stream.
     pub stream: Arc<Stream>,
     allowance: Arc<Allowance>,
     slot: Option<Slot>,
     charged: u64,
-    /// Bytes that the peer has acknowledged or sent until the last check.
+    /// Number of bytes that the peer had acknowledged (this host sends) or sent (this host
+    /// receives) at the last check.
     seen: u64,
     _descriptor: Descriptor,
 }
 
 impl Carried {
-    /// A connection that does not run yet.
+    /// A connection whose load has not started.
     pub fn new(
         link: Connection,
         role: Role,
@@ -128,8 +132,8 @@ impl Carried {
         Counters::more(&shared.counters.streams_total);
         let (socket, descriptor) = link.into_load();
         if role == Role::Sender {
-            // Its client has nothing more to say: what has come is discarded, and more finds no
-            // room.
+            // The client sends no data on this connection. Bytes that have arrived are discarded,
+            // and further ones are limited by a minimal receive buffer.
             socket::limit_input(&socket, 1);
             let _ = sys::discard(&socket, UNREAD);
         }
@@ -148,7 +152,8 @@ impl Carried {
             let now = sys::monotonic();
             self.allowance.progressed(now);
             if self.stream.role() == Role::Sender {
-                // Until the first check of its memory: the buffers that it may fill by then.
+                // Until the first check of its memory, the buffer that it may fill by then is
+                // charged.
                 self.allowance.hold(&mut self.charged, UNSENT.into(), now);
             }
             self.allowance.alive(now);
@@ -158,11 +163,12 @@ impl Carried {
             }
         }
     }
-    /// Whether it runs.
+    /// Whether the load runs.
     pub fn runs(&self) -> bool {
         self.slot.is_some()
     }
-    /// Charges its memory and records when its peer was heard.
+    /// Charges the memory of the socket, and records progress of the load and when the peer was
+    /// last heard.
     pub fn look(&mut self, now: u64) {
         let socket = self.stream.socket();
         self.allowance
@@ -205,17 +211,17 @@ impl Drop for Carried {
     }
 }
 
-/// The key by which a connection of load finds its client.
+/// The key by which a connection of load is assigned to its client.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Key {
-    /// A session.
+    /// Cookie of a session.
     Narrows(crate::protocols::wire::Cookie),
-    /// A test.
+    /// Cookie of an iperf3 test.
     Iperf(crate::protocols::iperf3::Cookie),
 }
 
-/// A client: turns bytes of its control connection into bytes to send. It never blocks; the caller
-/// passes the time.
+/// The protocol state of a client: it converts bytes received on the control connection into bytes
+/// to send. It never blocks; the caller passes the present time.
 pub trait Speaker {
     /// Processes a prefix of `input` and returns its length.
     fn heard(
@@ -225,7 +231,7 @@ pub trait Speaker {
         now: u64,
         shared: &Shared,
     ) -> Result<usize, End>;
-    /// Largest number of bytes that may wait to be processed.
+    /// Largest number of unprocessed bytes of input.
     fn most(&self) -> usize;
     /// Accepts a connection of load.
     fn joined(
@@ -238,20 +244,21 @@ pub trait Speaker {
     ) -> Result<(), End>;
     /// Called when time has passed or part of `out` has left.
     fn tick(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End>;
-    /// Time of the next call at the latest, ns.
+    /// Latest time of the next call, ns of the monotonic clock.
     fn due(&self) -> u64;
     /// Whether requests wait because of the rate of replies.
     fn waits(&self) -> bool {
         false
     }
-    /// The key of its load.
+    /// The key by which connections of load are assigned to this client.
     fn key(&self) -> Option<Key>;
-    /// Returns the limits of the connection, once it has a seat.
+    /// Returns the allowance of the session, once it is admitted.
     fn allowance(&self) -> Option<&Arc<Allowance>>;
-    /// Ends it because it sends to a client that does not read.
+    /// Called before the session is ended because its client does not read; may write a last
+    /// message to `out`.
     fn ended(&mut self, _out: &mut Vec<u8>) {}
-    /// Charges the socket memory of its load and records when its client was heard.
+    /// Charges the socket memory of the load, and records when the client was last heard.
     fn look(&mut self, _now: u64) {}
-    /// Ends it because the connection has gone.
+    /// Ends the session: stops its load and frees its seat.
     fn gone(&mut self, shared: &Shared);
 }

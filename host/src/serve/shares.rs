@@ -1,7 +1,8 @@
-//! Shares of common resources by source prefix, so that no single network can use all of them.
+//! Counts how much of a common resource each source prefix uses, so that no single network can use
+//! all of it.
 //!
-//! A share is the number of items, such as seats of sessions or descriptors of connections, that
-//! one prefix may have at most. The levels of prefixes are 1 to 3 of [`super::source`].
+//! A share is the largest number of items, such as seats of sessions or descriptors of connections,
+//! that one prefix may have. The levels of prefixes are 1 to 3 of [`super::source`].
 
 use super::limits::{OBJECTS, STREAMS};
 use super::source::{LEVELS, Most, Source};
@@ -55,12 +56,12 @@ impl Shares {
     }
 }
 
-/// Descriptors of connections, load included. Each prefix has a share of the descriptors that this
-/// process may have.
+/// File descriptors of connections, load included. Each prefix may use a share of the descriptors
+/// that this process may have.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     of: Mutex<Shares>,
-    /// Descriptors that this process may have; without a value there is no limit.
+    /// Number of descriptors that this process may have; if it is not set, there is no limit.
     all: OnceLock<u64>,
     taken: AtomicUsize,
 }
@@ -73,7 +74,7 @@ impl Descriptors {
     fn lock(&self) -> MutexGuard<'_, Shares> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Number of descriptors that connections have.
+    /// Number of descriptors that connections use.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) as u64
     }
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(one.len(), 256);
         assert_eq!(others.each_ref().map(Vec::len), [256, 0, 256, 0, 256]);
         assert_eq!(descriptors.taken(), 1024);
-        // What is closed is free again.
+        // A dropped descriptor is available again.
         one.pop();
         assert_eq!(take("192.0.2.3").len(), 1);
         drop((one, others));
@@ -184,8 +185,8 @@ mod tests {
                 }
                 n
             });
-            // Two of one source, one more of its /24 or /48, one more of its /16 or /32, and
-            // another network has its own.
+            // Two items of one source, one more of its /24 or /48, and one more of its /16 or /32.
+            // Another network has its own share.
             assert_eq!(taken, [2, 1, 1, 2]);
             assert_eq!(shares.of(source(addresses[0])), 2);
             for (address, n) in addresses.iter().zip(taken) {

@@ -1,4 +1,4 @@
-//! Source addresses and their prefixes, by which limits of the server are shared.
+//! Source addresses and the prefixes to which limits of the server apply.
 //!
 //! | level | IPv4 | IPv6 |
 //! |---|---|---|
@@ -18,8 +18,8 @@ pub type Most = [u64; LEVELS - 1];
 /// Prefix length at each level: of IPv4 within `::ffff:0:0/96`, and of IPv6.
 const BITS: [(u32, u32); LEVELS] = [(0, 0), (112, 32), (120, 48), (128, 64)];
 
-/// The unit of limits: an IPv4 address, or the /64 of an IPv6 address. 128 bits, an IPv4 address
-/// within `::ffff:0:0/96`.
+/// The smallest unit of limits: an IPv4 address, or the /64 of an IPv6 address. Stored as 128 bits;
+/// an IPv4 address lies within `::ffff:0:0/96`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Source(u128);
 

@@ -1,14 +1,15 @@
 //! The datagram socket of a server, on its own thread, so that answers to pings do not wait behind
 //! load.
 //!
-//! One socket serves all clients. A datagram belongs to the session whose cookie it carries, or for
-//! iperf3, whose streams begin with four bytes, to its source address. Both are known only after a
-//! TCP connection from that address has requested it. An answer is as long as its question, so the
-//! server cannot be used to amplify traffic to a forged address. Other datagrams are counted and
-//! dropped; the tables grow with clients, which are limited, and not with datagrams.
+//! One socket serves all clients. A datagram belongs to the session whose cookie it carries. A
+//! datagram of iperf3 carries no cookie; its source address and port identify the stream. The
+//! server knows both only after a TCP connection from the same address has opened a session or
+//! test. An answer is as long as its question, so the server cannot be used to amplify traffic to a
+//! forged address. Other datagrams are counted and dropped. The size of the tables depends on the
+//! number of clients, which is limited, and not on datagrams.
 //!
-//! Counters follow iperf3: a gap in the numbers adds to the losses, a late datagram removes one.
-//! Jitter is that of RFC 1889; the two clocks need not agree.
+//! Counters follow iperf3: a gap in the sequence numbers adds to the losses, and a late datagram
+//! subtracts one. Jitter is computed as in RFC 1889, so the clocks of the two hosts need not agree.
 
 use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
@@ -24,22 +25,23 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Largest number of probes of one session; each ping carries the number of its probe.
+/// Largest number of probes (series of pings) of one session. Each ping carries the number of its
+/// probe.
 pub const PROBES: usize = 16;
 /// Niceness of the thread, if permitted: pings are answered before load is moved.
 pub const NICENESS: i32 = -10;
-/// Longest sleep, ns: the interval at which a request to stop is noticed.
+/// Longest sleep, ns. A request to stop is noticed within this time.
 const LONGEST: u64 = 50_000_000;
-/// Lateness beyond which a sender skips datagrams, ns.
+/// Lateness beyond which a sender skips the overdue datagrams, ns.
 const LATE: u64 = 100_000_000;
-/// Pause after the socket had no room, ns.
+/// Pause after the buffer of the socket was full, ns.
 const PAUSE: u64 = 500_000;
-/// Largest number of calls that receive before datagrams are sent.
+/// Largest number of receive calls before datagrams are sent.
 const READS: usize = 8;
 /// Time for which tests send before the next datagrams are received, ns.
 const SENDING: u64 = 1_000_000;
 
-/// Load that is counted and not answered.
+/// Counters of received UDP load of a session, which is not answered.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Load {
     /// Number of datagrams.
@@ -48,15 +50,15 @@ pub struct Load {
     pub bytes: u64,
     /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
-    /// The highest number plus one.
+    /// The highest sequence number plus one.
     pub highest: u64,
-    /// Arrival of the first and of the last datagram, ns.
+    /// Arrival of the first datagram, ns of the monotonic clock.
     pub first: u64,
-    /// Arrival of the last datagram, ns.
+    /// Arrival of the last datagram, ns of the monotonic clock.
     pub last: u64,
 }
 
-/// A session, as far as datagrams need it.
+/// The part of a session that the datagram thread uses.
 #[derive(Debug)]
 pub struct Pinged {
     allowance: Arc<Allowance>,
@@ -65,7 +67,7 @@ pub struct Pinged {
 }
 
 impl Pinged {
-    /// The allowance of the session.
+    /// A session without datagrams, charged to `allowance`.
     pub fn new(allowance: &Arc<Allowance>) -> Arc<Pinged> {
         Arc::new(Pinged {
             allowance: Arc::clone(allowance),
@@ -73,7 +75,7 @@ impl Pinged {
             load: Mutex::default(),
         })
     }
-    /// Takes the counters of received load.
+    /// Returns the counters of received load and resets them.
     pub fn take_load(&self) -> Load {
         std::mem::take(&mut *self.load.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -93,9 +95,10 @@ impl Pinged {
 /// Counters of an iperf3 stream.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Counts {
-    /// The highest number received, or the number of datagrams sent.
+    /// The highest sequence number received (this host receives), or the number of datagrams sent
+    /// (this host sends).
     pub packets: u64,
-    /// Missing datagrams.
+    /// Number of missing datagrams.
     pub errors: u64,
     /// Payload, bytes.
     pub bytes: u64,
@@ -106,7 +109,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a datagram of this number, sent and received at these times, s.
+    /// Counts a received datagram with its sequence number. The times at which it was sent and
+    /// received are in s, each by the clock of that host.
     fn came(&mut self, number: u64, sent: f64, received: f64, bytes: usize) {
         self.bytes += bytes as u64;
         if number > self.packets {
@@ -139,8 +143,8 @@ pub struct UdpStream {
 }
 
 impl UdpStream {
-    /// A stream of datagrams of `len` bytes; `rate` in bit/s, zero: as fast as possible; `wide`
-    /// numbers have 64 bits.
+    /// A stream of datagrams with `len` bytes of payload. `rate`: bit/s of payload, 0 means as fast
+    /// as possible; `wide`: sequence numbers have 64 bits.
     pub fn new(
         role: Role,
         len: usize,
@@ -159,16 +163,16 @@ impl UdpStream {
             counts: Mutex::default(),
         })
     }
-    /// Whether this host sends.
+    /// The role of this host in the stream.
     pub fn role(&self) -> Role {
         self.role
     }
-    /// Starts to send.
+    /// Starts the stream: datagrams are sent or counted from now on.
     pub fn start(&self) {
         self.lock().next = sys::monotonic();
         self.running.store(true, Relaxed);
     }
-    /// Stops.
+    /// Stops the stream.
     pub fn stop(&self) {
         self.running.store(false, Relaxed);
     }
@@ -181,20 +185,20 @@ impl UdpStream {
     }
 }
 
-/// A test that waits for its streams.
+/// An iperf3 test over UDP, and the streams of it that have opened.
 #[derive(Debug)]
 pub struct Awaited {
     /// Source address of its streams.
     pub ip: IpAddr,
     /// The streams of the test, in the order of their numbers.
     pub streams: Vec<Arc<UdpStream>>,
-    /// Number of streams that have begun.
+    /// Number of streams that have opened.
     pub come: AtomicUsize,
-    /// Addresses of the streams.
+    /// Source addresses and ports of the streams that have opened, in the order of `streams`.
     pub from: Mutex<Vec<SocketAddr>>,
     /// Arrival of the last datagram, ns of the monotonic clock.
     pub last: AtomicU64,
-    /// The stream that sends next.
+    /// Index of the stream that sends next.
     pub next: AtomicUsize,
 }
 
@@ -202,12 +206,12 @@ pub struct Awaited {
 struct Tables {
     sessions: HashMap<Cookie, Arc<Pinged>>,
     awaited: Vec<Arc<Awaited>>,
-    /// Tests whose streams send.
+    /// Tests in which this host sends.
     senders: Vec<Arc<Awaited>>,
     streams: HashMap<SocketAddr, Arc<UdpStream>>,
 }
 
-/// State shared by the thread and the clients.
+/// The datagram socket and its tables, shared by the datagram thread and the listener.
 pub struct Exchange {
     socket: DatagramSocket,
     at: SocketAddr,
@@ -219,7 +223,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A socket at that address.
+    /// Opens the socket at that address.
     pub fn new(
         at: SocketAddr,
         accounts: &Arc<Accounts>,
@@ -239,24 +243,24 @@ impl Exchange {
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Returns the socket, whose address the sockets of single clients share.
+    /// Returns the socket, whose address and port the sockets for single clients share.
     pub fn fd(&self) -> &OwnedFd {
         self.socket.fd()
     }
-    /// The address of the socket.
+    /// The address and port of the socket.
     pub fn at(&self) -> SocketAddr {
         self.at
     }
-    /// Answers pings with that cookie from now on.
+    /// From now on, pings with that cookie are answered.
     pub fn join(&self, cookie: Cookie, session: &Arc<Pinged>) {
         self.lock().sessions.insert(cookie, Arc::clone(session));
     }
-    /// Stops to answer pings with that cookie.
+    /// From now on, pings with that cookie are not answered.
     pub fn leave(&self, cookie: &Cookie) {
         self.lock().sessions.remove(cookie);
     }
-    /// Waits for the streams of a test; false while another test of the same address waits for its
-    /// streams, which could not be distinguished.
+    /// Registers a test that waits for its streams. Returns `false` while another test of the same
+    /// address waits, since their streams could not be distinguished.
     pub fn await_streams(&self, awaited: &Arc<Awaited>) -> bool {
         let mut tables = self.lock();
         if tables.awaited.iter().any(|other| other.ip == awaited.ip) {
@@ -271,7 +275,7 @@ impl Exchange {
             .awaited
             .retain(|other| !Arc::ptr_eq(other, awaited));
     }
-    /// Ends the wait for streams and starts them.
+    /// Ends the wait for the streams of a test and starts them.
     pub fn begin(&self, test: &Arc<Awaited>) {
         self.awaited(test);
         test.streams.iter().for_each(|stream| stream.start());
@@ -290,16 +294,16 @@ impl Exchange {
             tables.streams.remove(from);
         }
     }
-    /// Datagrams for which the socket had no room.
+    /// Number of received datagrams that were dropped because the buffer of the socket was full.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
-    /// Approximate median of the time from the timestamp of an answer until its departure, ns.
+    /// Approximate median of the time that one call needs to send the waiting answers, ns.
     pub fn answering(&self) -> u64 {
         self.answering.load(Relaxed)
     }
-    /// Adds a sample: one step of a sixteenth towards it. The steps balance at the median (frugal
-    /// streaming, Ma, Muthukrishnan, Sandler 2013).
+    /// Adds a sample: the estimate moves towards it by a sixteenth of its value. Steps up and down
+    /// balance at the median (frugal streaming, Ma, Muthukrishnan, Sandler 2013).
     fn took(&self, ns: u64) {
         let known = self.answering.load(Relaxed);
         let step = known / 16 + 1;
@@ -311,7 +315,7 @@ impl Exchange {
         };
         self.answering.store(next, Relaxed);
     }
-    /// Answers and counts until `stop` is set.
+    /// Receives, answers, counts and sends datagrams until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
         sys::prefer(NICENESS);
         let mut got: Vec<Datagram> = Vec::with_capacity(READS * BATCH);
@@ -350,9 +354,9 @@ impl Exchange {
             }
         }
     }
-    /// Lets each test send once, for [`SENDING`] at most, beginning with the one at `first`.
-    /// Returns the time until the next datagram is due, ns. A test with many streams has no more
-    /// turns than a test with one, and pings do not wait for all of them.
+    /// Lets each test send once, beginning with the one at index `first`, and stops after
+    /// [`SENDING`], so that pings do not wait for all tests. Returns the time until the next
+    /// datagram is due, ns. A test with many streams sends no more often than a test with one.
     fn turns(&self, tests: &[Arc<Awaited>], first: &mut usize) -> u64 {
         let (begun, mut wait) = (sys::monotonic(), LONGEST);
         for i in 0..tests.len() {
@@ -366,7 +370,7 @@ impl Exchange {
         wait
     }
     /// Sends the due datagrams of a test, at most [`BATCH`] of all its streams together. Returns
-    /// the time until the next, ns.
+    /// the time until its next datagram is due, ns.
     fn turn(&self, test: &Awaited) -> u64 {
         let from = test.from.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, streams) = (test.next.load(Relaxed), from.len().min(test.streams.len()));
@@ -386,8 +390,8 @@ impl Exchange {
         }
         wait
     }
-    /// Sends the due datagrams of a stream, `most` of them at most. Returns their number and the
-    /// time until the next, ns.
+    /// Sends the due datagrams of a stream, at most `most`. Returns their number and the time until
+    /// the next one is due, ns.
     fn send(&self, to: SocketAddr, stream: &UdpStream, most: usize) -> (usize, u64) {
         let now = sys::monotonic();
         let mut counts = stream.lock();
@@ -436,8 +440,8 @@ impl Exchange {
 }
 
 impl Tables {
-    /// Processes a datagram that arrived at `at`, ns of the monotonic clock. The answer, if any,
-    /// has as many bytes.
+    /// Processes a datagram that arrived at `at`, ns of the monotonic clock. The answer, if any, is
+    /// as long as the datagram.
     fn came(
         &mut self,
         datagram: &Datagram,
@@ -497,7 +501,8 @@ impl Tables {
             return true;
         }
         if let Some(timed) = Timed::from_bytes(bytes).filter(|timed| !timed.answer) {
-            // It did not reach the thread of its client: the path has changed its address.
+            // The kernel did not deliver it to the thread of its client, because a NAT has changed
+            // its source port.
             let session = self.sessions.get(&timed.cookie).filter(mine);
             let Some(permit) = session.and_then(|session| session.allowance.answer(len, at)) else {
                 return false;
@@ -510,7 +515,7 @@ impl Tables {
             return true;
         }
         if let Some(answer) = datagram::greeting(bytes, len) {
-            // A repeated datagram: the answer was lost.
+            // The first datagram of a stream may be repeated, because its answer was lost.
             if !self.streams.contains_key(&datagram.from) && !self.meet(datagram.from, at) {
                 return false;
             }
@@ -536,7 +541,8 @@ impl Tables {
         }
         true
     }
-    /// Assigns a new address to the next stream of the test that waits for it.
+    /// Assigns a new source address and port to the next stream of the test that waits for it;
+    /// `false` if no test does.
     fn meet(&mut self, from: SocketAddr, at: u64) -> bool {
         let Some(awaited) = self.awaited.iter().find(|awaited| awaited.ip == from.ip()) else {
             return false;
@@ -557,7 +563,7 @@ impl Tables {
     }
 }
 
-/// The answer to a timed question.
+/// The answer of this thread to a timed question.
 fn timed_answer(asked: &Timed, datagram: &Datagram, at: u64) -> [u8; TIMED] {
     let mut head = [0; TIMED];
     let now = sys::monotonic();
@@ -649,7 +655,7 @@ mod tests {
         let [many, one] = [sent(&tests[0]), sent(&tests[1])];
         let (all, most) = (many.iter().sum::<u64>(), (ROUNDS * BATCH) as u64);
         assert!(all > 0 && all <= most && one[0] > 0 && one[0] <= most);
-        // Its streams take turns, too.
+        // The streams of a test send alternately, too.
         assert!(many.iter().filter(|n| **n > 0).count() > 1, "{many:?}");
         assert!(exchange.turns(&tests, &mut 1) <= LONGEST);
         exchange.forget(&tests[0]);
@@ -690,7 +696,7 @@ mod tests {
         assert!(answers.is_empty());
         assert_eq!(counters.dropped_datagrams_total.load(Relaxed), 3);
         assert!(tables.streams.is_empty());
-        // With the cookie, from its own address: one answer of the same length.
+        // With the cookie, from the session's address: one answer of the same length.
         let mine = accounts.admit("127.0.0.1".parse().unwrap(), 9).unwrap();
         tables.sessions.insert([1; 16], Pinged::new(&mine));
         tables.came(&got[0], 9, &accounts, &counters, &mut answers);
@@ -707,7 +713,7 @@ mod tests {
         let mut answers = Answers::default();
         tables.came(&got[0], 9, &accounts, &counters, &mut answers);
         assert!(answers.is_empty());
-        // Nor at a port where this host answers by itself, nor when the session has ended.
+        // Neither from a port at which this server answers, nor when the session has ended.
         tables.sessions.insert([1; 16], Pinged::new(&mine));
         mine.end();
         tables.came(&got[0], 9, &accounts, &counters, &mut answers);

@@ -1,6 +1,6 @@
 //! Answers by the kernel: an XDP program at a device returns datagrams before the network stack
-//! sees them. No process is woken, so the response time consists of the wire, the driver and a few
-//! tens of instructions.
+//! processes them. No process is woken, so the response time consists of transmission, the driver
+//! and at most a few hundred instructions.
 //!
 //! ```text
 //!   frame in ──▶ IPv4 or IPv6, UDP, whole, to an address of this device and to our port? ──no──▶ the stack, as ever
@@ -13,22 +13,23 @@
 //! The same is true for the partial checksum of a packet that never crossed a wire. The change of
 //! the time to live in the IPv4 header is compensated by the difference (RFC 1624, equation 3). The
 //! changed times are compensated inside the payload by two bytes that were zero, as in RFC 7820 for
-//! OWAMP. The checksum of UDP is never changed.
+//! OWAMP and TWAMP. The checksum field of UDP is never changed.
 //!
-//! **No loops.** Far ends do not answer answers. Answers of narrows are marked (`a`, `s`), and any
-//! other datagram is returned only to a port above that of the program. Of two programs that answer
-//! each other, at most one has such a port ([`crate::latency::repeats`] follows the same rule).
-//! Against other echo services, the time to live of an answer is that of the question minus one, as
-//! after forwarding. Therefore no packet causes more than 255 answers.
+//! **No loops.** The program does not answer answers. Answers of narrows are marked (`a`, `s`). Any
+//! datagram that is no question of narrows is returned only to a port above that of the program. Of
+//! two programs that would answer each other, at most one has the higher port
+//! ([`crate::latency::repeats`] follows the same rule). Against other echo services, the time to
+//! live of an answer is that of the question minus one, as after forwarding. Therefore no packet
+//! causes more than 255 answers.
 //!
-//! The program does not answer ports below 1024, and ports at which this host answers. It does not
-//! answer packets whose time to live ends here, packets with options, or fragments. It does not
-//! answer packets whose lengths do not agree, multicast, or frames with a VLAN tag. It does not
-//! answer at addresses that the device did not have at the start. It does not answer a source
-//! address that no other host can have. These are groups, loopback, reserved addresses, its own
-//! addresses, and the broadcast addresses of its device.
-//! No token is required: an answer is as long as its question, but it goes to the address that the
-//! question names as its sender.
+//! The program does not answer source ports below 1024, and source ports at which this host
+//! answers. It does not answer packets whose time to live ends here, packets with IP options or
+//! extension headers, or fragments. It does not answer packets whose lengths do not agree,
+//! multicast, or frames with a VLAN tag. It does not answer at addresses that the device did not
+//! have at the start. It does not answer a source address that no other host can have. These are
+//! multicast, loopback and reserved addresses, its own addresses, and its device's broadcast
+//! addresses. No token is required. An answer is as long as its question, but goes to the source
+//! address of the question, which may be forged.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
@@ -44,46 +45,49 @@ use std::os::fd::OwnedFd;
 
 /// Largest number of addresses that a program compares.
 const ADDRESSES: usize = 32;
-/// Ports below belong to services that may answer an answer.
+/// Ports below this number belong to services that may answer an answer.
 const SERVICES: u16 = 1024;
-/// Packets with fewer remaining hops are not answered.
+/// Packets whose time to live or hop limit is below this are not answered.
 const HOPS: i32 = 2;
 
-/// Offsets in an Ethernet frame.
+/// Offsets of the type and of the IP header in an Ethernet frame, bytes.
 const TYPE: i16 = 12;
 const IP: i16 = 14;
-/// Offsets in IPv4 without options: class of service, fragments, time to live and protocol,
-/// checksum, source, destination, end.
+/// Offsets in an Ethernet frame with IPv4 without options: type of service, fragmentation, time to
+/// live and protocol, checksum, source, destination, end of the header.
 const V4: (i16, i16, i16, i16, i16, i16, i16) =
     (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
-/// Offset of the total length in IPv4, and the length of its header, which it includes.
+/// Offset of the total length of IPv4, and the part of it that is the IP header, bytes.
 const V4_LENGTH: (i16, i32) = (IP + 2, 20);
-/// Offsets in IPv6: next header, hop limit, source, destination, end.
+/// Offsets in an Ethernet frame with IPv6: next header, hop limit, source, destination, end of the
+/// header.
 const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
-/// Offset of the payload length in IPv6, and the bytes of the header that it includes: none.
+/// Offset of the payload length of IPv6, and the part of it that is the IP header: 0 bytes.
 const V6_LENGTH: (i16, i32) = (IP + 4, 0);
-/// Length of the UDP header.
+/// Length of the UDP header, bytes.
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Offsets in a question of narrows ([`crate::protocols::wire`]) behind the UDP header: version,
-/// kind, class, probe; from [`TIMES`] on the fields that an answer fills in.
+/// Offsets in a question of narrows ([`crate::protocols::wire`]), from the UDP header on, bytes. At
+/// [`KIND`]: version, kind, class, probe; from [`TIMES`] on: the fields that an answer fills in.
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
 
-/// A kind of question.
+/// The layout of a kind of question.
 struct Question {
     /// The letters of the question and of its answer.
     kinds: (u8, u8),
-    /// Number of bytes behind [`TIMES`].
+    /// Number of bytes from [`TIMES`] on.
     bytes: i16,
-    /// Offsets at which an answer has the arrival.
+    /// Offsets from [`TIMES`] at which an answer has the arrival time of the question.
     came: &'static [i16],
-    /// Offset of a zero that compensates the checksum.
+    /// Offset from [`TIMES`] of two bytes that are zero in the question. The answer uses them to
+    /// compensate the checksum.
     spare: i16,
 }
 
-/// Arrival, departure, and count of questions (not counted here: zero); both kinds begin with them.
+/// Offsets from [`TIMES`] of arrival and departure, with which both kinds begin. The count of
+/// questions follows; the program does not count, so it is zero.
 const RECEIVED: i16 = 0;
 const ANSWERED: i16 = 8;
 /// A ping ends with four zeros.
@@ -93,8 +97,9 @@ const PING: Question = Question {
     came: &[RECEIVED],
     spare: 20,
 };
-/// A timed question continues with the times ready and read. Both are the arrival, because the
-/// program does not wait. The departure and number of the last answer (unknown) and zeros follow.
+/// A timed question continues with the times at which the datagram was ready and was read. Both are
+/// the arrival, because the program does not wait. The departure time and number of the previous
+/// answer, which are unknown and therefore zero, and padding follow.
 const TIMED: Question = Question {
     kinds: (b't', b's'),
     bytes: 52,
@@ -102,8 +107,8 @@ const TIMED: Question = Question {
     spare: 48,
 };
 
-/// Offsets on the stack: a key of the map; the class; the kind and times of the question, and of
-/// the answer. The two timestamps are aligned to eight bytes.
+/// Offsets on the stack of the program: a key of the map; the traffic class; kind and times of the
+/// question; those of the answer. The two timestamps of the answer are aligned to eight bytes.
 const KEY: i16 = -8;
 const CLASS: i16 = -16;
 const OLD: i16 = -72;
@@ -120,9 +125,9 @@ fn port(number: u16) -> i32 {
 /// A counter of the program.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// Answers.
+    /// All answers.
     Answered,
-    /// Answers with times.
+    /// Answers to questions of narrows, with timestamps.
     Stamped,
 }
 
@@ -137,7 +142,8 @@ fn swap(a: &mut Assembler, base: Reg, size: Size, one: i16, other: i16, words: i
     }
 }
 
-/// Continues if the destination at `at` is one of `addresses`, otherwise jumps to `pass`.
+/// Emits code that continues if the address at offset `at` is one of `addresses`, and otherwise
+/// jumps to `pass`.
 fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     let known = a.label();
     for address in addresses {
@@ -154,7 +160,8 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     a.here(known);
 }
 
-/// Jumps to `pass` if the source at `at` is one of `addresses`: of this host, or of more than one.
+/// Emits code that jumps to `pass` if the source address at offset `at` is one of `addresses`:
+/// those of this host, or broadcast addresses.
 fn none_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     for address in addresses {
         let next = a.label();
@@ -168,8 +175,9 @@ fn none_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     }
 }
 
-/// Continues if the datagram at R9 ends where its packet ends, and within the frame. `length` is
-/// the offset of the length of the packet, and the part of it before the datagram.
+/// Emits code that continues if the datagram at R9 ends where its IP packet ends, and within the
+/// frame. `length`: offset of the length field of IP, and the part of this length before the
+/// datagram.
 fn whole(a: &mut Assembler, end: i16, length: (i16, i32), pass: Label) {
     a.load(Size::Two, R2, R9, 4);
     a.big_endian(R2, 16);
@@ -186,8 +194,9 @@ fn whole(a: &mut Assembler, end: i16, length: (i16, i32), pass: Label) {
     a.jump_if(R4, If::Greater, R7, pass);
 }
 
-/// Continues if the datagram at R9 is a question of narrows, or comes from a port above `port`; an
-/// answer of narrows goes to `pass`.
+/// Emits code that continues if the datagram at R9 is a question of narrows. It also continues if
+/// the datagram is no answer of narrows and its source port is above `own`. Otherwise the code
+/// jumps to `pass`.
 fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     let (question, plain) = (a.label(), a.label());
     for kind in [PING, TIMED] {
@@ -220,7 +229,8 @@ fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     a.here(question);
 }
 
-/// Continues if the datagram at R9 is for this program and its sender may be answered.
+/// Emits code that continues if the datagram at R9 is for the port of this program and its sender
+/// may be answered. Otherwise the code jumps to `pass`.
 fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     a.load(Size::Two, R2, R9, 2);
     a.jump_if(
@@ -251,8 +261,8 @@ fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
     a.here(none);
 }
 
-/// Fills in the fields of an answer behind R9 if the question is of that kind; otherwise jumps to
-/// `other`.
+/// Emits code that turns a question with timestamps at R9 into its answer, and that jumps to
+/// `other` for any other datagram.
 fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.mov(R2, R9);
     a.alu(Alu::Add, R2, i32::from(TIMES + question.bytes));
@@ -267,7 +277,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
         two([crate::protocols::wire::DATAGRAM_VERSION, question.kinds.0]),
         other,
     );
-    // The present values: pairs of an offset in the packet and one on the stack.
+    // The fields that change: pairs of an offset from the UDP header and one on the stack.
     let places = [KIND]
         .into_iter()
         .chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
@@ -306,7 +316,8 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
             a.store(Size::Four, STACK, new + at + half, R2);
         }
     }
-    // The difference of the sums, folded to 16 bits; its complement goes to the zeros.
+    // The difference of the checksums of new and old values, folded to 16 bits. Its complement is
+    // stored in the spare bytes.
     let length = i32::from(question.bytes + 4);
     a.mov(R1, STACK);
     a.alu(Alu::Add, R1, i32::from(OLD));
@@ -328,7 +339,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     count(a, map, Count::Stamped);
 }
 
-/// Folds a sum of 32 bits to 16 bits and adds carries. Uses R1.
+/// Emits code that folds a sum of 32 bits to 16 bits and adds the carries. The code changes R1.
 fn fold(a: &mut Assembler, sum: Reg) {
     for _ in 0..2 {
         a.mov(R1, sum);
@@ -338,7 +349,7 @@ fn fold(a: &mut Assembler, sum: Reg) {
     }
 }
 
-/// The part for IPv4 packets; at its end, R9 is the UDP header.
+/// Emits the part for IPv4 packets. After it, R9 points to the UDP header.
 fn v4(a: &mut Assembler, own: &[u16], (here, groups): (&[Vec<u8>], &[Vec<u8>]), pass: Label) {
     let (class, fragment, lives, sum, source, destination, end) = V4;
     a.load(Size::Byte, R2, R6, IP);
@@ -350,7 +361,8 @@ fn v4(a: &mut Assembler, own: &[u16], (here, groups): (&[Vec<u8>], &[Vec<u8>]), 
     one_of(a, destination, here, pass);
     none_of(a, source, here, pass);
     none_of(a, source, groups, pass);
-    // Of this network, of this host, of groups, and reserved (RFC 6890).
+    // Source addresses 0.0.0.0/8 ("this network"), loopback, multicast and reserved ones (RFC
+    // 6890).
     a.load(Size::Byte, R2, R6, source);
     for first in [0, 127] {
         a.jump_if(R2, If::Equal, first, pass);
@@ -390,7 +402,8 @@ fn v6(a: &mut Assembler, own: &[u16], (here, _): (&[Vec<u8>], &[Vec<u8>]), pass:
     a.jump_if(R2, If::Unequal, i32::from(PROTOCOL_UDP), pass);
     one_of(a, destination, here, pass);
     none_of(a, source, here, pass);
-    // Groups; unspecified, of this host, and mapped (RFC 6890).
+    // Multicast source addresses, and those that begin with 16 zero bits: unspecified, loopback and
+    // IPv4-mapped ones (RFC 6890).
     a.load(Size::Byte, R2, R6, source);
     a.jump_if(R2, If::Equal, 0xff, pass);
     a.load(Size::Two, R2, R6, source);
@@ -399,7 +412,7 @@ fn v6(a: &mut Assembler, own: &[u16], (here, _): (&[Vec<u8>], &[Vec<u8>]), pass:
     a.alu(Alu::Add, R9, i32::from(end));
     whole(a, end, V6_LENGTH, pass);
     between(a, own, pass);
-    // The traffic class lies across two bytes, behind the version.
+    // The traffic class follows the 4 bits of the version, so it extends over two bytes.
     a.load(Size::Two, R2, R6, IP);
     a.big_endian(R2, 16);
     a.alu(Alu::ShiftRight, R2, 4);
@@ -411,9 +424,10 @@ fn v6(a: &mut Assembler, own: &[u16], (here, _): (&[Vec<u8>], &[Vec<u8>]), pass:
     swap(a, R6, Size::Four, source, destination, 4);
 }
 
-/// The program for the first of the ports `own`, at all of which this host answers. `groups` are
-/// the broadcast addresses of the device. R6 is the frame, R7 its end, R9 the UDP header. A family
-/// without addresses is left out, because the kernel rejects unreachable instructions.
+/// The program for the first of the ports `own`; `own` has all ports at which this host answers.
+/// `groups` are the broadcast addresses of the device. R6 points to the frame, R7 to its end, R9 to
+/// the UDP header. An address family without addresses is left out, because the kernel rejects
+/// unreachable instructions.
 pub fn program(
     own: &[u16],
     addresses: &[IpAddr],
@@ -435,7 +449,7 @@ pub fn program(
     a.mov(R2, R6);
     a.alu(Alu::Add, R2, i32::from(V4.6 + UDP));
     a.jump_if(R2, If::Greater, R7, pass);
-    // One of the MAC addresses is a multicast address.
+    // Frames with a multicast or broadcast MAC address are not answered.
     for mac in [0, 6] {
         a.load(Size::Byte, R2, R6, mac);
         a.jump_if(R2, If::AnyBit, 1, pass);
@@ -477,7 +491,7 @@ pub fn program(
     assembler.finish()
 }
 
-/// The attached program; it answers until it is dropped.
+/// The attached program. It answers until this value is dropped.
 #[derive(Debug)]
 pub struct Echo {
     map: OwnedFd,
@@ -485,15 +499,17 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Answers datagrams that arrive at `device` for the first of `ports` and one of its addresses
-    /// (or `only`). At the other ports this host answers itself.
+    /// Attaches a program to `device`. It answers datagrams to the first of `ports` at the device's
+    /// addresses, or only at `only`. The other `ports` are those at which the server itself
+    /// answers.
     pub fn attach(device: &str, ports: &[u16], only: Option<IpAddr>) -> Result<Echo, HostError> {
         let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
         let name = CString::new(device).map_err(|_| missing("not the name of a device".into()))?;
         let index = sys::interface(&name)
             .map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
-        // The C library does not list devices without an address, such as TUN.
+        // The type is unknown (`None`) for devices without a link-layer address, such as TUN:
+        // getifaddrs(3) does not list that address.
         if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
             return Err(missing(
                 "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a \
@@ -535,7 +551,7 @@ impl Echo {
     }
 }
 
-/// The meaning of an error of the kernel.
+/// Explains an error of the kernel; `None` if its meaning is not known.
 fn refusal(error: &io::Error) -> Option<String> {
     let text = match error.raw_os_error()? {
         libc::EPERM | libc::EACCES => {

@@ -17,7 +17,7 @@ const THERE: (IpAddr, IpAddr) = (
 /// The broadcast address of the device.
 const EVERYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 255);
 
-/// A loaded program, unless this user may not.
+/// A loaded program and its map; `None` if this user may not load programs.
 fn loaded() -> Option<(OwnedFd, OwnedFd)> {
     let map = bpf::array(2).ok();
     let both = map.and_then(|map| {
@@ -53,8 +53,7 @@ fn sum(bytes: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// UDP's header and payload with the addresses that its checksum covers: 0xffff where that is
-/// right.
+/// The sum over UDP header, payload and pseudo-header. It is 0xffff if the checksum is right.
 fn udp_sum(from: IpAddr, to: IpAddr, udp: &[u8]) -> u16 {
     let mut all = [bytes(from), bytes(to)].concat();
     all.extend([0, 17]);
@@ -109,7 +108,7 @@ fn question() -> Vec<u8> {
     bytes
 }
 
-/// A timed question with filling behind it.
+/// A timed question, followed by padding.
 fn timed() -> Vec<u8> {
     let mut bytes = [0x6e; TIMED_BYTES + 13];
     let asked = Timed {
@@ -149,7 +148,7 @@ fn two_programs_at_different_ports_do_not_answer_each_other() {
             let (verdict, got) = bpf::try_once(&first, &asked).expect("a try");
             assert_eq!(verdict, bpf::BACK);
             assert_eq!(bpf::try_once(&second, &got).expect("a try").0, bpf::PASS);
-            // The other way round it is answered where it is a question, and then no more.
+            // In the other direction only a question of narrows is answered, and the answer is not.
             let asked = datagram(here, there, (PORT, PORT + 1), payload);
             if let (bpf::BACK, got) = bpf::try_once(&second, &asked).expect("a try") {
                 assert_eq!(bpf::try_once(&first, &got).expect("a try").0, bpf::PASS);
@@ -197,7 +196,8 @@ fn any_datagram_comes_back_with_right_checksums() {
                 assert_eq!(got[end + 8 + TIMED_BYTES..], payload[TIMED_BYTES..]);
                 let (received, answered) = (told.received, told.answered);
                 assert!(now - received < 10_000_000_000 && received <= answered && answered <= now);
-                // How many came, and when an earlier one left, is not known.
+                // The program does not know the count of questions and the departure of earlier
+                // answers.
                 let expected = Timed {
                     answer: true,
                     class: 0xb8,
@@ -338,11 +338,11 @@ fn whatever_is_not_asked_of_us_goes_on_untouched() {
         let (verdict, got) = bpf::try_once(&program, &asked).expect("a try");
         assert_eq!((verdict, got), (bpf::PASS, asked), "{why}");
     }
-    // A short frame ends with zeros that belong to no packet.
+    // A short frame is padded with zeros after its packet.
     let padded = [fine.as_slice(), &[0; 18]].concat();
     let (verdict, got) = bpf::try_once(&program, &padded).expect("a try");
     assert_eq!((verdict, got.len()), (bpf::BACK, padded.len()));
-    // A question that is too short for its kind is not made an answer.
+    // A question that is too short for its kind is returned unchanged.
     let short = &timed()[..TIMED_BYTES - 1];
     let (_, got) =
         bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short)).expect("a try");
@@ -355,8 +355,8 @@ fn an_echo_of_another_kind_that_answers_ends() {
     for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
         let mut asked = datagram(there, here, (40_000, PORT), b"question");
         let mut answers = 0;
-        // What comes back is sent again as it came, which keeps the addresses of the two in
-        // their places.
+        // The returned IP header is used for the next datagram, with the original direction of its
+        // addresses.
         while let (bpf::BACK, got) = bpf::try_once(&program, &asked).expect("a try") {
             let (at, len) = if here.is_ipv4() { (14, 20) } else { (14, 40) };
             asked[at..at + len].copy_from_slice(&got[at..at + len]);

@@ -1,10 +1,12 @@
-//! eBPF: a small assembler, and the five calls of bpf(2) that load, test and attach a program.
+//! eBPF: a small assembler, and the five commands of bpf(2) that create and read a map, and load,
+//! test and attach a program.
 //!
-//! A program has a few tens of instructions, which are generated at run time and verified by the
-//! kernel. No compiler, library or object file is involved. The machine has eleven registers. R0 is
-//! the result. R1 to R5 are arguments, clobbered by calls. R6 to R9 are preserved. R10 is the end
-//! of the stack of 512 bytes. A program jumps forward only and accesses only memory whose bounds it
-//! has checked.
+//! A program has a few hundred instructions, which are generated at run time and verified by the
+//! kernel. No compiler, library or object file is involved. The virtual machine of BPF has eleven
+//! registers. R0 has the result of a call and of the program. R1 to R5 are arguments, which calls
+//! overwrite. Calls preserve R6 to R9. R10 points to the end of the stack of 512 bytes. Programs
+//! built here jump forward only. The verifier accepts accesses to a packet only after a check of
+//! its bounds.
 //!
 //! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the
 //! calls).
@@ -20,7 +22,7 @@ pub struct Reg(pub u8);
 
 /// The result of a call, and of the program.
 pub const R0: Reg = Reg(0);
-/// The first argument; at the start, the packet.
+/// The first argument; at the start of the program, its context (`struct xdp_md`).
 pub const R1: Reg = Reg(1);
 /// An argument.
 pub const R2: Reg = Reg(2);
@@ -51,7 +53,7 @@ pub enum Size {
     Eight = 0x18,
 }
 
-/// An operation in 64 bits.
+/// An arithmetic operation on 64 bits.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Alu {
@@ -99,12 +101,13 @@ impl From<i32> for Operand {
 /// A helper function of the kernel, by its number in linux/bpf.h.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Helper {
-    /// r1 a map, r2 the address of the key; returns the address of the value, or 0.
+    /// `bpf_map_lookup_elem`: r1 is a map, r2 the address of the key. Returns the address of the
+    /// value, or 0.
     Lookup = 1,
-    /// CLOCK_MONOTONIC, ns.
+    /// `bpf_ktime_get_ns`: returns CLOCK_MONOTONIC, ns.
     Now = 5,
-    /// r1, r2 bytes removed; r3, r4 bytes added; r5 a previous sum; returns the new sum of
-    /// checksums.
+    /// `bpf_csum_diff`: r1 and r2 are address and length of the old bytes, r3 and r4 those of the
+    /// new bytes, r5 is a previous sum. Returns the sum plus the difference of the checksums.
     ChecksumDifference = 28,
 }
 
@@ -168,8 +171,8 @@ impl Assembler {
     pub fn mov(&mut self, to: Reg, what: impl Into<Operand>) {
         self.alu(Alu::Move, to, what);
     }
-    /// Sets `to` to these four bytes, the upper half zero: as a load of four bytes from a packet
-    /// does.
+    /// Sets `to` to the value that a load of these four bytes from a packet would have; the upper
+    /// half is zero.
     pub fn four(&mut self, to: Reg, bytes: [u8; 4]) {
         self.put(MOVE_FOUR, to, 0, 0, i32::from_ne_bytes(bytes));
     }
@@ -192,7 +195,7 @@ impl Assembler {
     pub fn add_atomically(&mut self, to: Reg, offset: i16, from: Reg) {
         self.put(ATOMIC_ADD, to, from.0, offset, 0);
     }
-    /// Sets `to` to a map.
+    /// Sets `to` to the address of a map.
     pub fn map(&mut self, to: Reg, map: &OwnedFd) {
         self.put(LOAD_WIDE, to, MAP, 0, map.as_raw_fd());
         self.put(0, Reg(0), 0, 0, 0);
@@ -217,8 +220,8 @@ impl Assembler {
     pub fn exit(&mut self) {
         self.put(EXIT, Reg(0), 0, 0, 0);
     }
-    /// The instructions with resolved jumps. A label without a position becomes a jump to itself,
-    /// which the kernel rejects.
+    /// The instructions with resolved jumps. A jump to a label without a position becomes a jump to
+    /// itself, which the kernel rejects.
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in &self.jumps {
             let to = self.labels[label.0].unwrap_or(*at);
@@ -282,13 +285,13 @@ const LINK_CREATE: c_int = 28;
 const TYPE_ARRAY: u32 = 2;
 const TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// `XDP_FLAGS_SKB_MODE`: after the driver has passed the packet to the stack, which every driver
-/// supports.
+/// `XDP_FLAGS_SKB_MODE` (generic mode): the program runs after the driver has passed the packet to
+/// the stack. Every driver supports it.
 const GENERIC: u32 = 2;
 
-/// Result of an XDP program: pass the packet to the stack, or send it back out of the device.
+/// Result of an XDP program: pass the packet to the stack (`XDP_PASS`).
 pub const PASS: i32 = 2;
-/// See [`PASS`].
+/// Result of an XDP program: send the packet back out of the device (`XDP_TX`).
 pub const BACK: i32 = 3;
 
 /// An array of 64-bit numbers that programs and this process share.
@@ -316,7 +319,7 @@ pub fn array(entries: u32) -> io::Result<OwnedFd> {
     })
 }
 
-/// One entry of an array.
+/// Reads one entry of an array.
 pub fn entry(map: &OwnedFd, key: u32) -> io::Result<u64> {
     let mut value = 0_u64;
     let place = pointer(std::ptr::from_mut(&mut value).cast_const());
@@ -371,7 +374,8 @@ pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Runs a program on one packet, which is not sent: the result, and the changed packet.
+/// Runs a program on one packet, which is not sent. Returns the result of the program and the
+/// changed packet.
 pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut ask = Arguments::default().four(0, program.as_raw_fd() as u32);
@@ -399,7 +403,7 @@ pub fn attach(program: &OwnedFd, device: u32) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
-    /// Against what RFC 9669 gives for them, on a little-endian host.
+    /// Compares instructions with those of RFC 9669, on a little-endian host.
     #[test]
     #[cfg(target_endian = "little")]
     fn instructions_are_the_specifications() {

@@ -1,5 +1,5 @@
-//! The clock of a run: time of the core, which is zero at the beginning of the run, from
-//! `CLOCK_MONOTONIC`.
+//! The clock of a run: it derives the time of the core, which is zero at the beginning of the run,
+//! from `CLOCK_MONOTONIC`.
 
 use crate::sys;
 use narrows_core::units::{Span, Time};
@@ -21,8 +21,8 @@ impl Clock {
     pub fn now(&self) -> Time {
         Time::from_ns(sys::monotonic().saturating_sub(self.zero))
     }
-    /// The time of a packet's timestamp (`CLOCK_REALTIME`). It must be converted right after the
-    /// packet arrived, before that clock can have been set.
+    /// Converts a packet's timestamp (`CLOCK_REALTIME`, ns). It must be called right after the
+    /// packet arrived, since the realtime clock may be set later.
     pub fn of_stamp(&self, stamp: u64) -> Time {
         let ago = sys::realtime().saturating_sub(stamp);
         Time::from_ns(

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::{size_of, zeroed};
 
-/// Types that every sequence of bytes represents.
+/// Types of which every bit pattern is a valid value.
 ///
 /// # Safety
 ///
@@ -25,7 +25,7 @@ unsafe impl Plain for libc::sock_extended_err {}
 // SAFETY: an array of values without invalid bit patterns.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Room for the control messages of one datagram, aligned as `cmsghdr` requires.
+/// A buffer for the control messages of one datagram, aligned as `cmsghdr` requires.
 pub(crate) type Buffer = [u64; 32];
 
 /// One control message.
@@ -36,7 +36,7 @@ pub(crate) struct Control<'a> {
 }
 
 impl Control<'_> {
-    /// The value; zeros where the message is shorter.
+    /// The value of the message. If the message is shorter than `T`, the remaining bytes are zero.
     pub fn get<T: Plain>(&self) -> T {
         // SAFETY: all zeros is a valid value, as every bit pattern is.
         let mut value: T = unsafe { zeroed() };
@@ -81,7 +81,7 @@ pub(crate) fn each(buffer: &Buffer, filled: usize, mut each: impl FnMut(Control)
     }
 }
 
-/// Adds to `message` the traffic class of its datagram, for IPv4 or IPv6. `buffer` holds the
+/// Adds to `message` the traffic class of its datagram, for IPv4 (`v4`) or IPv6. `buffer` holds the
 /// control message and must outlive the call that sends `message`.
 pub(crate) fn set_class(message: &mut libc::msghdr, buffer: &mut [u64; 4], v4: bool, class: u8) {
     const SIZE: u32 = size_of::<c_int>() as u32;

@@ -1,5 +1,5 @@
-//! Batches of UDP datagrams: one system call for up to [`BATCH`] of them, with the kernel's
-//! timestamps, traffic classes and loss counters.
+//! Sends and receives batches of UDP datagrams: one system call for up to [`BATCH`] of them, with
+//! the kernel's timestamps, traffic classes and loss counters.
 
 use super::control::{self, Buffer};
 use super::realtime;
@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Largest number of datagrams per system call.
 pub const BATCH: usize = 32;
-/// Bytes kept of each received datagram: more than any header of narrows or iperf3. The rest is
-/// only counted.
+/// Number of bytes that are kept of each received datagram, more than any header of narrows or
+/// iperf3. The rest is only counted.
 pub const KEPT: usize = 256;
 
 /// Requests a timestamp (`CLOCK_REALTIME`) with each datagram received.
@@ -23,7 +23,8 @@ pub fn set_stamps(fd: &impl AsRawFd) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
 }
 
-/// The next datagram and its timestamp (`CLOCK_REALTIME`); `None` when none is there.
+/// Receives the next datagram: its length in bytes and its timestamp (`CLOCK_REALTIME`, ns); `None`
+/// if none has arrived.
 pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u64)>> {
     let mut part = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),
@@ -54,7 +55,7 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
 /// A received datagram.
 #[derive(Copy, Clone, Debug)]
 pub struct Datagram {
-    /// Sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
     /// Length in bytes, including bytes that are not kept.
     pub len: usize,
@@ -146,18 +147,18 @@ pub struct Outgoing {
     pub to: Option<SocketAddr>,
     /// Traffic class; `None` for that of the socket.
     pub class: Option<u8>,
-    /// Header.
+    /// Bytes of the header.
     pub head: [u8; HEADER],
     /// Length of the header in bytes.
     pub head_len: usize,
-    /// Length of the datagram in bytes.
+    /// Payload of the datagram, header included, bytes. After the header, it is filled with 0x6e.
     pub len: usize,
 }
 
 /// Largest length of a header in bytes.
 pub const HEADER: usize = 88;
 
-/// Content of datagrams behind the header; as long as the longest datagram.
+/// Content of datagrams after the header, as long as the longest datagram.
 static REST: [u8; 65_536] = [0x6e; 65_536];
 
 /// The header `bytes`, padded with zeros.
@@ -216,7 +217,8 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
     Ok(unless_empty(check(n))?.unwrap_or(0) as usize)
 }
 
-/// The address as a socket of IPv6 (`v6`) takes it: IPv4 as a mapped address.
+/// The address in the form that a socket requires: for an IPv6 socket (`v6`), IPv4 addresses are
+/// mapped.
 pub(crate) fn mapped(of: SocketAddr, v6: bool) -> SocketAddr {
     match of {
         SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),

@@ -7,7 +7,7 @@ use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Length of the header of offloads in front of a packet (`virtio_net_hdr`), bytes.
+/// Length of the header in front of a packet of a TUN device (`virtio_net_hdr`), bytes.
 pub const VNET_HEADER: usize = 10;
 
 /// A request about the device `name`, all other fields zero.
@@ -41,8 +41,8 @@ pub(super) fn open(name: &str, flags: c_int) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Creates a TUN device called `name`, whose packets begin with a header of offloads
-/// (`virtio_net_hdr`). With `super_packets` it also accepts packets to be segmented (TSO).
+/// Creates a TUN device called `name`, whose packets begin with a header (`virtio_net_hdr`). With
+/// `super_packets`, the kernel also passes packets to it that are still to be segmented (TSO).
 pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
     let fd = open(name, libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR)?;
     let size: c_int = VNET_HEADER as c_int;
@@ -93,8 +93,8 @@ pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// The IPv4 broadcast addresses of a device. Each subnet has that which is set, the highest one
-/// (RFC 919), and the lowest one (of Linux before 5.14).
+/// The IPv4 broadcast addresses of a device. For each subnet, these are the configured one, the
+/// highest address (RFC 919), and the lowest address (a broadcast address in Linux before 5.14).
 pub fn broadcasts(name: &str) -> io::Result<Vec<Ipv4Addr>> {
     let mut found = Vec::new();
     each_address(name, |entry, address| {
@@ -116,7 +116,7 @@ pub fn broadcasts(name: &str) -> io::Result<Vec<Ipv4Addr>> {
     Ok(found)
 }
 
-/// The highest and the lowest address of a subnet that has more than two.
+/// The highest and the lowest address of a subnet with more than two addresses; otherwise none.
 fn of_subnet(address: Ipv4Addr, mask: Ipv4Addr) -> Vec<Ipv4Addr> {
     let (address, mask) = (u32::from(address), u32::from(mask));
     let both = [address | !mask, address & mask];
@@ -162,7 +162,7 @@ fn each_address(
     Ok(())
 }
 
-/// The source address of this host towards `to`. No packet is sent.
+/// The source address that this host uses towards `to`. No packet is sent.
 pub fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = match to {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -173,11 +173,11 @@ pub fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// An ethtool request about a device, by its number: the words of the answer, of which the first is
-/// the command itself.
+/// Makes the ethtool request `command` about a device. Returns the first `words` 32-bit words of
+/// the answer, of which the first is the command itself.
 pub fn ethtool(name: &str, command: u32, words: usize) -> io::Result<Vec<u32>> {
-    /// The longest answer to any command of this program is shorter, in words. The kernel writes as
-    /// many as the command has, not as many as the caller wants.
+    /// Length of the buffer in words, larger than the answer to any command that this program uses.
+    /// The kernel writes the whole answer, regardless of `words`.
     const ROOM: usize = 64;
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut answer = vec![0_u32; words.max(ROOM)];

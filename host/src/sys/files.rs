@@ -1,5 +1,5 @@
-//! Files and directories below an open directory (`openat` and its relatives), which never follow a
-//! symbolic link, and advisory locks.
+//! Calls for files and directories relative to an open directory (`openat` and related ones), which
+//! never follow a symbolic link, and advisory locks.
 //!
 //! The standard library has no calls relative to a directory, and none for locks before Rust 1.89.
 
@@ -44,8 +44,8 @@ pub fn unlink_at(dir: &OwnedFd, name: &str, flags: c_int) -> io::Result<()> {
     check(unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), flags) }).map(drop)
 }
 
-/// Locks an open file (`LOCK_SH`, `LOCK_EX`, with `LOCK_NB` without waiting); the lock ends with
-/// the last descriptor.
+/// Locks an open file (`LOCK_SH` or `LOCK_EX`; with `LOCK_NB`, fails instead of waiting). The lock
+/// ends when the last descriptor of the open file is closed.
 pub fn lock(file: &impl AsFd, kind: c_int) -> io::Result<()> {
     // SAFETY: the call takes integers; the descriptor is borrowed and open.
     check(unsafe { libc::flock(file.as_fd().as_raw_fd(), kind) }).map(drop)

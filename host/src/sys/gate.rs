@@ -1,8 +1,8 @@
 //! A device whose queue discipline releases a packet only on request.
 //!
 //! Frames are sent to its queue discipline by a packet socket. Each read of the device requests the
-//! next frame. This requires the kernels that `narrows kernel build` builds: in these, a TAP device
-//! with `IFF_ONE_QUEUE` accepts one frame per read. Other kernels ignore the flag.
+//! next frame. This requires a kernel built by `narrows kernel build`: there, a TAP device with
+//! `IFF_ONE_QUEUE` takes one frame from its discipline per read. Other kernels ignore the flag.
 
 use super::{check, io as calls, owned, poll, socket};
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Linux 6.12 `include/uapi/linux/if_tun.h`.
 const IFF_ONE_QUEUE: c_int = 0x2000;
-/// Memory of frames in the queue discipline, bytes: more than any of them holds.
+/// Send buffer of the packet socket, bytes: more than the frames in any queue discipline need.
 const MEMORY: c_int = 1 << 30;
 
 /// A device with its queue discipline.
@@ -34,7 +34,8 @@ impl Gate {
             priority: 0,
         })
     }
-    /// Opens its entrance, when the device is up; `index` is that of the device.
+    /// Opens the packet socket by which frames are enqueued. The device, with this `index`, must be
+    /// up.
     pub fn open(&mut self, index: u32) -> io::Result<()> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: the call takes integers only.
@@ -64,7 +65,7 @@ impl Gate {
             _ => Ok(()),
         }
     }
-    /// Enqueues a frame; false if the discipline rejects it.
+    /// Enqueues a frame; returns `false` if the discipline rejects it.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         let Some(fd) = &self.socket else {
             return Err(io::ErrorKind::NotConnected.into());
@@ -75,14 +76,15 @@ impl Gate {
             Err(error) => Err(error),
         }
     }
-    /// Requests the next frame and reads the beginning of it; `None` if the discipline has none
-    /// that may leave now.
+    /// Requests the next frame and reads its beginning to `to`; `None` if the discipline has no
+    /// frame that may leave now.
     pub fn receive(&self, to: &mut [u8]) -> io::Result<Option<usize>> {
         calls::read(&self.device, to)
     }
 }
 
-/// Waits until one of `fds` is readable, at most for `timeout` ns; which of them are.
+/// Waits until one of `fds` is readable, at most for `timeout` ns. Returns for each of them whether
+/// it is readable.
 pub fn wait_which(fds: &[RawFd], timeout: u64) -> io::Result<Vec<bool>> {
     let mut list: Vec<libc::pollfd> = fds.iter().map(|fd| poll::readable(*fd)).collect();
     poll::poll(&mut list, timeout)?;

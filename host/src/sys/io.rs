@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Reads one packet; `None` when none is there.
+/// Reads one packet; `None` if none is available.
 pub fn read(fd: &OwnedFd, to: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the kernel writes at most `to.len()` bytes to the exclusively borrowed buffer.
     unless_empty(length(unsafe {

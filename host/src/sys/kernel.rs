@@ -1,5 +1,4 @@
-//! Properties of this kernel, as far as a scenario can specify them: tick rate, release, congestion
-//! controls.
+//! Properties of the running kernel: release, boot, tick rate, congestion controls.
 
 use crate::sys;
 use narrows_core::kernel::nearest;
@@ -10,11 +9,11 @@ use std::io;
 /// The congestion controls of this kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ccs {
-    /// Loaded.
+    /// Congestion controls that are built in or loaded.
     pub available: Vec<String>,
     /// The congestion controls that every user may select; root may select any.
     pub allowed: Vec<String>,
-    /// Installed modules that are not loaded.
+    /// Congestion controls of installed modules that are not loaded.
     pub loadable: Vec<String>,
 }
 
@@ -24,7 +23,8 @@ pub fn release() -> String {
     text.trim().to_string()
 }
 
-/// A digest of this boot and time namespace: hosts with the same digest share a clock.
+/// A digest of this boot and time namespace. Processes with the same digest share a monotonic
+/// clock.
 pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // Time namespaces shift the clock within one boot.
@@ -32,7 +32,7 @@ pub fn boot() -> String {
     crate::digest::hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
 }
 
-/// The congestion controls of this kernel, in the namespace of this thread.
+/// The congestion controls of this kernel, as seen in this thread's network namespace.
 pub fn ccs() -> Ccs {
     let list = |what| {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control"));
@@ -62,7 +62,7 @@ fn module(file: &str) -> Option<&str> {
     (name != "diag").then_some(name)
 }
 
-/// Unloads a kernel module that is not in use.
+/// Unloads a kernel module; fails if it is in use.
 pub fn unload(module: &str) -> io::Result<()> {
     let name = sys::c_string(module)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -70,7 +70,7 @@ pub fn unload(module: &str) -> io::Result<()> {
     sys::check(result as i32).map(drop)
 }
 
-/// All properties as JSON.
+/// The properties of the kernel as JSON.
 pub fn to_json() -> Value {
     let (release, ccs) = (release(), ccs());
     json!({

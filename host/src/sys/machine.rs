@@ -1,4 +1,5 @@
-//! Calls of the first process of a virtual machine: file systems, standard streams, the end.
+//! Calls that the first process of a virtual machine needs: mounting file systems, replacing
+//! standard streams, power-off.
 
 use super::{c_string, check};
 use std::ffi::c_void;

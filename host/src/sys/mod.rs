@@ -75,14 +75,14 @@ fn length(result: isize) -> Result<usize> {
     usize::try_from(result).map_err(|_| Error::last_os_error())
 }
 
-/// The descriptor that a call returns for this process to own.
+/// The descriptor that a call returned, which this process owns.
 fn owned(result: c_int) -> Result<OwnedFd> {
     // SAFETY: every caller passes the return value of a call that creates a descriptor, so nothing
     // else owns it.
     check(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `None` where the call would block or a signal interrupted it.
+/// Converts an error of a call that would block, or that a signal interrupted, to `None`.
 fn unless_empty<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -91,7 +91,7 @@ fn unless_empty<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A text that ends with a zero, as the kernel reads it.
+/// A text with a terminating zero byte, as system calls require.
 fn c_string(text: &str) -> Result<CString> {
     CString::new(text)
         .map_err(|_| Error::new(ErrorKind::InvalidInput, "the name contains a zero byte"))

@@ -1,7 +1,8 @@
-//! Messages of rtnetlink(7) and sock_diag(7): a header, a fixed part, attributes.
+//! Sends and reads messages of rtnetlink(7) and sock_diag(7). A message consists of a header, a
+//! fixed part, and attributes.
 //!
-//! They are written by hand because narrows uses few of them; crates for all of rtnetlink take a
-//! minute to build.
+//! The messages are encoded here because narrows uses few of them; crates for all of rtnetlink take
+//! a minute to build.
 
 use crate::sys;
 use std::ffi::c_int;
@@ -10,7 +11,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 const HEADER: usize = 16;
-/// `RTAX_INITCWND`, `RTAX_FEATURES` and of these `RTAX_FEATURE_ECN`.
+/// `RTAX_INITCWND`, `RTAX_FEATURES`, and the feature `RTAX_FEATURE_ECN`.
 const INITIAL_WINDOW: u16 = 11;
 const FEATURES: u16 = 12;
 const FEATURE_ECN: u32 = 1;
@@ -30,12 +31,12 @@ fn root(index: u32) -> [u8; FIXED] {
     fixed
 }
 
-/// Settings of a device.
+/// Settings of a device; `None` leaves a setting unchanged.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Link {
-    /// MTU in bytes.
+    /// MTU, bytes.
     pub mtu: Option<u32>,
-    /// Largest number of packets in its queue.
+    /// Queue length of the device (txqueuelen), packets.
     pub queue: Option<u32>,
     /// Largest number of segments of a super-packet.
     pub gso_segments: Option<u32>,
@@ -54,7 +55,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of a type, with its fixed part.
+    /// A message of the type `kind` with its fixed part.
     pub fn new(kind: u16, fixed: &[&[u8]]) -> Message {
         let mut bytes = vec![0; HEADER];
         fixed.iter().for_each(|part| bytes.extend_from_slice(part));
@@ -114,7 +115,7 @@ pub fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// A netlink socket of a protocol (`NETLINK_ROUTE`, …) in this thread's namespace.
+/// Opens a netlink socket of a protocol (`NETLINK_ROUTE`, …) in this thread's network namespace.
 pub fn open(protocol: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: the call takes integers only.
@@ -146,13 +147,13 @@ impl Netlink {
             .number_if(libc::IFLA_GSO_MAX_SIZE, link.gso_bytes);
         self.ask(message)
     }
-    /// Sets the queue discipline of a device.
+    /// Sets the root queue discipline of a device, with handle 1:.
     pub fn queue(&mut self, index: u32, kind: &str) -> io::Result<()> {
         let name = [kind.as_bytes(), &[0]].concat();
         let message = Message::new(libc::RTM_NEWQDISC, &[&root(index)]);
         self.ask(message.attribute(libc::TCA_KIND, &name))
     }
-    /// Sets the queue discipline of a device, with its options.
+    /// Sets the root queue discipline of a device, with handle 1: and options.
     pub fn queue_with(&mut self, index: u32, kind: &str, options: &Message) -> io::Result<()> {
         let name = [kind.as_bytes(), &[0]].concat();
         let message = Message::new(libc::RTM_NEWQDISC, &[&root(index)])
@@ -165,7 +166,7 @@ impl Netlink {
         /// `gnet_stats_queue` within `TCA_STATS2`; its first field is `qlen`.
         const QUEUE: u16 = 3;
         let message = Message::new(libc::RTM_GETQDISC, &[&root(index)]);
-        // Without the flag, only listeners of the group receive the answer.
+        // Without this flag, the kernel sends the answer only to listeners of the multicast group.
         let told = self.one_with(message, libc::NLM_F_ECHO)?;
         let found = attributes(told.get(FIXED..).unwrap_or_default());
         let stats = attribute(&found, libc::TCA_STATS2).map(attributes);
@@ -179,7 +180,7 @@ impl Netlink {
     pub fn address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
         let (family, bytes) = family(address);
         let bits = 8 * bytes.len() as u8;
-        // Without the detection of duplicates, the address of IPv6 is usable at once.
+        // Without duplicate address detection, an IPv6 address is usable at once.
         let flags = if address.is_ipv6() {
             libc::IFA_F_NODAD as u8
         } else {
@@ -191,8 +192,8 @@ impl Netlink {
             .attribute(libc::IFA_ADDRESS, &bytes);
         self.ask(message)
     }
-    /// Adds a route to a host over a device, with an initial window in packets; with `ecn`
-    /// connections to it request ECN.
+    /// Adds a route to a host over a device. `iw`: initial congestion window of connections,
+    /// packets; `ecn`: connections request ECN.
     pub fn route(&mut self, index: u32, to: IpAddr, iw: u32, ecn: bool) -> io::Result<()> {
         let (family, bytes) = family(to);
         let kind = [
@@ -222,7 +223,7 @@ impl Netlink {
         bytes[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
         sys::send(&self.0, &bytes).map(drop)
     }
-    /// Requests a list: the body of each answer.
+    /// Requests a list; returns the body of each answer.
     pub fn list(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
         /// The kernel sends at most this many bytes at once.
         const LARGEST: usize = 1 << 16;
@@ -252,7 +253,7 @@ impl Netlink {
             }
         }
     }
-    /// Requests one object: the body of the answer.
+    /// Requests one object; returns the body of the answer.
     pub fn one(&mut self, message: Message) -> io::Result<Vec<u8>> {
         self.one_with(message, 0)
     }
@@ -278,7 +279,7 @@ impl Netlink {
         self.send(message, libc::NLM_F_ACK | flags)?;
         let mut answer = [0; 4096];
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
-        // Behind the header: the error number, or 0.
+        // After the header there is the error number, or 0.
         match answer[..n].get(HEADER..).and_then(<[u8]>::first_chunk) {
             Some(code) => match i32::from_ne_bytes(*code) {
                 0 => Ok(()),

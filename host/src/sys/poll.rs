@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Waits until `events` or an error occurs on one of `list`, at most for `timeout` ns or until a
-/// signal arrives.
+/// Waits until a requested event or an error occurs on a descriptor of `list`, for at most
+/// `timeout` ns. A signal also ends the wait.
 pub(crate) fn poll(list: &mut [libc::pollfd], timeout: u64) -> io::Result<()> {
     let timeout = to_timespec(timeout);
     // SAFETY: the kernel reads and writes the `list.len()` entries of the exclusively borrowed
@@ -32,7 +32,7 @@ pub(crate) fn readable(fd: RawFd) -> libc::pollfd {
     }
 }
 
-/// Waits until one of `fds` is readable, at most for `timeout`.
+/// Waits until one of `fds` is readable, at most for `timeout` ns or until a signal arrives.
 pub fn wait_readable(fds: &[RawFd], timeout: u64) -> io::Result<()> {
     let mut list: Vec<libc::pollfd> = fds.iter().map(|fd| readable(*fd)).collect();
     poll(&mut list, timeout)
@@ -45,11 +45,11 @@ pub struct Epoll(OwnedFd);
 pub const READABLE: u32 = libc::EPOLLIN as u32;
 /// The descriptor is writable.
 pub const WRITABLE: u32 = libc::EPOLLOUT as u32;
-/// The descriptor has an error or its peer has closed it.
+/// The descriptor has an error, or the connection is closed in both directions.
 pub const BROKEN: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 
 impl Epoll {
-    /// An instance on which every call fails: a descriptor of another kind.
+    /// An instance on which every call fails, because its descriptor is none of epoll.
     #[cfg(test)]
     pub fn broken() -> Epoll {
         Epoll(
@@ -82,7 +82,8 @@ impl Epoll {
     pub fn remove(&self, fd: &OwnedFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
     }
-    /// Waits for events, at most for `timeout`: events and token of each.
+    /// Waits for events, at most for `timeout` ns or until a signal arrives. Returns the events and
+    /// the token of each descriptor.
     pub fn wait(&self, timeout: u64) -> io::Result<Vec<(u32, u64)>> {
         const MAX_EVENTS: usize = 64;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];

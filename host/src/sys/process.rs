@@ -1,17 +1,17 @@
-//! Processes: programs in namespaces of their own for a host of a shell, fork, and the detaching of
-//! a background process.
+//! Processes: starts programs of a shell in their own namespaces, forwards signals, forks, and
+//! detaches background processes.
 //!
-//! Each program of a shell runs in its own namespaces of processes and mounts. So everything that
-//! it starts ends with it, and `/etc/hosts` names the other host.
+//! Each program of a shell has its own PID and mount namespaces. Therefore all processes that it
+//! starts end with it, and its `/etc/hosts` can contain the other host.
 //!
 //! ```text
 //!   narrows-host ── thread in the host ── init (process 1 there) ── the program ── its children
 //! ```
 //!
 //! The first process of a PID namespace ignores signals without a handler and inherits orphans.
-//! Therefore it is an init: it forwards signals, reaps children, and returns the exit code of the
-//! program. The kernel kills the init when its thread ends, and every other process of the
-//! namespace with the init.
+//! Therefore an init is started as that process: it forwards signals, reaps children, and returns
+//! the exit code of the program. The kernel kills the init when the thread that started it ends,
+//! and with the init every other process of its namespace.
 
 use super::signals::{default_sigttou, ignore};
 use super::{c_string, check};
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 const NOT_FOUND: u8 = 127;
 /// Exit code of shells for a program that is not executable.
 const NOT_RUNNABLE: u8 = 126;
-/// Offset of the exit codes of shells for signals.
+/// Offset that shells add to the number of a signal that ended a program.
 const SIGNALLED: i32 = 128;
 
 fn mount(what: &CStr, place: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
@@ -72,8 +72,9 @@ pub fn new_processes() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).map(drop)
 }
 
-/// Starts `program` below an init, which dies with this thread. With `apart` its input is empty and
-/// its output goes to stderr.
+/// Starts an init that runs `program`. The kernel kills the init when this thread ends. `end`
+/// becomes the variable `NARROWS_END`. With `apart`, the input is empty and the output goes to
+/// stderr.
 pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
     let mut init = Command::new(std::env::current_exe()?);
     init.arg("init")
@@ -118,7 +119,7 @@ pub fn signal(pid: u32, signal: c_int) {
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
-/// The exit code that a shell reports for a status.
+/// The exit code that a shell would report for this status.
 pub fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|s| SIGNALLED + s));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -129,8 +130,8 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// Forwards a signal to the program, except those of a terminal, which the kernel sends to every
-/// process of the foreground group, the program included.
+/// Records a signal and forwards it to the program. SIGINT and SIGQUIT of a terminal are ignored:
+/// the kernel sends them to every process of the foreground group, including the program.
 extern "C" fn forward(signal: c_int, info: *const libc::siginfo_t, _context: *const c_void) {
     // SAFETY: the kernel passes a valid record, or null, to a handler with SA_SIGINFO.
     let by_terminal = unsafe { info.as_ref() }.is_some_and(|info| info.si_code > 0);
@@ -145,7 +146,8 @@ extern "C" fn forward(signal: c_int, info: *const libc::siginfo_t, _context: *co
     }
 }
 
-/// Handles signals from now on: records them and forwards them to the program of this init.
+/// From now on, SIGINT, SIGQUIT, SIGTERM and SIGHUP are recorded, and forwarded to the program if
+/// this process is an init.
 pub fn listen() {
     for signal in PASSED_ON {
         // SAFETY: `sigaction` consists of integers and a pointer, for which all zeros is a valid
@@ -163,7 +165,7 @@ pub fn listen() {
     ignore(&[libc::SIGTTOU]);
 }
 
-/// The signal that arrived since the last call.
+/// The last signal that has been recorded since the previous call, if any.
 pub fn heard() -> Option<c_int> {
     Some(LAST.swap(0, Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
@@ -225,7 +227,7 @@ pub fn spawn(name: &str, rest: &[String]) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Whether a program of that name exists and is executable.
+/// Whether an executable file of that name exists, in `$PATH` if the name has no slash.
 pub fn found(name: &str) -> bool {
     let runs = |path: &str| {
         c_string(path).is_ok_and(|path| {
@@ -264,8 +266,8 @@ fn new_session() -> io::Result<()> {
     check(unsafe { libc::setsid() }).map(drop)
 }
 
-/// Continues in a child, in a new session and without input and output. True in the child; false
-/// in the parent, which may end. The process must have one thread.
+/// Forks a child that continues in a new session with `/dev/null` as its standard streams. Returns
+/// `true` in the child and `false` in the parent. The process must have a single thread.
 pub fn go_on_apart() -> io::Result<bool> {
     if !fork()? {
         return Ok(false);
@@ -283,8 +285,8 @@ pub fn go_on_apart() -> io::Result<bool> {
     Ok(true)
 }
 
-/// Detaches this process: it continues as a child of init, in a new session, and ignores the
-/// signals of a terminal. The calling process ends here. It must have one thread.
+/// Detaches this process: a child continues in a new session, and ignores the signals of a
+/// terminal. The calling process ends here. It must have a single thread.
 pub fn outlive() -> io::Result<()> {
     new_session()?;
     if !fork()? {

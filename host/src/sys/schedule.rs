@@ -1,5 +1,5 @@
-//! Scheduling of threads: class, niceness, processors, memory locks, and the watchdog of real-time
-//! threads.
+//! Scheduling of threads: class, niceness, allowed processors, memory locks, and a watchdog for
+//! real-time threads.
 //!
 //! A real-time thread that never sleeps takes its processor from all ordinary threads for 95 % of
 //! every second. If `kernel.sched_rt_runtime_us` is -1, it takes all of it. The kernel therefore
@@ -15,7 +15,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
-/// Time that a real-time thread may run without sleeping, µs.
+/// CPU time for which a real-time thread may run without sleeping, µs.
 pub const WATCHED: u64 = 200_000;
 
 /// A scheduling class.
@@ -96,7 +96,7 @@ extern "C" fn call_off(_signal: c_int) {
     }
 }
 
-/// Number of threads that the watchdog has made ordinary.
+/// Number of times that the watchdog has made a thread ordinary.
 pub fn called_off() -> u32 {
     CALLED_OFF.load(Relaxed)
 }
@@ -174,8 +174,8 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)
 }
 
-/// Raises the limit of niceness, so that threads of this process may use `nice` after it has lost
-/// its privileges. Without the privilege now, nothing changes.
+/// Raises the limit RLIMIT_NICE, so that threads of this process may use the niceness `nice` after
+/// the process has dropped its privileges. If the process lacks the privilege now, nothing changes.
 pub fn allow_niceness(nice: i32) {
     // The limit is 20 minus the niceness (setrlimit(2)).
     // SAFETY: `rlimit` consists of integers, for which all zeros is a valid value; it outlives both
@@ -240,12 +240,14 @@ pub fn unlock_memory() {
     unsafe { libc::munlockall() };
 }
 
-/// Gives this thread the real-time class `SCHED_FIFO`, if that is permitted, without a watchdog.
+/// Gives this thread the real-time class `SCHED_FIFO` without a watchdog. Returns whether that is
+/// permitted.
 pub fn real_time(priority: i32) -> bool {
     set_class_of(0, Class::Fifo(priority)).is_ok()
 }
 
-/// Sets the niceness of this thread, if that is permitted, and makes its timers exact.
+/// Makes the timers of this thread exact, and sets its niceness. Returns whether the latter is
+/// permitted.
 pub fn prefer(nice: i32) -> bool {
     prefer_exact_timers();
     set_nice(nice).is_ok()

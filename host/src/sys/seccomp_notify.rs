@@ -1,12 +1,14 @@
-//! Replacement of a program's TCP sockets, by the user notification of seccomp.
+//! Replaces the TCP sockets that a program creates by sockets of this process, with seccomp user
+//! notifications.
 //!
 //! ```text
 //!   program ── socket(AF_INET, SOCK_STREAM, …) ──> kernel ── notification ──> this process
 //!   program <── a descriptor <──────────────────── kernel <── a socket that this process created
 //! ```
 //!
-//! Children of the program inherit the filter, whether they are linked statically or not. It needs
-//! no privilege. It compares three arguments of one system call; every other call passes.
+//! Children of the program inherit the filter, and it also works for statically linked programs. It
+//! needs no privilege. The filter examines the three arguments of `socket`; every other system call
+//! passes.
 //!
 //! Sources: `seccomp(2)`, `seccomp_unotify(2)` (Linux man-pages 6.9); Linux 5.9, "seccomp:
 //! Introduce addfd ioctl to seccomp user notifier".
@@ -30,7 +32,7 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// Mask of the type of a socket without its flags.
+/// Mask of the socket type, without the flags in the same argument.
 const KIND: u32 = 0xf;
 
 /// A call of `socket` that waits for a response.
@@ -73,7 +75,8 @@ const fn argument(n: u32) -> u32 {
     16 + 8 * n
 }
 
-/// The filter, without its last instruction: notifies of `socket` for TCP and allows other calls.
+/// The filter program without its last instruction, which notifies this process. Calls other than
+/// `socket` for TCP are allowed.
 fn program(machine: u32) -> [libc::sock_filter; 14] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -124,9 +127,11 @@ fn install(flags: libc::c_ulong) -> io::Result<OwnedFd> {
 
 /// Installs the filter for this thread and its children, and returns the listener.
 ///
-/// Without privilege the thread and its children also lose the effect of setuid programs.
+/// Without privilege, the thread and its children also get the flag no_new_privs, so that setuid
+/// programs gain no privileges.
 pub fn filter() -> io::Result<OwnedFd> {
-    // The flag keeps a signal from repeating a call; kernels before 5.19 do not know it.
+    // With the flag, only fatal signals interrupt a call that waits for a response. Kernels before
+    // 5.19 do not know it.
     let once = |flags| match install(flags) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(0),
         other => other,
@@ -178,7 +183,7 @@ fn ioctl<T>(listener: &OwnedFd, what: libc::Ioctl, value: &mut T) -> io::Result<
     })
 }
 
-/// The next call; `None` if the calling thread has gone.
+/// Receives the next call; `None` if the calling thread has ended or a signal arrived.
 pub fn receive(listener: &OwnedFd) -> io::Result<Option<Asked>> {
     // SAFETY: `seccomp_notif` consists of integers, and the kernel requires zeros.
     let mut told: libc::seccomp_notif = unsafe { zeroed() };
@@ -243,7 +248,7 @@ pub fn let_pass(listener: &OwnedFd, asked: &Asked) {
     );
 }
 
-/// A socket with the arguments of the call; it is closed on exec.
+/// Creates a socket with the arguments of the call. In this process, it is closed on exec.
 pub fn socket(asked: &Asked) -> io::Result<OwnedFd> {
     let kind = asked.kind | libc::SOCK_CLOEXEC;
     // SAFETY: the call takes integers only.
@@ -256,7 +261,7 @@ const _: () = assert!(size_of::<libc::seccomp_notif>() == 80);
 mod tests {
     use super::*;
 
-    /// The verdict of the filter on a call: an interpreter of its instructions.
+    /// The verdict of the filter on a call, computed by an interpreter of its instructions.
     fn verdict(machine: u32, nr: i64, args: [u64; 3]) -> u32 {
         let mut steps = program(0xc000_003e).to_vec();
         steps.push(step(

@@ -1,13 +1,14 @@
-//! Requests to stop: SIGINT, SIGTERM and SIGHUP are recorded and a run ends in order.
+//! Requests to stop: SIGINT, SIGTERM and SIGHUP are recorded, so that a run can end regularly.
 
 use super::{end_with_parent, monotonic};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
-/// A signal before this time of the monotonic clock repeats the last request, ns.
+/// Time (monotonic clock, ns) before which a further signal counts as a repetition of the last
+/// request.
 static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Time during which a further signal repeats the request, ns.
+/// Time for which a further signal counts as a repetition of the same request, ns.
 const SAME: u64 = 1_000_000_000;
 
 /// The last signal that arrived; 0: none.
@@ -31,7 +32,7 @@ pub(super) fn default_sigttou() {
     unsafe { libc::signal(libc::SIGTTOU, libc::SIG_DFL) };
 }
 
-/// Ignores `signals` in this process and in its children.
+/// Makes this process, and children that it starts later, ignore `signals`.
 pub(super) fn ignore(signals: &[c_int]) {
     for signal in signals {
         // SAFETY: the call takes integers; no handler runs.
@@ -59,7 +60,7 @@ pub fn remember_end() {
     STOPPED.store(false, Ordering::Relaxed);
 }
 
-/// Whether one of the signals has arrived.
+/// Whether one of the recorded signals has arrived and was not acknowledged yet.
 pub fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }

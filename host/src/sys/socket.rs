@@ -136,7 +136,7 @@ pub(super) fn bind(fd: &OwnedFd, at: SocketAddr) -> io::Result<()> {
         .map(drop)
 }
 
-/// Gives a socket a peer; a TCP socket that does not block starts to connect.
+/// Connects a socket to a peer. A non-blocking TCP socket only starts to connect.
 pub(super) fn start_connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     let (address, size) = to_kernel(to);
     // SAFETY: the kernel reads `size` bytes of `address`, which outlives the call.
@@ -148,7 +148,7 @@ pub(super) fn start_connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// A TCP socket that listens at `at`, for both families where that is `[::]`.
+/// Opens a TCP socket that listens at `at`; at `[::]`, for IPv4, too.
 pub fn listen(at: SocketAddr) -> io::Result<OwnedFd> {
     /// The kernel limits it to `net.core.somaxconn`.
     const BACKLOG: c_int = 4096;
@@ -163,7 +163,7 @@ pub fn listen(at: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The next connection and its peer; `None` when none waits.
+/// Accepts the next connection; `None` if none waits.
 pub fn accept(fd: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: `sockaddr_storage` consists of integers, for which all zeros is a valid value.
@@ -186,21 +186,21 @@ pub fn accept(fd: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     }
 }
 
-/// A datagram socket with large buffers. The kernel reports the timestamp and the traffic class of
-/// every datagram, and how many were lost before it.
+/// Opens a datagram socket with large buffers. The kernel reports the timestamp and the traffic
+/// class of every received datagram, and how many the socket has dropped so far.
 pub fn datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     datagrams_of(at, false)
 }
 
-/// As [`datagrams`], at an address that other sockets of this user may share (`SO_REUSEPORT`). A
-/// connected socket receives the datagrams of its peer.
+/// As [`datagrams`], at an address and port that other sockets of this user may share
+/// (`SO_REUSEPORT`). Datagrams of a peer go to the socket that is connected to it, if there is one.
 pub fn shared_datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     datagrams_of(at, true)
 }
 
 fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
-    /// Bytes: about 20 ms at 1 Gbit/s. The kernel limits it to `net.core.rmem_max`, unless this
-    /// process has CAP_NET_ADMIN (`SO_RCVBUFFORCE`).
+    /// Size of each buffer, bytes: about 30 ms at 1 Gbit/s. The kernel limits it to
+    /// `net.core.rmem_max`, unless this process has CAP_NET_ADMIN (`SO_RCVBUFFORCE`).
     const BUFFER: c_int = 4 << 20;
     let fd = socket(at, libc::SOCK_DGRAM)?;
     if at.is_ipv6() {
@@ -226,8 +226,8 @@ fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A blocking datagram socket, for a thread that waits for it alone. With `shared` other sockets of
-/// this user may have the same address; a connected socket receives the datagrams of its peer.
+/// Opens a blocking datagram socket, for a thread that only waits for this socket. With `shared`,
+/// other sockets of this user may share its address and port, as for [`shared_datagrams`].
 pub fn waiting_datagrams(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     let fd = blocking_socket(at, libc::SOCK_DGRAM)?;
     if at.is_ipv6() {
@@ -257,7 +257,7 @@ pub fn local(fd: &OwnedFd) -> io::Result<SocketAddr> {
     Ok(from_kernel(&at))
 }
 
-/// Options of a sender's socket; `None` keeps the default of the host.
+/// Options of a TCP socket; `None` keeps the default of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Congestion control.
@@ -302,14 +302,15 @@ pub fn connect(to: SocketAddr, wanted: &Wanted) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Ends the sending direction: the peer reads the data under way and then the end of the stream.
+/// Ends the sending direction (FIN): the peer reads the data in transit and then the end of the
+/// stream.
 pub fn end_sending(socket: &OwnedFd) {
     // SAFETY: the call takes integers; the descriptor is borrowed and open.
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// Sends keepalive probes to a silent peer every second, and aborts the connection after 15 s
-/// without an acknowledgement, with or without unacknowledged data (`TCP_USER_TIMEOUT`).
+/// Makes the kernel send keepalive probes to a silent peer every second. It aborts the connection
+/// after 15 s without an acknowledgement of data or probes (`TCP_USER_TIMEOUT`).
 pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &1_i32);
@@ -324,8 +325,8 @@ pub fn silence(fd: &OwnedFd) -> u64 {
     u64::from(ms) * 1_000_000
 }
 
-/// Kernel memory of a socket in bytes: received data that is not read, and written data that is not
-/// acknowledged.
+/// Kernel memory of a socket, bytes: that of received data that is not read, and of written data
+/// that is not acknowledged.
 pub fn memory(fd: &OwnedFd) -> u64 {
     /// `SO_MEMINFO`, `SK_MEMINFO_RMEM_ALLOC`, `SK_MEMINFO_WMEM_QUEUED`, `SK_MEMINFO_BACKLOG`
     /// (linux/sock_diag.h).
@@ -360,14 +361,15 @@ pub fn refuse_broadcasts(fd: &OwnedFd) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Limits the received data that a TCP socket holds, in bytes; the kernel doubles it. A window that
-/// is announced already is not withdrawn, but data beyond the limit is discarded.
+/// Limits the receive buffer of a TCP socket, bytes; the kernel doubles the value. A window that
+/// was already announced is not withdrawn, but data beyond the limit is discarded.
 pub fn limit_input(fd: &OwnedFd, bytes: u32) {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
 }
 
-/// Aborts a connection whose data the peer does not acknowledge for 15 s, also after its close.
+/// Makes the kernel abort the connection if the peer does not acknowledge data for 15 s, also after
+/// this host has closed it.
 pub fn limit_output_time(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
 }
@@ -377,8 +379,9 @@ pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);
 }
 
-/// Detects a peer that disappeared: after `idle` seconds of silence a keepalive probe each
-/// `interval` seconds, of which at most `missed` may remain unanswered.
+/// Makes the kernel detect a peer that disappeared. After `idle` seconds of silence, it sends a
+/// keepalive probe every `interval` seconds. It ends the connection after `missed` unanswered
+/// probes.
 pub fn keep_alive(fd: &OwnedFd, (idle, interval, missed): (u32, u32, u32)) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     for (option, value) in [
@@ -390,14 +393,14 @@ pub fn keep_alive(fd: &OwnedFd, (idle, interval, missed): (u32, u32, u32)) {
     }
 }
 
-/// Sets both buffers of a socket, bytes.
+/// Sets the send and the receive buffer of a socket, bytes; the kernel doubles the value.
 pub fn set_buffers(fd: &OwnedFd, bytes: u32) {
     let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
 }
 
-/// Sets the largest segment, bytes.
+/// Sets the maximum segment size, bytes.
 pub fn set_mss(fd: &OwnedFd, bytes: u16) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &c_int::from(bytes));
 }
@@ -417,7 +420,7 @@ pub fn error(fd: &OwnedFd) -> Option<io::Error> {
     }
 }
 
-/// Reads received bytes; `None` when none are there yet, 0 at the end of the stream.
+/// Reads received bytes; `None` if none have arrived yet, 0 at the end of the stream.
 pub fn read(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the kernel writes at most `to.len()` bytes to the exclusively borrowed buffer.
     let n = unsafe {
@@ -447,7 +450,7 @@ pub fn allow_descriptors() -> u64 {
     limit.rlim_cur
 }
 
-/// Gives a datagram socket its only peer.
+/// Connects a datagram socket to its only peer.
 pub fn connect_datagrams(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     start_connect(fd, to)
 }

@@ -1,4 +1,4 @@
-//! TCP sockets of a live run: options, connections, and `TCP_INFO`.
+//! TCP sockets: options, connections, and `TCP_INFO`.
 
 use super::control::Plain;
 use super::socket::{bind, get, get_sized, set, socket, start_connect};
@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A non-blocking TCP socket of this thread's namespace, bound to `at`.
+/// Opens a non-blocking TCP socket in this thread's network namespace, bound to `at`.
 pub fn tcp(at: SocketAddrV4) -> io::Result<OwnedFd> {
     let fd = socket(at.into(), libc::SOCK_STREAM)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
@@ -31,7 +31,7 @@ pub fn set_dscp(fd: &OwnedFd, dscp: u8) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_TOS, &(i32::from(dscp) << 2))
 }
 
-/// Makes the closing of a socket reset its connection.
+/// Makes closing the socket reset its connection (`SO_LINGER` with 0 s).
 pub fn set_reset(fd: &OwnedFd) -> io::Result<()> {
     let linger = libc::linger {
         l_onoff: 1,
@@ -40,7 +40,7 @@ pub fn set_reset(fd: &OwnedFd) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger)
 }
 
-/// Starts to connect.
+/// Starts to connect to `to`.
 pub fn connect(fd: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
     start_connect(fd, to.into())
 }
@@ -51,7 +51,7 @@ pub fn listen(fd: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::listen(fd.as_raw_fd(), 16) }).map(drop)
 }
 
-/// Accepts the next connection; `None` when none waits.
+/// Accepts the next connection; `None` if none waits.
 pub fn accept(fd: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: with null pointers the kernel does not store the address of the peer.
@@ -66,7 +66,8 @@ pub fn accept(fd: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     unless_empty(owned(result))
 }
 
-/// Writes as many bytes as fit into the send buffer; `None` when none fit.
+/// Writes as many bytes as fit into the send buffer; `None` if none fit, or if the connection is
+/// not established yet.
 pub fn send_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     match send(fd, bytes) {
         Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(None),
@@ -74,7 +75,7 @@ pub fn send_some(fd: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Discards up to `most` received bytes; `None` when none are there yet, 0 at the end of the
+/// Discards up to `most` received bytes; `None` if none have arrived yet, 0 at the end of the
 /// stream.
 pub fn discard(fd: &OwnedFd, most: usize) -> io::Result<Option<usize>> {
     // SAFETY: with MSG_TRUNC a TCP socket drops the bytes and writes nothing to the null pointer
@@ -91,12 +92,12 @@ fn queue(fd: &OwnedFd, request: libc::c_ulong) -> io::Result<u64> {
     Ok(bytes.max(0) as u64)
 }
 
-/// Bytes of a TCP socket that are written and not acknowledged.
+/// Number of bytes of a TCP socket that are written and not acknowledged.
 pub fn unacknowledged(fd: &OwnedFd) -> io::Result<u64> {
     queue(fd, libc::TIOCOUTQ as _)
 }
 
-/// Bytes of a TCP socket that are written and not sent.
+/// Number of bytes of a TCP socket that are written and not sent.
 pub fn unsent(fd: &OwnedFd) -> io::Result<u64> {
     /// `SIOCOUTQNSD`, which libc does not name.
     const UNSENT: libc::c_ulong = 0x894b;
@@ -179,7 +180,7 @@ impl TcpInfo {
 /// Largest number of words of `TCP_CC_INFO`.
 const CC_WORDS: usize = 5;
 
-/// The `TCP_CC_INFO` of a socket in words of 32 bits; none from a congestion control that reports
+/// The `TCP_CC_INFO` of a socket in words of 32 bits; empty if the congestion control reports
 /// nothing.
 pub fn tcp_cc_info(fd: &OwnedFd) -> io::Result<Vec<u32>> {
     let found = get_sized::<[u32; CC_WORDS]>(fd, libc::IPPROTO_TCP, libc::TCP_CC_INFO);

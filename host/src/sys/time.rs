@@ -1,6 +1,6 @@
 //! The kernel's clocks, in nanoseconds.
 
-/// A time as the kernel reads it.
+/// Converts ns to a `timespec`.
 pub(crate) fn to_timespec(ns: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -8,7 +8,7 @@ pub(crate) fn to_timespec(ns: u64) -> libc::timespec {
     }
 }
 
-/// A time of the kernel, ns.
+/// Converts a `timespec` to ns.
 pub(crate) fn from_timespec(time: &libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -20,7 +20,7 @@ fn read_clock(clock: libc::clockid_t) -> u64 {
     from_timespec(&now)
 }
 
-/// `CLOCK_MONOTONIC`: time that is never set.
+/// `CLOCK_MONOTONIC`, a clock that is never set, ns.
 pub fn monotonic() -> u64 {
     let now = read_clock(libc::CLOCK_MONOTONIC);
     #[cfg(test)]
@@ -34,22 +34,22 @@ thread_local! {
     pub static AHEAD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// `CLOCK_REALTIME`: the clock of the kernel's packet timestamps.
+/// `CLOCK_REALTIME`, the clock of the kernel's packet timestamps, ns.
 pub fn realtime() -> u64 {
     read_clock(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_BOOTTIME`: time since the boot, including suspension.
+/// `CLOCK_BOOTTIME`, the time since the boot including suspension, ns.
 pub fn since_boot() -> u64 {
     read_clock(libc::CLOCK_BOOTTIME)
 }
 
-/// Processor time of this thread.
+/// CPU time of this thread, ns.
 pub fn thread_cpu() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Processor time of this process.
+/// CPU time of this process, ns.
 pub fn process_cpu() -> u64 {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }

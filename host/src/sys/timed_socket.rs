@@ -1,11 +1,11 @@
 //! Datagram sockets with kernel timestamps of arrival and departure (`SO_TIMESTAMPING`).
 //!
 //! The receive timestamp is taken when the kernel gets the packet from the device. The transmit
-//! timestamp is taken when it passes the packet to the device, behind all queues of the kernel. The
-//! latter returns over the error queue of the socket with the number of the datagram, which counts
-//! the datagrams sent before it. Kernel timestamps use `CLOCK_REALTIME`; [`Even`] converts them to
-//! `CLOCK_MONOTONIC`. Hardware timestamps are requested too; they arrive if they are enabled at the
-//! interface (`hwstamp_ctl -i eth0 -t 1 -r 1`).
+//! timestamp is taken when the kernel passes the packet to the device, after all queues of the
+//! kernel. The kernel returns the transmit timestamp by the error queue of the socket, with the
+//! number of the datagram. Numbers count from zero. Kernel timestamps use `CLOCK_REALTIME`;
+//! [`Even`] converts them to `CLOCK_MONOTONIC`. Hardware timestamps are requested too; they arrive
+//! if they are enabled at the interface (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 
 use super::control::{self, Buffer, Control};
 use super::datagram::mapped;
@@ -21,7 +21,7 @@ use std::mem::{size_of_val, zeroed};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Longest sleep in one call, ns: the interval at which a request to stop is noticed.
+/// Longest sleep in one call, ns. A request to stop is noticed within this time.
 pub const SLICE: u64 = 50_000_000;
 /// Interval between two comparisons of the clocks, ns.
 const COMPARED: u64 = 100_000_000;
@@ -35,7 +35,7 @@ pub struct Even {
 }
 
 impl Even {
-    /// The present offset: the best of three readings.
+    /// Measures the present difference of the clocks: the best of three readings.
     pub fn new() -> Even {
         let (mut best, mut ahead, mut at) = (u64::MAX, 0, 0);
         for _ in 0..3 {
@@ -55,7 +55,7 @@ impl Even {
             *self = Even::new();
         }
     }
-    /// Monotonic time of a timestamp, ns; zero stays zero.
+    /// Converts a timestamp of the realtime clock to the monotonic clock, ns; 0 stays 0.
     pub fn of(&self, date: u64) -> u64 {
         date.saturating_sub(self.ahead)
     }
@@ -74,26 +74,26 @@ impl Default for Even {
 /// A received datagram.
 #[derive(Copy, Clone, Debug)]
 pub struct Got {
-    /// Length in bytes; it may exceed the buffer.
+    /// Length of the datagram, bytes; it may exceed the buffer.
     pub len: usize,
-    /// Sender, if the socket has no peer.
+    /// Address and port of the sender, if the kernel reports them.
     pub from: Option<SocketAddr>,
     /// Traffic class: DSCP and ECN.
     pub class: u8,
-    /// Remaining hop limit.
+    /// TTL or hop limit with which it arrived.
     pub ttl: u8,
     /// Time of arrival in the kernel (`CLOCK_REALTIME`), ns; zero: unknown.
     pub stamp: u64,
     /// Time of arrival at the device, by the clock of the device, ns; zero: unknown.
     pub hardware: u64,
-    /// Datagrams that the socket has dropped since it was created.
+    /// Number of datagrams that the socket has dropped since it was created.
     pub lost: u32,
 }
 
 /// The departure of a datagram.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Left {
-    /// Number of datagrams sent before it.
+    /// Number of the datagram: how many were sent before it on the socket.
     pub id: u32,
     /// Time of departure (`CLOCK_REALTIME`), ns; zero: unknown.
     pub stamp: u64,
@@ -117,15 +117,15 @@ fn stamps_in(control: &Control) -> (u64, u64) {
 }
 
 impl TimedSocket {
-    /// A socket bound to `at`; with a `peer` it is connected. With `shared` other sockets of this
-    /// user may have the same address.
+    /// Opens a socket bound to `at`; with a `peer`, it is connected. With `shared`, other sockets
+    /// of this user may share its address and port. `stamps`: timestamps are requested.
     pub fn new(
         at: SocketAddr,
         peer: Option<SocketAddr>,
         stamps: bool,
         shared: bool,
     ) -> io::Result<TimedSocket> {
-        /// Bytes; the kernel limits it to `net.core.rmem_max`.
+        /// Size of the receive buffer, bytes. The kernel limits it to `net.core.rmem_max`.
         const BUFFER: c_int = 1 << 20;
         let fd = waiting_datagrams(at, shared)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER)?;
@@ -177,12 +177,12 @@ impl TimedSocket {
     pub fn stamps(&self) -> bool {
         self.stamps
     }
-    /// The address to which it is bound.
+    /// The address and port to which the socket is bound.
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(&self.fd).map(plain)
     }
-    /// Sends one datagram, to its peer or to `to`, and returns its number; `None` when the socket
-    /// has no room.
+    /// Sends one datagram, to the socket's peer or to `to`, and returns its number. `None` if a
+    /// buffer of the kernel or the device is full.
     pub fn send(
         &mut self,
         bytes: &[u8],
@@ -284,23 +284,23 @@ impl TimedSocket {
         );
         Ok(Some(got))
     }
-    /// The next datagram; `None` when none is there.
+    /// Receives the next datagram; `None` if none has arrived.
     pub fn receive(&self, to: &mut [u8]) -> io::Result<Option<Got>> {
         self.take(to, libc::MSG_DONTWAIT)
     }
-    /// The next datagram; waits at most [`SLICE`].
+    /// Receives the next datagram; waits at most [`SLICE`].
     pub fn wait_for(&self, to: &mut [u8]) -> io::Result<Option<Got>> {
         self.take(to, 0)
     }
-    /// Waits for a datagram until the monotonic clock reaches `until`. Returns true if a transmit
-    /// timestamp has arrived.
+    /// Waits until a datagram or a transmit timestamp arrives, or the monotonic clock reaches
+    /// `until`; `now` is the present time. Returns whether a transmit timestamp has arrived.
     pub fn wait_until(&self, until: u64, now: u64) -> io::Result<bool> {
         let mut one = [readable(self.fd.as_raw_fd())];
         let _ = poll(&mut one, until.saturating_sub(now));
         Ok(one[0].revents & libc::POLLERR != 0)
     }
-    /// The next departure that the kernel has reported. Departures are reported in order, twice
-    /// with hardware timestamps.
+    /// The next departure that the kernel has reported. Departures are reported in order; with
+    /// hardware timestamps, each is reported twice.
     pub fn departure(&self) -> Option<Left> {
         if !self.stamps {
             return None;

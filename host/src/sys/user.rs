@@ -5,19 +5,19 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Effective user and group of this process.
+/// Effective user ID and group ID of this process.
 pub fn ids() -> (u32, u32) {
     // SAFETY: the calls take no arguments and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Makes a user and a group the owner of a socket, as if that user had opened it: for rules of
-/// routing and firewalls.
+/// Makes a user and a group the owner of a socket, as if that user had opened it. Routing and
+/// firewall rules, and the sharing of ports, depend on the owner.
 pub fn give(socket: &OwnedFd, uid: u32, gid: u32) -> io::Result<()> {
     std::os::unix::fs::fchown(socket, Some(uid), Some(gid))
 }
 
-/// Changes user and group of every thread of this process and leaves every other group.
+/// Changes user and group of every thread of this process, and drops all supplementary groups.
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     let mut parent: c_int = 0;
     // SAFETY: the first call writes one integer to `parent`, which outlives it; `setgroups` reads

@@ -1,5 +1,6 @@
-//! Persistence over a boot: settings are read from several directories, and the last file takes
-//! effect (sysctl.d(5)).
+//! Finds files that override the sysctl settings of narrows at the next boot. The files of several
+//! directories are read in the order of their names, and for each key the last file takes effect
+//! (sysctl.d(5)).
 
 use super::plan::What;
 use super::sysctl;
@@ -8,8 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of files with the same name, that of the first directory is used; the files are then sorted by
-/// name.
+/// Directories of sysctl files. If several directories have a file of the same name, only that of
+/// the first directory in this list is read. The remaining files are read in the order of their
+/// names.
 const FOLDERS: [&str; 5] = [
     "etc/sysctl.d",
     "run/sysctl.d",
@@ -17,10 +19,10 @@ const FOLDERS: [&str; 5] = [
     "usr/lib/sysctl.d",
     "lib/sysctl.d",
 ];
-/// `sysctl --system` of procps reads it after all others; systemd does not read it.
+/// A file that `sysctl --system` of procps reads after all others. systemd-sysctl does not read it.
 const LAST: &str = "etc/sysctl.conf";
 
-/// Reads `key = value` lines; keys with dots.
+/// Reads the lines `key = value` of a sysctl file. Slashes in keys are replaced by dots.
 fn settings(text: &str) -> Vec<(String, String)> {
     let line = |line: &str| {
         let line = line.trim().trim_start_matches('-');
@@ -31,7 +33,7 @@ fn settings(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// The files in the order in which they are read.
+/// The sysctl files of a host, in the order in which they are read at boot.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     for folder in FOLDERS {
@@ -51,7 +53,8 @@ fn files(root: &Path) -> Vec<PathBuf> {
     list
 }
 
-/// Messages about later files with other values.
+/// Messages about files that are read later than a file of `changes` and set the same key to
+/// another value.
 pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) -> Vec<String> {
     let files = files(&world.root);
     let mut notes = Vec::new();

@@ -1,5 +1,5 @@
-//! The congestion controls of existing connections and their processes, from the kernel's list
-//! (sock_diag(7)).
+//! Congestion controls of existing TCP connections from the kernel's socket list (sock_diag(7)),
+//! and the processes that hold these connections.
 
 use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use crate::sys::socket;
@@ -12,22 +12,23 @@ use std::os::fd::OwnedFd;
 /// `SOCK_DIAG_BY_FAMILY`, and the attribute that names the congestion control.
 const BY_FAMILY: u16 = 20;
 const CONG: u16 = 4;
-/// State ESTABLISHED; connections in other states have no data to send, or soon none.
+/// Bit of the state ESTABLISHED in the request. Connections in other states are not listed: they
+/// send no data, or only the rest of it.
 const ESTABLISHED: u32 = 1 << 1;
 const FIXED: usize = 72;
 
-/// A connection.
+/// A TCP connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Local port and remote address.
+    /// Local and remote port.
     pub ports: (u16, u16),
     /// The congestion control of the connection.
     pub cc: String,
-    /// The processes that hold it.
+    /// Inode of the socket. [`holders`] maps it to processes.
     pub inode: u32,
 }
 
-/// All established connections of this namespace.
+/// All established TCP connections of this network namespace, over IPv4 and IPv6.
 pub fn connections() -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -53,7 +54,8 @@ fn read(body: &[u8]) -> Option<Connection> {
     })
 }
 
-/// The processes of each socket by inode, with their names. Inaccessible processes are unknown.
+/// The processes that hold each socket, as `name (PID)`, by the inode of the socket. Processes
+/// whose descriptors this user may not read are left out.
 pub fn holders() -> BTreeMap<u32, Vec<String>> {
     let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -96,17 +98,18 @@ pub fn holders() -> BTreeMap<u32, Vec<String>> {
     found
 }
 
-/// The congestion control of a new connection, as its socket and as the kernel's list report it.
-/// `None`: the list does not contain it, or the connection failed.
+/// The congestion control of a new connection, as reported by its socket and by the kernel's socket
+/// list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fresh {
-    /// From `getsockopt`.
+    /// The name from `getsockopt`.
     pub socket: String,
-    /// From the list.
+    /// The name from the socket list; `None` if the list does not contain the connection.
     pub listed: Option<String>,
 }
 
-/// Opens a connection over loopback and reads both.
+/// Opens a connection over loopback and reads its congestion control from the socket and from the
+/// socket list.
 pub fn fresh() -> io::Result<Fresh> {
     let listener = socket::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let there = socket::local(&listener)?;
@@ -126,7 +129,8 @@ pub fn fresh() -> io::Result<Fresh> {
     })
 }
 
-/// The handshake over loopback takes microseconds.
+/// Accepts the connection; `None` if it did not arrive within 500 ms. The handshake over loopback
+/// takes microseconds.
 fn accepted(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     const PATIENCE: u64 = 500_000_000;
     crate::sys::wait_readable(&[std::os::fd::AsRawFd::as_raw_fd(listener)], PATIENCE)?;

@@ -1,5 +1,5 @@
-//! Journals of other network namespaces: plans that were applied there are reverted there, and only
-//! listed here.
+//! Journals of other network namespaces. A plan that was applied in another namespace must be
+//! reverted in that namespace; this module only lists it with the command for that.
 
 use super::journal::{Journal, Phase, Store};
 use super::netns::Namespace;
@@ -16,7 +16,8 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// The command that runs `verb` there; `None` if the namespace cannot be entered.
+    /// The command that runs `narrows tune VERB` in the other namespace; `None` if no way into that
+    /// namespace is known.
     fn command(&self, verb: &str, world: &World) -> Option<String> {
         let (before, behind) = self.namespace.reached()?;
         Some(format!(
@@ -32,7 +33,7 @@ impl Elsewhere {
             "{title:?} was applied in {place} on {made}\n    write: {command}"
         ))
     }
-    /// Returns the journal as JSON.
+    /// Returns a summary of the journal, with the command that reverts it, as JSON.
     pub fn to_json(&self, world: &World) -> Value {
         json!({
             "title": self.journal.title,
@@ -44,8 +45,8 @@ impl Elsewhere {
     }
 }
 
-/// All such plans, that of the host first. Unreadable ones, and those of unknown namespaces, are
-/// left out.
+/// All plans of other namespaces, that of the initial namespace first. Unreadable journals, and
+/// those of namespaces that no longer exist, are left out.
 pub fn list(world: &World) -> Vec<Elsewhere> {
     let base = world.namespaces();
     let below = world.root.join(base.trim_start_matches('/'));
@@ -72,7 +73,8 @@ pub fn list(world: &World) -> Vec<Elsewhere> {
     known.collect()
 }
 
-/// The error if no plan was applied here; it lists the commands for plans of other namespaces.
+/// Called if no plan was applied in this namespace. Fails if plans were applied in other
+/// namespaces; the error lists the commands for them.
 pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
     let lines: Vec<String> = list(world)
         .iter()
@@ -88,8 +90,9 @@ pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
     )))
 }
 
-/// Checks that the journal belongs to this network namespace. `force`: accepts one of a namespace
-/// that has ended, whose successor this one is.
+/// Checks that the journal belongs to this network namespace. With `force`, a journal of a
+/// namespace that cannot be found is also accepted, such as that of the same container before a
+/// restart.
 pub fn refuse_others(
     journal: &Journal,
     world: &World,

@@ -17,14 +17,14 @@ use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Handling of a value that has changed since.
+/// Treatment, in a revert, of a value that another program changed after the plan was applied.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Foreign {
-    /// Change nothing and report it.
+    /// Restore no value at all, and report the changed ones.
     Refuse,
-    /// Keep it and restore the others.
+    /// Keep the changed value and restore the others.
     Leave,
-    /// Restore it, too.
+    /// Restore the changed value, too.
     Overwrite,
 }
 
@@ -34,7 +34,7 @@ fn broken(e: std::io::Error) -> HostError {
     HostError::Broken(e.to_string())
 }
 
-/// A present value as text.
+/// A value of a change in the form of reports.
 fn shown(change: &Change, value: &Value) -> Value {
     match &change.what {
         What::Module(_) => json!(if *value == json!(true) {
@@ -69,7 +69,7 @@ fn shown(change: &Change, value: &Value) -> Value {
     }
 }
 
-/// Returns a value within a sentence, with queue disciplines in the form of `tc`.
+/// Returns a value as text for a message, with queue disciplines in the form of `tc`.
 fn said(change: &Change, value: &Value) -> String {
     match (&change.what, shown(change, value)) {
         (What::Qdisc(..), _) => qdisc::Tree::from_json(value).unwrap_or_default().as_tc(),
@@ -78,8 +78,9 @@ fn said(change: &Change, value: &Value) -> String {
     }
 }
 
-/// Reads the present values and rejects unsafe changes; changes nothing. Returns the changes to be
-/// made and those that are not needed.
+/// Reads the present values and rejects changes that are unsafe; changes nothing. Returns the
+/// changes to be made with the values before them, and the names of those whose values are already
+/// the requested ones.
 fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
     let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for change in plan.changes.iter().filter(|change| belongs(change, world)) {
@@ -122,12 +123,13 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
     }
 }
 
-/// Files for the next boot belong to the host and are written from its own network namespace only.
+/// Whether this namespace may make the change. Files for the next boot belong to the host and are
+/// written only from its own network namespace.
 fn belongs(change: &Change, world: &World) -> bool {
     world.home || !change.boot
 }
 
-/// Changes of a plan that are left out here.
+/// Changes of a plan that are not made in this namespace, with the reason.
 fn left(plan: &Plan, world: &World) -> Vec<Value> {
     let why = format!(
         "{} shares the files of the host: at the next boot they would change the host",
@@ -138,8 +140,9 @@ fn left(plan: &Plan, world: &World) -> Vec<Value> {
         .collect()
 }
 
-/// Changes that the kernel does not permit outside the initial network namespace, or that would
-/// affect others.
+/// The error for a change that must not be made from this namespace. One case is loading a module
+/// from a namespace other than the host's. The other is a default congestion control that is
+/// restricted to root.
 fn not_from_here(change: &Change, world: &World) -> Option<String> {
     let here = world.here.described();
     match &change.what {
@@ -198,7 +201,8 @@ fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<St
     })
 }
 
-/// Applies a plan. `within`: seconds in which it must be confirmed.
+/// Applies a plan. `within`: time in which the plan must be confirmed, s; `None`: no confirmation
+/// is required.
 pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     // Nothing is created, not even a directory, before a change is known to be needed.
     let below = match Store::open(world, false)? {
@@ -297,7 +301,8 @@ fn carry_out(store: &Store, journal: &mut Journal, world: &World, within: Option
     }))
 }
 
-/// Makes the changes of a phase and reads each back.
+/// Makes the changes for the running system, or with `boot` those for the next boot, and reads each
+/// value back.
 fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, HostError> {
     let mut done = Vec::new();
     for entry in journal.entries.iter().filter(|e| e.change.boot == boot) {
@@ -319,7 +324,7 @@ fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, Host
     Ok(done)
 }
 
-/// The default congestion control that a journal sets.
+/// The default congestion control that the plan of a journal sets, if it sets one.
 fn default_cc(journal: &Journal) -> Option<&str> {
     journal.entries.iter().find_map(|e| match &e.change.what {
         What::Sysctl(key, _, to) if key == sysctl::CC => Some(to.as_str()),
@@ -327,7 +332,8 @@ fn default_cc(journal: &Journal) -> Option<&str> {
     })
 }
 
-/// Tests a new connection, and whether it uses the modules.
+/// If the plan sets the default congestion control, opens a new connection and fails if it uses
+/// another one. Returns its name, and the number of users of its kernel module.
 fn prove(journal: &Journal) -> Answer {
     let Some(cc) = default_cc(journal) else {
         return Ok(Value::Null);
@@ -348,7 +354,8 @@ fn prove(journal: &Journal) -> Answer {
     )
 }
 
-/// Existing connections, which keep their congestion control.
+/// Established connections that keep another congestion control than the new default, counted by
+/// congestion control and program.
 fn still(journal: &Journal) -> Value {
     let Some(cc) = default_cc(journal) else {
         return json!([]);
@@ -382,7 +389,7 @@ fn still(journal: &Journal) -> Value {
     Value::Array(old.into_iter().map(row).collect())
 }
 
-/// Reverts an apply that failed; returns the reason.
+/// Reverts a plan that could not be applied; returns the error to report.
 fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) -> HostError {
     let below = journal.below.as_deref();
     let undone = undo(journal, world, Foreign::Overwrite)
@@ -409,28 +416,30 @@ fn backwards(journal: &Journal) -> Vec<&Entry> {
     list.into_iter().map(|(_, _, entry)| entry).collect()
 }
 
-/// Whether the value has been changed by another program; if so, its present value.
+/// The present value, if another program has changed it since the plan was applied; otherwise
+/// `None`.
 fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Value>, HostError> {
     let live = match entry.change.live(world) {
         Ok(live) => live,
-        // A removed interface has lost its disciplines, too.
+        // The queue disciplines of a removed interface no longer exist.
         Err(e) if gone(&entry.change, &e) => return Ok(None),
         Err(e) => return Err(broken(e)),
     };
     let change = &entry.change;
-    // A part of a device's disciplines may be changed; that is our own state.
+    // After an interruption, a device may have some of the plan's disciplines; narrows left this
+    // state itself.
     let in_parts = matches!(change.what, What::Qdisc(..) | What::Ingress(_));
     let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && in_parts;
     let vanished = matches!(change.what, What::Route(..)) && live.is_null();
-    // A boot creates the disciplines anew, chosen by the kernel.
+    // At each boot the kernel attaches its own disciplines.
     let booted = journal.is_of_another_boot() && change.is_of_the_kernel(&live);
     let ours =
         halfway || vanished || booted || change.remains(&live) || known(change, &live, journal);
     Ok((!ours).then_some(live))
 }
 
-/// Whether a plan has set or found this value: this plan, or one below it that may already be
-/// reverted.
+/// Whether this plan, or one below it, set this value or found it before its change. A plan below
+/// it may already be reverted.
 fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
     let same = |e: &Entry| {
         e.change.id == change.id && (e.change.same(live, &e.before) || e.change.reached(live))
@@ -443,14 +452,16 @@ fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
 }
 
 fn gone(change: &Change, error: &std::io::Error) -> bool {
-    /// `ENODEV` has no `ErrorKind`, and its number is lost where the interface is named.
+    /// Text of `ENODEV`. The error has no `ErrorKind`, and its number is lost when the name of the
+    /// interface is added to its text.
     const NO_DEVICE: &str = "No such device";
     let absent =
         error.kind() == std::io::ErrorKind::NotFound || error.to_string().contains(NO_DEVICE);
     absent && matches!(change.what, What::Qdisc(..))
 }
 
-/// Changes of other programs are not overwritten: in that case nothing is changed.
+/// Fails if another program has changed a value since the plan was applied. The revert then
+/// restores nothing.
 fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     let mut list = Vec::new();
     for entry in &journal.entries {
@@ -475,7 +486,8 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     )))
 }
 
-/// Restores everything of one journal; returns messages.
+/// Restores all values of one journal, except those that other programs changed, unless `mode` is
+/// to overwrite them; returns messages.
 fn undo(journal: &Journal, world: &World, mode: Foreign) -> Result<Vec<String>, HostError> {
     let (mut notes, mut wrong, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in backwards(journal) {
@@ -519,7 +531,8 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
         }
         Err(e) => return Err(e.to_string()),
     };
-    // A half-written copy may lie beside a file.
+    // Files are restored even if unchanged, since an interrupted write may have left a temporary
+    // file beside them.
     if live == entry.before && !matches!(change.what, What::File(..)) {
         return Ok(None);
     }
@@ -539,10 +552,10 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
     ))
 }
 
-/// Restores everything, plan by plan; `last`: only the last plan.
+/// Reverts all applied plans, the last one first; with `last`, only the plan applied last.
 ///
-/// The revert needs no room on a disk. If the journal cannot be written, all values are restored
-/// and the journal stays as it is, so that the revert can be repeated.
+/// A full disk does not prevent the revert. If the journal cannot be written, all values are
+/// restored and the journal stays as it is, so that the revert can be repeated.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -552,7 +565,8 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     };
     elsewhere::refuse_others(&journal, world, "revert", mode == Foreign::Overwrite)?;
     let (mut notes, mut reverted, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    // The error of writing the record, and the records that are marked instead.
+    // The error of writing the journal, and the identifiers of journals that were marked as
+    // reverting instead.
     let (mut unwritten, mut marked) = (None, Vec::new());
     let covered = loop {
         if mode == Foreign::Refuse {
@@ -588,7 +602,7 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
         if covered {
             return Err(HostError::Broken(text));
         }
-        // Removing the record needs no room.
+        // Removing the journal needs no disk space.
         match store.write(None) {
             Ok(()) => marked.iter().for_each(|id| store.forget_reverting(id)),
             Err(_) => notes.push(text),
@@ -602,8 +616,9 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     Ok(json!({ "reverted": reverted, "notes": notes, "elsewhere": elsewhere, "steps": steps }))
 }
 
-/// Reverts one journal and keeps those below it. Returns messages, and the error if the record
-/// could not be written. `keep`: it is not written, because one above it was not.
+/// Reverts one journal and keeps those below it. Returns messages, and the error if the journal
+/// file could not be written. `keep`: the journal file is not written, because an earlier step of
+/// this revert failed.
 pub fn revert_top(
     store: &Store,
     journal: &mut Journal,
@@ -611,7 +626,7 @@ pub fn revert_top(
     mode: Foreign,
     keep: bool,
 ) -> Result<(Vec<String>, Option<HostError>), HostError> {
-    // From now on a device may be between two states, both of which are ours.
+    // From now on a device may be partly reverted. The phase records that narrows left this state.
     if journal.phase != Phase::Reverting {
         journal.phase = Phase::Reverting;
         if !keep && store.write(Some(journal)).is_err() {
@@ -644,7 +659,7 @@ fn last_undone(store: Option<&Store>, world: &World) -> String {
     )
 }
 
-/// Confirms the changes, which may now persist over a boot.
+/// Confirms the plan applied last, and writes the files that make its changes persist over a boot.
 pub fn confirm(world: &World) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -665,7 +680,7 @@ pub fn confirm(world: &World) -> Answer {
         )));
     };
     in_time(&journal, world)?;
-    // Files written from here on must be removed if this process dies.
+    // If this process dies from here on, a later revert must remove the files that it wrote.
     journal.phase = Phase::Applying;
     store.write(Some(&journal))?;
     let done = match make(&journal, true, world) {
@@ -699,7 +714,7 @@ fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     }
 }
 
-/// Compares the present values with the journal.
+/// Compares the present values with those that the applied plans set.
 pub fn verify(world: &World) -> Answer {
     let store = Store::open(world, false)?;
     let top = store.as_ref().map_or(Ok(None), Store::read)?;

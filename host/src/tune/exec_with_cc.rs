@@ -1,11 +1,12 @@
-//! `narrows-host with`: runs one program with another congestion control; the rest of the host is
-//! unchanged.
+//! `narrows-host with`: runs one program and its children with another congestion control. Other
+//! programs of the host are not affected.
 //!
 //! When the program or one of its children creates a TCP socket, [`seccomp_notify`] passes the
 //! system call to this process. This process creates the socket, sets the congestion control, and
 //! returns the socket to the caller. An accepted connection inherits the congestion control of its
-//! listening socket. The command needs no privilege except the one that the congestion control may
-//! require. It changes no setting, and ends with the last of the program's processes.
+//! listening socket. The command needs no privilege, unless the congestion control is restricted to
+//! root. It changes no setting of the host. It returns when the program ends, and continues in the
+//! background until the program's last process ends.
 
 use crate::HostError;
 use crate::arguments::{Argument, Arguments};
@@ -29,7 +30,7 @@ narrows-host with --cc NAME -- COMMAND...
   --cc NAME   congestion control, such as bbr
 ";
 
-/// Largest delay of a forwarded signal, ms.
+/// Longest wait for a system call, ms. It is also the largest delay of a forwarded signal.
 const PATIENCE: i32 = 100;
 /// Exit codes of shells for a program that was not found, and for one that is not executable.
 const NOT_FOUND: u8 = 127;
@@ -56,7 +57,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), St
     Ok((cc, command))
 }
 
-/// Checks that this user may select the congestion control; nothing has been started.
+/// Checks, before the program is started, that this user may select the congestion control.
 fn check(cc: &str) -> Result<(), HostError> {
     let probe = sys::tcp(std::net::SocketAddrV4::new(
         std::net::Ipv4Addr::UNSPECIFIED,
@@ -85,7 +86,7 @@ fn check(cc: &str) -> Result<(), HostError> {
     }))
 }
 
-/// The error if a filter cannot be installed, with an alternative.
+/// The error if the seccomp filter cannot be installed. It names an alternative.
 fn refused(error: &io::Error) -> HostError {
     let why = match error.raw_os_error() {
         Some(libc::EBUSY) => {
@@ -101,7 +102,8 @@ fn refused(error: &io::Error) -> HostError {
     ))
 }
 
-/// The network namespace of a process; `None`: this one.
+/// The inode of the network namespace of a process (`pid` is `None`: of this process); `None` if it
+/// cannot be read.
 fn space(pid: Option<u32>) -> Option<u64> {
     let whose = pid.map_or("self".to_string(), |pid| pid.to_string());
     fs::metadata(format!("/proc/{whose}/ns/net"))
@@ -109,7 +111,7 @@ fn space(pid: Option<u32>) -> Option<u64> {
         .map(|file| file.ino())
 }
 
-/// Effective user and group of a process.
+/// Effective user ID and group ID of a process.
 fn ids_of(pid: u32) -> Option<(u32, u32)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let second = |key: &str| {
@@ -134,7 +136,7 @@ impl SocketFactory {
         }
     }
 
-    /// A socket in the namespace of the caller.
+    /// Creates the requested socket in the network namespace of the calling process.
     fn make(&self, asked: &seccomp_notify::Asked) -> io::Result<OwnedFd> {
         if space(Some(asked.pid)) == self.own_space {
             return seccomp_notify::socket(asked);
@@ -151,7 +153,7 @@ impl SocketFactory {
     fn serve(&mut self, listener: &OwnedFd, asked: &seccomp_notify::Asked) {
         let socket = match self.make(asked) {
             Ok(socket) => socket,
-            // An inaccessible namespace: the kernel executes the call.
+            // The namespace cannot be entered: the kernel executes the caller's system call.
             Err(error) if space(Some(asked.pid)) != self.own_space => {
                 self.warn(&format!(
                     "process {} is in another network namespace, which cannot be entered \
@@ -176,7 +178,7 @@ impl SocketFactory {
         if let Err(error) = seccomp_notify::give(listener, asked, &socket) {
             match error.raw_os_error() {
                 Some(libc::EMFILE) => seccomp_notify::refuse(listener, asked, &error),
-                // Before Linux 5.9 no descriptor can be passed.
+                // Linux before 5.9 cannot pass a descriptor (`SECCOMP_IOCTL_NOTIF_ADDFD`).
                 _ => {
                     self.warn(&format!(
                         "a socket could not be passed to process {}: {error}",
@@ -197,7 +199,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let (tell, told) = mpsc::channel();
     let (end, ended) = mpsc::channel::<io::Result<ExitStatus>>();
     let name = command[0].clone();
-    // Only this thread, and its children, have the filter.
+    // Only this thread and the processes that it starts have the seccomp filter.
     let starter = thread::spawn(move || {
         let listener = match seccomp_notify::filter() {
             Ok(listener) => listener,
@@ -242,7 +244,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
             }
         }
     };
-    // Processes that the program left running still create sockets.
+    // Processes that the program left running may still create sockets.
     let left = serve_once(&listener, &mut factory)? != seccomp_notify::State::Over;
     if left && process::go_on_apart().map_err(HostError::failed("continuing in the background"))? {
         while !matches!(
@@ -253,7 +255,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     Ok(code)
 }
 
-/// Handles one notification, if one arrives soon.
+/// Handles one seccomp notification, if one arrives within 100 ms.
 fn serve_once(
     listener: &OwnedFd,
     factory: &mut SocketFactory,

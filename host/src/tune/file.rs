@@ -1,4 +1,4 @@
-//! A drop-in file of narrows below `/etc`.
+//! Reads, writes, removes and restores a drop-in file of narrows below `/etc`.
 
 use super::safe_file::{Dir, Found};
 use crate::tune::target::World;
@@ -9,7 +9,8 @@ fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The present file as JSON, with everything that is needed to restore it.
+/// The present file as JSON, with everything that is needed to restore it: content, mode and owner.
+/// If it does not exist: the missing directories of its path.
 pub fn live(path: &str, world: &World) -> io::Result<Value> {
     let (folder, name) = parts(path);
     let found = match Dir::open(&world.root, folder, None)? {
@@ -32,7 +33,7 @@ pub fn is(live: &Value, text: &str, mode: u32) -> bool {
         && live["mode"].as_str() == Some(&format!("{mode:04o}"))
 }
 
-/// Whether two files are the same.
+/// Whether two states of a file have the same content, mode and owner.
 pub fn same(a: &Value, b: &Value) -> bool {
     a["absent"] == b["absent"]
         && a["hex"] == b["hex"]
@@ -40,7 +41,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
         && a["owner"] == b["owner"]
 }
 
-/// Writes the file.
+/// Writes the file, owned by this user, and creates missing directories.
 pub fn write(path: &str, text: &str, mode: u32, world: &World) -> io::Result<()> {
     let file = Found {
         bytes: text.as_bytes().to_vec(),
@@ -69,7 +70,8 @@ pub fn remove(path: &str, world: &World) -> io::Result<()> {
     }
 }
 
-/// Restores the file, and removes leftovers.
+/// Restores the previous file, and removes the temporary file of an interrupted write. If there was
+/// none, removes the file and the empty directories that were created for it.
 pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
     let (folder, name) = parts(path);
     if let Some(dir) = Dir::open(&world.root, folder, None)? {
@@ -99,7 +101,8 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
                 .ok_or_else(odd)?,
             owner: owner(0).zip(owner(1)).ok_or_else(odd)?,
         };
-        // A full disk has no room for a second file beside this one, but the blocks of this one.
+        // On a full disk no second file can be created, but the blocks of the existing file can be
+        // overwritten.
         let in_place = || {
             Dir::open(&world.root, folder, None)
                 .ok()
@@ -111,7 +114,7 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
     }
     remove(path, world)?;
     world.step();
-    // Directories that were created for it, the innermost first, if they are empty.
+    // Removes empty directories that were created for the file, the innermost first.
     for made in before["missing"].as_array().into_iter().flatten().rev() {
         let (outer, name) = parts(made.as_str().unwrap_or_default());
         let ours = folder == made

@@ -1,5 +1,5 @@
-//! Shaping of received traffic: the traffic is redirected to a device of the type `ifb`, whose
-//! egress has a queue discipline.
+//! Shaping of received traffic. A filter redirects the traffic to a device of type `ifb`, whose
+//! egress has the shaping queue discipline.
 //!
 //! ```text
 //!   eth0 ── ingress ── u32: everything ── mirred ──▶ ifb-eth0 ── tbf ── fq_codel ──▶ as if eth0 had had it
@@ -15,9 +15,9 @@ use crate::sys::netlink::{Link, Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
 use std::io;
 
-/// Behind the header of a link (`struct ifinfomsg`): offsets of its index and its flags.
+/// Length of the header of a link message (`struct ifinfomsg`), in bytes.
 const LINK: usize = 16;
-/// Length of the header of a filter: `struct tcmsg`.
+/// Length of the header of qdisc and filter messages (`struct tcmsg`), in bytes.
 const FILTER: usize = 20;
 /// `ffff:`, the parent of ingress filters.
 const HANDLE: u32 = 0xffff_0000;
@@ -36,18 +36,19 @@ const STOLEN: u32 = 4;
 const DOES: usize = 20;
 const REDIRECT: u32 = 1;
 const TO: usize = 24;
-/// The device of a redirection to a removed device, and of another filter.
+/// Device index that the kernel reports for a redirection to a removed device. Here it also stands
+/// for a filter that is not such a redirection.
 const GONE: u32 = 0;
 const FOREIGN: u32 = u32::MAX;
 
-/// The requested configuration.
+/// The requested shaping of a device's received traffic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shaped {
     /// The device that receives the traffic.
     pub dev: String,
     /// The ifb device.
     pub ifb: String,
-    /// The disciplines of the ifb device.
+    /// The requested queue disciplines of the egress of the ifb device.
     pub steps: Vec<Step>,
 }
 
@@ -56,7 +57,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     four.map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// A link by its name: index, whether it is up, and type.
+/// The interface of a name: its index, whether it is up, and its type (such as `ifb`).
 fn link(netlink: &mut Netlink, name: &str) -> io::Result<Option<(u32, bool, String)>> {
     let links = netlink.list(Message::new(libc::RTM_GETLINK, &[&[0; LINK]]))?;
     for body in links {
@@ -83,8 +84,8 @@ fn of(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
     Message::new(kind, &fixed)
 }
 
-/// The ingress of a device: its discipline, and for each filter the device to which it redirects
-/// all traffic.
+/// The ingress of a device: the kind of its discipline (`ingress` or `clsact`), and its filters. A
+/// filter is the index of the device to which it redirects all traffic, or [`FOREIGN`].
 fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec<u32>)>> {
     let queues = netlink.list(of(libc::RTM_GETQDISC, index, 0, 0, 0))?;
     let here = |body: &&Vec<u8>| number(body, 4) == index && number(body, 12) == INGRESS;
@@ -99,7 +100,8 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
     for body in netlink.list(of(libc::RTM_GETTFILTER, index, 0, HANDLE, 0))? {
         let told = attributes(body.get(FILTER..).unwrap_or_default());
         let options = attributes(attribute(&told, libc::TCA_OPTIONS).unwrap_or_default());
-        // The list also contains the tables of the filter.
+        // The kernel also lists the hash tables of `u32`, which have no selector and are no
+        // filters.
         if attribute(&options, SELECTOR).is_some()
             || attribute(&told, libc::TCA_KIND).map(text).as_deref() != Some("u32")
         {
@@ -109,7 +111,8 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
     Ok(Some((kind, to)))
 }
 
-/// The device to which a filter redirects all traffic.
+/// The index of the device to which a filter redirects all traffic; `None` if the filter does
+/// anything else.
 fn redirected(options: &[(u16, &[u8])]) -> Option<u32> {
     let selector = attribute(options, SELECTOR)?;
     let actions = attributes(attribute(options, ACTION)?);
@@ -122,7 +125,8 @@ fn redirected(options: &[(u16, &[u8])]) -> Option<u32> {
     (everything && number(mirred, DOES) == REDIRECT).then(|| number(mirred, TO))
 }
 
-/// The filter that redirects all traffic.
+/// The request that creates a filter on the ingress of device `index`, which redirects all traffic
+/// to device `to`.
 fn redirect(index: u32, to: u32) -> Message {
     let priority = 1 << 16;
     let everything = u32::from((libc::ETH_P_ALL as u16).to_be());
@@ -156,8 +160,8 @@ fn redirect(index: u32, to: u32) -> Message {
 }
 
 impl Shaped {
-    /// The present state. `dev`: whether the device exists; `in`: its ingress; `ifb`: the ifb
-    /// device and its egress.
+    /// The present state as JSON. `dev`: whether the shaped device exists; `in`: its ingress;
+    /// `ifb`: the ifb device and the queue disciplines of its egress.
     pub fn live(&self) -> io::Result<Value> {
         let mut netlink = Netlink::new()?;
         let dev = link(&mut netlink, &self.dev)?;
@@ -170,7 +174,7 @@ impl Shaped {
         let incoming = incoming.map(|(kind, to)| {
             let mut told =
                 json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)});
-            // The kernel reports no device if that of a redirection is removed.
+            // If the target of a redirection was removed, the kernel reports index 0.
             if ifb.is_none() && to == [GONE] {
                 told["lost"] = json!(true);
             }
@@ -198,7 +202,8 @@ impl Shaped {
         let shaped = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         shaped && Self::led(live) && live["ifb"]["up"] == json!(true)
     }
-    /// Whether it is a part of our own configuration: one end of the redirection without the other.
+    /// Whether another program removed one end of the redirection, and the rest is still that of
+    /// narrows.
     pub fn remains(&self, live: &Value) -> bool {
         let without_device = live["ifb"].is_null()
             && live["in"]["kind"] == json!("ingress")
@@ -206,7 +211,7 @@ impl Shaped {
         let made = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         without_device || live["in"].is_null() && live["ifb"]["kind"] == json!("ifb") && made
     }
-    /// Whether two states are equal.
+    /// Whether two states have the same ingress and equivalent queue disciplines of the ifb device.
     pub fn same(a: &Value, b: &Value) -> bool {
         let trees = match (Self::tree(a), Self::tree(b)) {
             (Some(a), Some(b)) => a.same(&b),
@@ -214,7 +219,8 @@ impl Shaped {
         };
         trees && a["in"] == b["in"]
     }
-    /// Whether it is empty or the result of a plan; otherwise a description.
+    /// Succeeds if the device has no ingress and there is no ifb device, or if both are as a plan
+    /// of narrows creates them. Otherwise the error names what another program configured.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let Self { dev, ifb, .. } = self;
         if live["dev"] != json!(true) {
@@ -237,7 +243,7 @@ impl Shaped {
             "{what}: another program has configured it; remove it yourself"
         ))
     }
-    /// A short description.
+    /// A short description of a state, for reports.
     pub fn shown(live: &Value) -> Value {
         let incoming = &live["in"];
         let Some(tree) = Self::tree(live) else {
@@ -264,7 +270,7 @@ impl Shaped {
         };
         json!(format!("{led} {}", kinds.join(" ")))
     }
-    /// Creates the requested state.
+    /// Creates the parts that are missing. `done` is called after each step.
     pub fn make(&self, done: &mut dyn FnMut()) -> io::Result<()> {
         let at = |what: &'static str| {
             move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"))
@@ -305,7 +311,8 @@ impl Shaped {
         }
         Ok(())
     }
-    /// Restores the previous state.
+    /// Restores the previous state: removes the ingress and the ifb device, or, if the ifb device
+    /// existed before, restores its queue disciplines.
     pub fn restore(&self, before: &Value, done: &mut dyn FnMut()) -> io::Result<()> {
         if let Some(tree) = Self::tree(before) {
             return qdisc::restore(&self.ifb, &tree, done);

@@ -1,12 +1,13 @@
-//! The journal: the previous values, recorded before anything is changed.
+//! The journal: a file with the changes of a plan and the values before them, written before
+//! anything is changed.
 //!
-//! It is written as a whole, synced and renamed into place *before* the first change. Progress is
-//! not recorded, since the live values show it: an old value needs no action, a new one is
-//! restored. The process may therefore end between any two steps, and a later
-//! [`revert`](super::engine::revert) restores all values.
+//! The journal is written as a whole, synced and renamed into place *before* the first change. The
+//! progress of a plan is not recorded, since the present values show it. A value that is still the
+//! old one needs no action, and a new one is restored. The process may therefore end between any
+//! two steps, and a later [`revert`](super::engine::revert) restores all values.
 //!
-//! A plan that is applied over another keeps the other's journal below its own, and both are
-//! reverted in turn.
+//! If a plan is applied while another is in effect, its journal contains that of the earlier plan.
+//! A revert restores the later plan first, then the earlier one.
 
 use super::netns::{Namespace, boot};
 use super::plan::{Change, grouped, namespace};
@@ -19,21 +20,22 @@ use std::fs::File;
 
 const VERSION: u64 = 1;
 const NAME: &str = "journal.json";
-/// Locked by the watchdog processes as long as one of them exists.
+/// A file that is locked as long as a watchdog process exists.
 const WATCHED: &str = "watch.lock";
-/// Automatic reverts: a JSON object in each line.
+/// The log of automatic reverts, with one JSON object per line.
 pub const UNDONE: &str = "undone.log";
-/// Largest growth of a journal during its plan: names of phases, times.
+/// Number of bytes by which a journal may grow after its first write: names of phases, times.
 const ROOM: usize = 4096;
-/// Largest number of nested plans; JSON has a limit of nesting, too.
+/// Limit of nested journals. The JSON parser limits the nesting, too.
 const DEEPEST: usize = 16;
 
 /// The phase of a journal.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Changes are being made; without a running process, it died there.
+    /// Changes are being made. If no process is making them, it was interrupted.
     Applying,
-    /// The changes are active, and nothing was written for the next boot: confirmation is pending.
+    /// The changes of the running system are made and wait for confirmation. Files for the next
+    /// boot are not written yet.
     Unconfirmed,
     /// The changes are complete.
     Applied,
@@ -48,7 +50,7 @@ const PHASES: [(&str, Phase); 4] = [
     ("reverting", Phase::Reverting),
 ];
 
-/// A change and the previous value.
+/// A change and the value before it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The change.
@@ -57,19 +59,19 @@ pub struct Entry {
     pub before: Value,
 }
 
-/// The deadline of a confirmation.
+/// The deadline by which a plan must be confirmed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deadline {
-    /// Seconds since the boot.
+    /// Time since the boot, s.
     pub at: f64,
-    /// The boot.
+    /// The boot that `at` refers to (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
-    /// The whole time, s.
+    /// Time from the start to the deadline, s.
     pub within: f64,
 }
 
 impl Deadline {
-    /// A deadline after this time, s.
+    /// Returns the deadline that is `seconds` from now.
     pub fn within(seconds: f64) -> Deadline {
         Deadline {
             at: now() + seconds,
@@ -77,43 +79,44 @@ impl Deadline {
             within: seconds,
         }
     }
-    /// Remaining seconds; negative after the deadline, `None` after a boot.
+    /// Time until the deadline, s; negative after the deadline, `None` if the host has booted
+    /// since.
     pub fn remains(&self) -> Option<f64> {
         (self.boot == boot()).then(|| self.at - now())
     }
 }
 
-/// Seconds since the boot.
+/// Time since the boot, s.
 fn now() -> f64 {
     crate::sys::since_boot() as f64 / 1e9
 }
 
-/// An applied plan.
+/// The journal of one plan.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The identifier of the plan.
     pub id: String,
     /// The phase of the plan.
     pub phase: Phase,
-    /// Start, UTC.
+    /// Time at which the plan was applied, UTC.
     pub made: String,
-    /// The purpose of the plan.
+    /// The title of the plan, which states its purpose.
     pub title: String,
-    /// Name of its network namespace, if it was named.
+    /// Name of the network namespace given by the option `--netns` or by the plan, if any.
     pub netns: Option<String>,
-    /// The network namespace of the plan; `None`: an earlier version wrote it, about the host on
-    /// which it lies.
+    /// The network namespace in which the plan was applied; `None` in journals of earlier versions,
+    /// which always belong to the host.
     pub namespace: Option<Namespace>,
-    /// The deadline of its confirmation.
+    /// The deadline of the confirmation; `None` if none is pending or required.
     pub deadline: Option<Deadline>,
     /// The changes of the plan in order.
     pub entries: Vec<Entry>,
-    /// The plan applied before.
+    /// The journal of the plan that was in effect when this one was applied.
     pub below: Option<Box<Journal>>,
 }
 
 impl Journal {
-    /// A new journal.
+    /// A new journal without changes, in the phase `Applying`.
     pub fn new(title: String, netns: Option<String>, namespace: Namespace) -> Journal {
         let seed = [
             sys::realtime().to_ne_bytes(),
@@ -153,7 +156,7 @@ impl Journal {
             "below": self.below.as_ref().map(|below| below.to_json()),
         })
     }
-    /// Reads a journal, or returns what is wrong with it.
+    /// Reads the JSON of a journal; the error states what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Journal, String> {
         let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("not JSON: {e}"))?;
         Journal::read(&json, DEEPEST)
@@ -210,34 +213,36 @@ impl Journal {
     fn bytes(&self) -> Vec<u8> {
         format!("{:#}\n", self.to_json()).into_bytes()
     }
-    /// Whether it belongs to this network namespace.
+    /// Whether the journal belongs to the network namespace of `world`.
     pub fn is_here(&self, world: &World) -> bool {
         match &self.namespace {
             Some(namespace) => namespace.is(&world.here),
             None => world.home,
         }
     }
-    /// Whether the host has booted since.
+    /// Whether the host has booted since the plan was applied.
     pub fn is_of_another_boot(&self) -> bool {
         self.namespace
             .as_ref()
             .is_some_and(Namespace::ended_with_its_boot)
     }
-    /// Whether it could be read again; an unreadable journal would prevent a revert.
+    /// Whether the journal is short enough to be read again (1 MiB); one that cannot be read would
+    /// prevent a revert.
     pub fn fits(&self) -> bool {
         self.bytes().len() + ROOM <= LONGEST as usize
     }
-    /// Number of plans below it.
+    /// Number of journals nested in this one.
     pub fn depth(&self) -> usize {
         self.below.as_ref().map_or(0, |below| 1 + below.depth())
     }
-    /// Whether another plan may be applied over it.
+    /// Whether another plan may be applied while this one is in effect: the number of nested
+    /// journals is limited.
     pub fn may_be_covered(&self) -> bool {
         self.depth() + 2 < DEEPEST
     }
 }
 
-/// The directory of the journal, locked while this exists.
+/// The directory of the journal, which is locked until this value is dropped.
 #[derive(Debug)]
 pub struct Store<'a> {
     world: &'a World,
@@ -246,7 +251,8 @@ pub struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    /// Opens and locks the directory; `None` if no plan was ever applied. `make`: creates it.
+    /// Opens and locks the directory; `None` if it does not exist. With `make`, the directory is
+    /// created.
     pub fn open(world: &'a World, make: bool) -> Result<Option<Store<'a>>, HostError> {
         let failed = |e: std::io::Error| {
             let denied = e.kind() == std::io::ErrorKind::PermissionDenied && sys::ids().0 != 0;
@@ -275,48 +281,49 @@ impl<'a> Store<'a> {
             _lock: lock,
         }))
     }
-    /// The journal in a directory, without a lock.
+    /// Reads the journal in the directory `state` without a lock.
     pub fn peek(world: &World, state: &str) -> Result<Option<Journal>, HostError> {
         let dir = Dir::open(&world.root, state, None).map_err(HostError::failed("the journal"))?;
         dir.map_or(Ok(None), |dir| journal_of(&dir, world, state))
     }
-    /// The journal, if there is one. One of a namespace that has ended, whose number another one
-    /// has, does not count.
+    /// Reads the journal; `None` if there is none, or if it was written by an earlier namespace
+    /// with the same inode.
     pub fn read(&self) -> Result<Option<Journal>, HostError> {
         let journal = journal_of(&self.dir, self.world, &self.world.state)?;
         Ok(journal.filter(|journal| self.world.home || journal.is_here(self.world)))
     }
-    /// Records in memory of the system that it is being reverted, when there is no room to write
-    /// it.
+    /// Creates a marker file in `/run/narrows/tune`, which states that the journal `id` is being
+    /// reverted. It is used if the disk has no space for the journal.
     pub fn mark_reverting(&self, id: &str) {
         let dir = Dir::open(&self.world.root, VOLATILE, Some(0o755));
         let _ = dir.map(|dir| dir.map(|dir| dir.mark(&reverting(id))));
     }
-    /// Removes that record.
+    /// Removes the marker of [`mark_reverting`](Self::mark_reverting).
     pub fn forget_reverting(&self, id: &str) {
         let dir = Dir::open(&self.world.root, VOLATILE, None);
         let _ = dir.map(|dir| dir.map(|dir| dir.remove(&reverting(id))));
     }
-    /// Locks the file of the watchdogs as long as the result is open.
+    /// Locks the file of the watchdogs until the result is dropped; `None` if the directory does
+    /// not exist.
     pub fn hold_watch(world: &World) -> std::io::Result<Option<File>> {
         let dir = Dir::open(&world.root, &world.state, None)?;
         dir.map(|dir| dir.hold(WATCHED)).transpose()
     }
-    /// Whether a watchdog exists.
+    /// Whether a process holds the lock of the watchdogs.
     pub fn is_watched(&self) -> bool {
         self.dir.is_held(WATCHED).unwrap_or(false)
     }
-    /// Records an automatic revert.
+    /// Appends a line about an automatic revert to `undone.log`.
     pub fn log(&self, entry: &Value) -> std::io::Result<()> {
         self.dir.append(UNDONE, &format!("{entry}\n"))
     }
-    /// The last of these records.
+    /// The last line of `undone.log`.
     pub fn last_undone(&self) -> Option<Value> {
         let file = self.dir.read(UNDONE).ok()??;
         let text = String::from_utf8(file.bytes).ok()?;
         serde_json::from_str(text.lines().next_back()?).ok()
     }
-    /// Writes the journal, or removes it.
+    /// Writes the journal; `None` removes it.
     pub fn write(&self, journal: Option<&Journal>) -> Result<(), HostError> {
         let done = match journal {
             Some(journal) => {
@@ -338,7 +345,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The name of the mark that a journal is being reverted.
+/// The name of the marker file for a journal that is being reverted.
 fn reverting(id: &str) -> String {
     let safe = |c: &char| c.is_ascii_alphanumeric();
     format!(

@@ -1,7 +1,7 @@
 //! `narrows-host tune`: changes settings of a host and reverts them.
 //!
-//! Python plans, asks the user, and explains; this module executes plans. The interface is one JSON
-//! document (docs/reference/tune.md), which is validated here again completely.
+//! The Python package creates plans, requests consent, and explains; this module executes plans. A
+//! plan is one JSON document (docs/reference/tune.md), which this module validates completely.
 //!
 //! | module | contents |
 //! |---|---|
@@ -46,7 +46,6 @@ use crate::tune::target::World;
 use options::{Command, Options};
 use plan::Plan;
 use serde_json::{Value, json};
-use std::io::Read;
 
 /// Hexadecimal digits of bytes.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
@@ -63,21 +62,15 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
 fn plan(file: &str) -> Result<Plan, HostError> {
     let wrong = |e: std::io::Error| HostError::Unlike(e.to_string());
     let bytes = if file == "-" {
-        /// Largest plan, bytes; usual ones have some kilobytes.
-        const LONGEST: u64 = 1 << 20;
-        let mut bytes = Vec::new();
-        std::io::stdin()
-            .take(LONGEST)
-            .read_to_end(&mut bytes)
-            .map_err(wrong)?;
-        bytes
+        safe_file::read_whole(std::io::stdin(), "-").map_err(wrong)?
     } else {
         safe_file::read_trusted(std::path::Path::new(file)).map_err(wrong)?
     };
     Plan::parse(&bytes).map_err(HostError::Unlike)
 }
 
-/// Enters the namespace of a name; returns whether it is another one than that of the caller.
+/// Enters the network namespace of this name. Returns whether it differs from the namespace that
+/// the process was in before.
 fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     let Some(name) = netns else { return Ok(false) };
     let open = || {
@@ -96,7 +89,8 @@ fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     Ok(own()? != before)
 }
 
-/// Enters the namespace and identifies it.
+/// Enters the network namespace `netns`, if one is named, and records the namespace and its journal
+/// directory in `world`.
 fn settle(world: &mut World, netns: Option<&str>) -> Result<(), HostError> {
     let entered = enter(netns)?;
     world
@@ -104,7 +98,8 @@ fn settle(world: &mut World, netns: Option<&str>) -> Result<(), HostError> {
         .map_err(HostError::failed("the network namespace"))
 }
 
-/// Runs the subcommand; returns JSON, and whether it succeeded.
+/// Runs the subcommand. Returns its JSON output, and `false` if `verify` found a difference or a
+/// missing watchdog.
 pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
     sys::remember_signals(false);
     let answer = match options.command {
@@ -116,7 +111,8 @@ pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
             engine::apply(&plan, &options.world, options.within)?
         }
         _ => {
-            // The watchdog was started in its namespace, with an absolute directory.
+            // The watchdog is started in the plan's network namespace, and `--state` is the
+            // directory of the journal itself.
             if matches!(options.command, Command::Watch) {
                 options.world.state = options.world.hosts();
             } else {

@@ -1,4 +1,5 @@
-//! Kernel modules: loaded by `modprobe`, which resolves dependencies, and removed by the kernel.
+//! Loads kernel modules with `modprobe`, which resolves dependencies, and removes them with a
+//! system call (`delete_module`).
 
 use crate::sys::kernel;
 use std::fs;
@@ -14,7 +15,7 @@ const MODPROBE: [&str; 4] = [
     "/bin/modprobe",
 ];
 
-/// Whether it exists, as a loaded module or built in.
+/// Whether the module is loaded or built into the kernel.
 pub fn present(name: &str) -> bool {
     let builtin = |text: &str| {
         let file = format!("/{name}.ko");
@@ -32,7 +33,8 @@ pub fn present(name: &str) -> bool {
         .is_ok_and(|text| builtin(&text))
 }
 
-/// Number of users: connections, qdiscs, other modules; `None` if it is built in.
+/// Number of users of the module: connections, qdiscs, other modules; `None` if it is built in or
+/// not loaded.
 pub fn users(name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/sys/module/{name}/refcnt")).ok()?;
     text.trim().parse().ok()
@@ -62,7 +64,8 @@ pub fn load(name: &str) -> io::Result<()> {
     Err(lacking(format!("module {name}: {said}")))
 }
 
-/// Removes the module; `false` if it is in use.
+/// Removes the module. Returns `false` if it is in use, and `true` if it was removed or is not
+/// loaded.
 pub fn unload(name: &str) -> io::Result<bool> {
     match kernel::unload(name) {
         Ok(()) => Ok(true),

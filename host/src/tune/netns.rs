@@ -1,4 +1,4 @@
-//! Identification of the network namespace, and of the files that belong to it.
+//! Identifies a network namespace, and determines whether it may write files for the next boot.
 //!
 //! Settings, queue disciplines and routes belong to a network namespace. Files for the next boot
 //! belong to a host. Only two kinds of namespaces may write such files ([`owns_files`]):
@@ -8,16 +8,17 @@
 //! | the initial one | `net.core.netdev_max_backlog`, which only this namespace has |
 //! | that of a whole container | process 1 of this `/proc`, its session, and a mark of a container manager |
 //!
-//! A host of `narrows shell` inside a container has the mark, too. Its process 1 is `narrows-host`.
-//! So does `unshare --net --pid --fork` there. Its process 1 belongs to a session of the container,
-//! whose number is 0 in this `/proc`. Container managers begin a session for process 1 (`setsid`).
+//! Two kinds of namespaces inside a container have the mark, but are excluded. In a host of
+//! `narrows shell`, process 1 is `narrows-host`. After `unshare --net --pid --fork`, process 1
+//! belongs to a session that began outside its PID namespace, so its session is 0 in this `/proc`.
+//! Container managers begin a session for process 1 (`setsid`).
 //!
-//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host that
-//! has another network.
+//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host whose
+//! settings differ, so no file is written there.
 //!
-//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the
-//! cookie of the kernel (`SO_NETNS_COOKIE`, Linux 5.14). The cookie is necessary because the kernel
-//! may give the inode of a namespace that has ended to a new one.
+//! A namespace is identified by device and inode of `/proc/thread-self/ns/net`, by the boot, and by
+//! the cookie of the kernel (`SO_NETNS_COOKIE`, Linux 5.14). The cookie is necessary because the
+//! kernel may give the inode of a namespace that has ended to a new one.
 
 use crate::sys;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Directory of the names of `ip netns`.
+/// Directory in which `ip netns` has a file for each named namespace.
 const NAMES: &str = "/run/netns";
 /// Marks of container managers: systemd-nspawn and LXC, Docker, Podman.
 const MARKS: [&str; 3] = [
@@ -34,7 +35,7 @@ const MARKS: [&str; 3] = [
     "/.dockerenv",
     "/run/.containerenv",
 ];
-/// Name of process 1 on a host of `narrows shell`.
+/// Content of `/proc/1/comm` on a host of `narrows shell`.
 const EMULATED: &str = "narrows-host\n";
 /// A setting that exists only in the initial network namespace.
 const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
@@ -42,7 +43,7 @@ const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 /// A network namespace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Namespace {
-    /// Device of its inode.
+    /// Device number of the file system (`nsfs`) that the inode belongs to.
     pub device: u64,
     /// The inode of the namespace, as in `net:[4026531840]`.
     pub inode: u64,
@@ -50,11 +51,11 @@ pub struct Namespace {
     pub cookie: Option<u64>,
     /// Whether it is the initial one.
     pub initial: bool,
-    /// The boot in which it exists (`/proc/sys/kernel/random/boot_id`).
+    /// The boot in which the namespace was seen (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
 }
 
-/// The present boot.
+/// The identifier of the present boot.
 pub fn boot() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.unwrap_or_default().trim().to_string()
@@ -76,7 +77,8 @@ impl Namespace {
             boot: boot(),
         })
     }
-    /// Whether both are the same namespace. The initial one stays the same after a reboot.
+    /// Whether both are the same namespace. The initial namespace counts as the same after a
+    /// reboot.
     pub fn is(&self, other: &Namespace) -> bool {
         let cookies =
             self.cookie.is_none() || other.cookie.is_none() || self.cookie == other.cookie;
@@ -85,11 +87,12 @@ impl Namespace {
             && cookies;
         self.initial && other.initial || alike
     }
-    /// Whether it existed in another boot.
+    /// Whether the host has booted since the namespace was recorded. Except for the initial one, it
+    /// no longer exists.
     pub fn ended_with_its_boot(&self) -> bool {
         self.boot != boot()
     }
-    /// Returns the directory of the namespace among those of other namespaces.
+    /// Returns the name of the namespace's subdirectory for its journal.
     pub fn directory(&self) -> String {
         match self.cookie {
             Some(cookie) => format!("netns-{}-{cookie}", self.inode),
@@ -110,7 +113,7 @@ impl Namespace {
         names.sort();
         names.into_iter().next()
     }
-    /// The first process in it that is visible here.
+    /// The lowest process ID, of the processes visible in `/proc`, that is in this namespace.
     pub fn process(&self) -> Option<u32> {
         let processes = fs::read_dir("/proc").ok()?.flatten();
         let mut numbers: Vec<u32> = processes
@@ -122,7 +125,7 @@ impl Namespace {
                 .is_ok_and(|found| found == (self.device, self.inode))
         })
     }
-    /// A short description.
+    /// A short description of the namespace, for messages.
     pub fn described(&self) -> String {
         if self.initial {
             return "the host's initial network namespace".to_string();
@@ -135,8 +138,8 @@ impl Namespace {
             _ => format!("the network namespace {number}"),
         }
     }
-    /// The words before and after `narrows tune VERB` that run it there; `None` if it cannot be
-    /// found.
+    /// The words before and after `narrows tune VERB` that run it in this namespace; `None` if the
+    /// namespace has ended or cannot be found.
     pub fn reached(&self) -> Option<(String, String)> {
         if self.ended_with_its_boot() && !self.initial {
             return None;
@@ -145,15 +148,16 @@ impl Namespace {
             return Some((String::new(), format!(" --netns {name}")));
         }
         let enter = |pid| (format!("nsenter --net=/proc/{pid}/ns/net "), String::new());
-        // Process 1 may be hidden; it is in the namespace of an administrator's shell.
+        // For the initial namespace, process 1 is named even if `/proc` hides it. Seen from an
+        // administrator's shell, process 1 is in that namespace.
         self.process().or(self.initial.then_some(1)).map(enter)
     }
-    /// The form of the journal.
+    /// The namespace as JSON, as in the journal.
     pub fn to_json(&self) -> Value {
         json!({ "device": self.device, "inode": self.inode, "cookie": self.cookie,
         "initial": self.initial, "boot": self.boot })
     }
-    /// Reads the form of the journal; `None` if invalid.
+    /// Reads the JSON of [`to_json`](Self::to_json); `None` if invalid.
     pub fn from_json(json: &Value) -> Option<Namespace> {
         Some(Namespace {
             device: json["device"].as_u64()?,
@@ -175,8 +179,9 @@ pub fn owns_files(here: &Namespace) -> bool {
     here.initial || of_process_1() && marked() && begun() && !emulated()
 }
 
-/// The session in a line of `/proc/PID/stat`; 0 if it began outside of the PID namespace. The name
-/// of the program, in parentheses, may contain anything.
+/// The session ID in a line of `/proc/PID/stat`; 0 if the session began outside of the PID
+/// namespace. The fields are counted after the name of the program, which stands in parentheses and
+/// may contain any character.
 fn session(stat: &str) -> Option<u32> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(3)?.parse().ok()

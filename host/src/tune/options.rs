@@ -1,4 +1,4 @@
-//! Options of `narrows-host tune`.
+//! Reads the options of `narrows-host tune`.
 
 use super::engine::Foreign;
 use super::plan::namespace;
@@ -36,13 +36,13 @@ narrows-host tune revert [options]
 pub enum Command {
     /// Apply a plan.
     Apply,
-    /// Confirm it.
+    /// Confirm the plan applied last.
     Confirm,
-    /// Compare.
+    /// Compare the host with the applied plans.
     Verify,
-    /// Revert.
+    /// Revert applied plans.
     Revert,
-    /// Revert at the deadline.
+    /// Run as watchdog, which reverts an unconfirmed plan at its deadline.
     Watch,
 }
 
@@ -61,24 +61,24 @@ pub struct Options {
     pub command: Command,
     /// File of the plan; `-` is stdin.
     pub plan: String,
-    /// Seconds in which to confirm.
+    /// Time in which the plan must be confirmed, s; `None`: no confirmation is required.
     pub within: Option<f64>,
-    /// Handling of changes of other programs.
+    /// Treatment of values that other programs changed after the plan was applied.
     pub foreign: Foreign,
-    /// Only the plan applied last.
+    /// Whether to revert only the plan applied last.
     pub last: bool,
-    /// Name of a network namespace.
+    /// Name of the network namespace to enter, as in `ip netns`.
     pub netns: Option<String>,
-    /// Identifier of a journal.
+    /// Identifier of the journal that a watchdog supervises.
     pub id: String,
-    /// The host that is changed.
+    /// The target of the changes.
     pub world: World,
 }
 
-/// Range of the time to confirm: enough to check the changes, at most a day.
+/// Range of `--confirm-within`, s.
 const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
-/// Reads a command line.
+/// Reads the words of a command line after `narrows-host tune`.
 pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let command = args.next().unwrap_or_default();
     let (_, command) = *COMMANDS
@@ -143,7 +143,8 @@ fn within(text: &str) -> Result<f64, String> {
     Ok(span.as_s())
 }
 
-/// An invalid name must not select the network of this host.
+/// Checks the name of a network namespace. An invalid name is an error, so that the plan is not
+/// applied to this host's own network instead.
 fn named(netns: String) -> Result<String, String> {
     if namespace(&netns) {
         return Ok(netns);

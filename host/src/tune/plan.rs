@@ -1,8 +1,9 @@
-//! The plan: untrusted input, which is validated strictly because it is executed as root.
+//! Reads and validates a plan. A plan is untrusted input, and it is executed as root.
 //!
-//! docs/reference/tune.md specifies the format. Unknown keys are rejected by name. No part of a
-//! plan becomes a command: values are passed to system calls. The only program, `modprobe`, gets a
-//! name of letters, digits and `_` behind `--`.
+//! docs/reference/tune.md specifies the format. A plan with an unknown key is rejected, and the
+//! error names the key. No part of a plan becomes a shell command: values are passed to system
+//! calls. The only program that is started, `modprobe`, gets a name of letters, digits and `_`
+//! behind `--`.
 
 use super::shape::Shape;
 use super::{file, ingress, module, qdisc, route, sysctl, target::World};
@@ -12,9 +13,9 @@ use std::io;
 
 /// Version of the format.
 const VERSION: u64 = 1;
-/// Largest number of changes of a plan.
+/// Largest number of changes in a plan.
 const MOST: usize = 256;
-/// Folders of our own files, with the suffixes of their names.
+/// Directories of files that narrows writes, with the suffixes of their names.
 const FOLDERS: [(&str, &str); 5] = [
     ("/etc/sysctl.d", ".conf"),
     ("/etc/modules-load.d", ".conf"),
@@ -22,7 +23,8 @@ const FOLDERS: [(&str, &str); 5] = [
     ("/etc/udev/rules.d", ".rules"),
     ("/etc/systemd/network", ".conf"),
 ];
-/// Actions of scripts only.
+/// Kinds of changes that only the script of a plan makes (`narrows tune plan --script`); here they
+/// are an error.
 const SCRIPTS_ONLY: [&str; 2] = ["package", "uci"];
 
 /// The requested content of a file.
@@ -30,55 +32,61 @@ const SCRIPTS_ONLY: [&str; 2] = ["package", "uci"];
 pub struct Text {
     /// Content.
     pub text: String,
-    /// Permissions.
+    /// Permission bits.
     pub mode: u32,
 }
 
-/// The object of a change.
+/// The setting that a change applies to, and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
-    /// A module to load.
+    /// A kernel module to load.
     Module(String),
-    /// A setting: key, value that the plan found, new value.
+    /// A sysctl setting: key, value when the plan was created, new value.
     Sysctl(String, String, String),
-    /// The permitted congestion controls, which a new default changes too: the new default.
+    /// The list of congestion controls that all users may select. The kernel adds a new default to
+    /// this list; the value is the new default.
     Allowed(String),
-    /// Disciplines of a device, and those that the plan found in each place: name and whether the
-    /// kernel selected it.
+    /// Queue disciplines of a device: name of the device, requested disciplines, and for each the
+    /// discipline in its place at the creation of the plan. That is its name and whether the kernel
+    /// attached it.
     Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
     /// Shaping of a device's received traffic.
     Ingress(ingress::Shaped),
-    /// The congestion control of a route.
+    /// The congestion control of a route: destination, value when the plan was created, new value;
+    /// `None`: the route sets none.
     Route(route::Prefix, Option<String>, Option<String>),
-    /// A file of our own; `None`: to remove.
+    /// A file of narrows: path and requested content; `None`: the file is removed.
     File(String, Option<Text>),
 }
 
 /// A change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The name of the change.
+    /// Identifier of the change, unique in its plan.
     pub id: String,
-    /// Whether it only makes another change persist over a reboot.
+    /// Whether the change only takes effect at the next boot. Such a change writes or removes a
+    /// file.
     pub boot: bool,
     /// The object of the change.
     pub what: What,
-    /// The form of the change in the plan.
+    /// The JSON of the change in the plan.
     pub json: Value,
 }
 
 /// A plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The purpose of the plan.
+    /// The title of the plan, which states its purpose.
     pub title: String,
-    /// The network namespace of the plan.
+    /// The name of the network namespace in which to apply the plan; `None`: that of the caller.
     pub netns: Option<String>,
     /// The changes of the plan in order.
     pub changes: Vec<Change>,
 }
 
-/// Whether a name consists of `first` and then `rest`.
+/// Whether a text is a name of at most `most` bytes. The first character is a letter or digit; the
+/// others may also be `_` or any of `rest`. If `rest` is empty, the first character must not be an
+/// uppercase letter.
 fn name(text: &str, most: usize, rest: &str) -> bool {
     let first = |b: u8| {
         b.is_ascii_lowercase() || b.is_ascii_digit() || b.is_ascii_uppercase() && !rest.is_empty()
@@ -87,7 +95,8 @@ fn name(text: &str, most: usize, rest: &str) -> bool {
     !text.is_empty() && text.len() <= most && first(text.as_bytes()[0]) && text.bytes().all(more)
 }
 
-/// Whether it is the name of a module, a congestion control, or a discipline.
+/// Whether a text has the form of the name of a kernel module or congestion control: lowercase
+/// letters, digits and `_`.
 fn plain_name(text: &str, most: usize) -> bool {
     name(text, most, "") && !text.bytes().any(|b| b.is_ascii_uppercase())
 }
@@ -100,12 +109,12 @@ fn interface(text: &str) -> bool {
         && (text_.is_empty() != text.is_empty() || name(text_, 15, ".@-"))
 }
 
-/// Whether it is the name of a network namespace.
+/// Whether a text has the form of the name of a network namespace.
 pub fn namespace(text: &str) -> bool {
     !text.contains("..") && name(text.trim_start_matches('_'), 64, ".-")
 }
 
-/// Whether a path is a file of our own below one of the folders.
+/// Whether a path is that of a file of narrows in one of [`FOLDERS`].
 fn path(text: &str) -> bool {
     let Some((folder, file)) = text.rsplit_once('/') else {
         return false;
@@ -121,7 +130,7 @@ fn path(text: &str) -> bool {
     let known = FOLDERS.iter().any(|(known, end)| {
         let within = match folder.strip_prefix(known) {
             Some("") => *known != "/etc/systemd/network",
-            // A drop-in of networkd lies in its own folder.
+            // A drop-in file of networkd is in a directory named after the `.network` file.
             Some(rest) => {
                 *known == "/etc/systemd/network"
                     && rest.ends_with(".network.d")
@@ -176,7 +185,7 @@ fn handle(of: &Object, what: &str) -> Result<u32, String> {
     }
 }
 
-/// The discipline that a plan requests.
+/// Reads a queue discipline that a plan requests.
 fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     known(of, &["kind", "handle", "options"], what)?;
     let kind = string(of, "kind", what)?;
@@ -204,7 +213,8 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     })
 }
 
-/// The discipline that a plan found: its name, and whether the kernel selected it.
+/// Reads the queue discipline that existed when the plan was created: its name, and whether the
+/// kernel attached it.
 fn found(of: &Object, what: &str) -> Result<(String, bool), String> {
     known(of, &["kind", "handle", "options"], what)?;
     Ok((
@@ -226,13 +236,14 @@ fn place(parent: &str, what: &str) -> Result<u32, String> {
     place.ok_or_else(|| format!("{what}: parent {parent:?} is invalid; write \"root\" or \"1:2\""))
 }
 
-/// Shaping of received traffic: each place of the ifb device's egress with its discipline.
+/// Reads a change that shapes received traffic. The key `to` has the queue discipline for each
+/// place of the ifb device's egress.
 fn ingress_change(one: &Object, what: &str) -> Result<What, String> {
     let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
     known(target, &["dev", "ifb"], what)?;
     let (dev, ifb) = (device(target, "dev", what)?, device(target, "ifb", what)?);
     let to = object(one.get("to").unwrap_or(&Value::Null), what)?;
-    // The root comes first, regardless of the order of keys.
+    // The root discipline is created first, regardless of the order of keys.
     known(to, &["root", "1:1"], what)?;
     let steps = ["root", "1:1"].into_iter().filter_map(|parent| {
         to.get(parent)
@@ -266,7 +277,8 @@ fn queue(one: &Object, what: &str) -> Result<What, String> {
     Ok(What::Qdisc(device.to_string(), vec![to], vec![from]))
 }
 
-/// The congestion control in the words behind `ip route replace`; `None`: there is no route.
+/// The congestion control in the words after `ip route replace`; outer `None`: there is no route,
+/// inner `None`: the route sets no congestion control.
 fn congctl(words: Option<&Value>, what: &str) -> Result<Option<Option<String>>, String> {
     let Some(list) = words.filter(|w| !w.is_null()) else {
         return Ok(None);
@@ -346,7 +358,7 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
 }
 
 impl Change {
-    /// Reads a plan.
+    /// Reads and validates the change with the index `at` of a plan.
     pub fn parse(json: &Value, at: usize) -> Result<Change, String> {
         let of = object(json, &format!("change {}", at + 1))?;
         let id = string(of, "id", &format!("change {}", at + 1))?;
@@ -416,7 +428,8 @@ impl Change {
             json: json.clone(),
         })
     }
-    /// The additional effect of a new default: the change that records it.
+    /// If the change sets the default congestion control, the kernel also adds it to the list of
+    /// permitted ones. Returns the change that lets the journal record that list.
     pub fn beside(&self) -> Option<Change> {
         let What::Sysctl(key, _, to) = &self.what else {
             return None;
@@ -441,7 +454,7 @@ impl Change {
             What::File(path, _) => file::live(path, world)?,
         })
     }
-    /// Whether the value is the requested one.
+    /// Whether the present value is the requested one.
     pub fn reached(&self, live: &Value) -> bool {
         match &self.what {
             What::Module(_) => *live == json!(true),
@@ -458,7 +471,7 @@ impl Change {
             What::File(_, None) => live["absent"] == json!(true),
         }
     }
-    /// Whether two values are equal.
+    /// Whether two values of the changed object are equivalent.
     pub fn same(&self, a: &Value, b: &Value) -> bool {
         match &self.what {
             What::Module(_) => a == b,
@@ -473,19 +486,21 @@ impl Change {
             What::File(..) => file::same(a, b),
         }
     }
-    /// Whether a part of our own change was removed by another program, so that restoring the rest
-    /// loses nothing of others.
+    /// Whether another program only removed a part of this change, so that a revert of the rest
+    /// overwrites nothing of another program.
     pub fn remains(&self, live: &Value) -> bool {
         matches!(&self.what, What::Ingress(shaped) if shaped.remains(live))
     }
-    /// Whether the kernel attached all of these disciplines itself.
+    /// For queue disciplines: whether the kernel attached all of them itself. For other changes:
+    /// `false`.
     pub fn is_of_the_kernel(&self, live: &Value) -> bool {
         let tree = qdisc::Tree::from_json(live).filter(|_| matches!(self.what, What::Qdisc(..)));
         tree.is_some_and(|tree| {
             tree.classes.is_empty() && tree.queues.iter().all(|q| q.handle == 0)
         })
     }
-    /// Whether the value is the one that the plan found; otherwise the present one.
+    /// Checks that the present value is the one for which the plan was created; the error states
+    /// both values.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let odd = |is: &str, said: &str| {
             Err(format!(
@@ -529,7 +544,7 @@ impl Change {
             _ => Ok(()),
         }
     }
-    /// Makes the change.
+    /// Makes the change. [`What::Allowed`] needs no action, since the kernel makes that change.
     pub fn make(&self, world: &World) -> io::Result<()> {
         match &self.what {
             What::Module(name) => module::load(name)?,
@@ -546,7 +561,8 @@ impl Change {
         world.step();
         Ok(())
     }
-    /// Restores the previous value; a message if that is only partly possible.
+    /// Restores the previous value. Returns a message if a module stays loaded because it is in
+    /// use.
     pub fn restore(&self, before: &Value, world: &World) -> io::Result<Option<String>> {
         match &self.what {
             What::Module(name) => {
@@ -581,7 +597,8 @@ impl Change {
         world.step();
         Ok(None)
     }
-    /// The order of reverting: values that determine others come first.
+    /// The position of this kind of change in a revert; lower ranks are reverted first. The default
+    /// queue discipline is restored before the queue disciplines of devices, which depend on it.
     pub fn rank(&self) -> u8 {
         match self.what {
             What::File(..) => 0,
@@ -595,7 +612,7 @@ impl Change {
 }
 
 impl Plan {
-    /// Reads a change.
+    /// Reads and validates the JSON of a plan.
     pub fn parse(bytes: &[u8]) -> Result<Plan, String> {
         let json: Value =
             serde_json::from_slice(bytes).map_err(|e| format!("the plan is not JSON: {e}"))?;
@@ -653,11 +670,11 @@ impl Plan {
     }
 }
 
-/// Changes, of which those of one device's disciplines are merged.
+/// Reads a list of changes, and merges the queue disciplines of the same device into one change.
 pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
     let mut changes: Vec<Change> = Vec::new();
     for (at, json) in list.iter().enumerate() {
-        // In a journal they are merged already.
+        // In a journal, merged changes are stored as an array.
         let parts = json
             .as_array()
             .map_or(std::slice::from_ref(json), Vec::as_slice);

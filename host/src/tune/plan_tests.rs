@@ -147,7 +147,8 @@ fn a_plan_that_is_not_able_says_what_it_needs() {
     );
 }
 
-/// Any JSON of few levels, made of words that a plan has.
+/// Generates random JSON of at most five levels from keys and values that occur in plans and
+/// journals.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("sysctl".to_string()),

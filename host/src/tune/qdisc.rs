@@ -1,14 +1,15 @@
-//! The queue disciplines of a device as a tree: read as a whole, changed in places, restored as a
-//! whole.
+//! The queue disciplines of a device as a tree. The tree is read as a whole; a plan replaces single
+//! disciplines in it; a revert restores the whole tree.
 //!
 //! The kernel reports a discipline with the options that create it (`TCA_OPTIONS`), so they can be
 //! sent back unchanged. Handle `0:` marks a discipline that the kernel attached itself. To restore
-//! it, the discipline of narrows is removed. The kernel then attaches a discipline according to
-//! `net.core.default_qdisc`, which is therefore restored first. Any other handle was assigned by a
-//! program.
+//! such a discipline, that of narrows is removed. The kernel then attaches a discipline according
+//! to `net.core.default_qdisc`, which is therefore restored first. A discipline with any other
+//! handle was created by a program.
 //!
-//! Classes of HTB are handled in the same way. Filters are not, because their listing is not the
-//! request that created them: a device with filters is left unchanged.
+//! Classes of HTB are handled in the same way. Filters cannot be restored, because their listing is
+//! not the request that created them. If a discipline of another program with filters would be
+//! replaced, the plan is therefore rejected.
 
 use super::shape::{self, Shape};
 use crate::sys;
@@ -21,11 +22,12 @@ use std::io;
 /// `TC_H_ROOT`, and the parent of disciplines outside the egress (`ingress`, `clsact`).
 const ROOT: u32 = u32::MAX;
 pub(super) const INGRESS: u32 = 0xffff_fff1;
-/// The parent of filters of `clsact`, which do not belong to the tree.
+/// Length of the header of qdisc and class messages (`struct tcmsg`), in bytes.
 const FIXED: usize = 20;
 const DUMP_MOST: usize = 4096;
 
-/// Disciplines without options that a plan may request, besides shaping ones.
+/// Names of the disciplines that a plan may request without options. With options, only `tbf` and
+/// `cake` are possible.
 pub fn planned() -> impl Iterator<Item = &'static str> {
     QDISCS
         .iter()
@@ -38,7 +40,8 @@ pub fn planned() -> impl Iterator<Item = &'static str> {
 pub struct Node {
     /// The name of the discipline or class, such as `fq_codel`.
     pub kind: String,
-    /// The handle of a class.
+    /// The handle, such as `1:` of a discipline or `1:2` of a class. The upper 16 bits are the
+    /// major number.
     pub handle: u32,
     /// The parent of the discipline or class.
     pub parent: u32,
@@ -47,7 +50,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The form of `tc`, with the rate of a shaper: `tbf 1: root rate 18000kbit`.
+    /// A short description with the rate of a shaper, such as `tbf 1: root rate 18000kbit`.
     pub fn shown(&self) -> String {
         let rate = shape::printed(&self.kind, &self.options).map(|rate| format!(" {rate}"));
         let (handle, parent) = (shown(self.handle), shown(self.parent));
@@ -70,14 +73,14 @@ impl Node {
     }
 }
 
-/// The egress of a device.
+/// The queue disciplines, classes and filters of a device's egress.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
-    /// Disciplines.
+    /// Queue disciplines, parents before children.
     pub queues: Vec<Node>,
     /// Classes that a program created.
     pub classes: Vec<Node>,
-    /// Number of filters.
+    /// Number of filter entries that the kernel lists.
     pub filters: usize,
 }
 
@@ -105,8 +108,9 @@ fn number(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// Converts reported options to those that can be set. HTB reports its version in the upper half of
-/// a word and reads it from the lower one. It also reports a counter among its options.
+/// Converts the options that HTB reports to options that can be set. HTB reports its version in the
+/// upper half of a word, but expects it in the lower half. Among its options it also reports a
+/// counter, which is set to 0.
 fn as_told(mut options: Vec<u8>) -> Vec<u8> {
     /// `TCA_HTB_INIT`, and in it the offsets of the version and of the counter of direct packets
     /// (`struct tc_htb_glob`).
@@ -158,7 +162,7 @@ fn nodes(netlink: &mut Netlink, kind: u16, index: u32) -> io::Result<Vec<Node>> 
     Ok(found)
 }
 
-/// Reads the tree.
+/// Reads the tree of the interface with this name.
 pub fn read(name: &str) -> io::Result<Tree> {
     let index = device(name)?;
     let mut netlink = Netlink::new()?;
@@ -166,13 +170,13 @@ pub fn read(name: &str) -> io::Result<Tree> {
     queues.retain(|q| q.parent != INGRESS && Qdisc::role_of(&q.kind) != Role::Incoming);
     queues.truncate(DUMP_MOST);
     let mut classes = nodes(&mut netlink, libc::RTM_GETTCLASS, index)?;
-    // Classes of other disciplines are created by the discipline itself.
+    // Classes of disciplines such as `mq` or `fq_codel` are created by the discipline itself.
     classes.retain(|c| !Qdisc::named(&c.kind).is_some_and(|qdisc| qdisc.own_classes));
     let mut filters = 0;
     for q in &queues {
         if q.handle != 0 && q.kind != "mq" {
             let chains = netlink.list(message(libc::RTM_GETTFILTER, index, 0, q.handle));
-            // A discipline without classes rejects requests for filters.
+            // The request fails for a discipline that supports no filters.
             filters += chains.map_or(0, |chains| chains.len());
         }
     }
@@ -184,7 +188,7 @@ pub fn read(name: &str) -> io::Result<Tree> {
     })
 }
 
-/// Parents come before their children.
+/// Sorts disciplines and classes so that parents come before their children.
 fn sort(queues: &mut [Node], classes: &mut [Node]) {
     queues.sort_by_key(|q| (q.parent != ROOT, q.parent));
     let parents: Vec<(u32, u32)> = classes.iter().map(|c| (c.handle, c.parent)).collect();
@@ -210,7 +214,7 @@ pub fn shown(handle: u32) -> String {
     }
 }
 
-/// The handle in `root`, `1:`, `1:2` or `:2`.
+/// Reads a handle in the form `root`, `1:`, `1:2` or `:2`; `None` if invalid.
 pub fn handle(shown: &str) -> Option<u32> {
     if shown == "root" {
         return Some(ROOT);
@@ -239,7 +243,7 @@ impl Tree {
         json!({ "queues": list(&self.queues), "classes": list(&self.classes),
         "filters": self.filters })
     }
-    /// Reads JSON; `None` if invalid.
+    /// Reads the JSON of [`to_json`](Self::to_json); `None` if invalid.
     pub fn from_json(value: &Value) -> Option<Tree> {
         let list = |value: &Value| -> Option<Vec<Node>> {
             let one = |n: &Value| {
@@ -262,7 +266,7 @@ impl Tree {
             filters: usize::try_from(value["filters"].as_u64()?).ok()?,
         })
     }
-    /// The form of `tc qdisc show`, in one line.
+    /// The disciplines as `tc qdisc show` prints them, joined to one line.
     pub fn as_tc(&self) -> String {
         let lines: Vec<String> = self.queues.iter().map(Node::as_tc).collect();
         if lines.is_empty() {
@@ -270,11 +274,12 @@ impl Tree {
         }
         lines.join("; ")
     }
-    /// The child of `parent`; the leaves of a root that the kernel created hang on `:1` and so on.
+    /// The discipline whose parent is `parent`. If the kernel created the root, the parents of its
+    /// leaves are `:1`, `:2` and so on.
     pub fn at(&self, parent: u32) -> Option<&Node> {
         self.queues.iter().find(|q| q.parent == parent)
     }
-    /// Disciplines of other programs that `steps` would replace.
+    /// Disciplines configured by other programs that `steps` would replace.
     pub fn made(&self, steps: &[Step]) -> Vec<&Node> {
         let whole =
             |s: &Step| s.parent == ROOT && self.at(ROOT).is_some_and(|root| root.kind != s.kind);
@@ -293,7 +298,8 @@ impl Tree {
             .filter(|q| Qdisc::role_of(&q.kind) == Role::Configured)
             .collect()
     }
-    /// Whether two trees are equivalent; one may have handles where those of the kernel have none.
+    /// Whether two trees have the same disciplines, options and classes. A handle that the kernel
+    /// did not assign (0) matches any handle.
     pub fn same(&self, other: &Tree) -> bool {
         let alike = |a: &Node, b: &Node| {
             a.kind == b.kind
@@ -309,21 +315,21 @@ impl Tree {
     }
 }
 
-/// A discipline in a place.
+/// A requested discipline and its place in the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// The place of the discipline.
+    /// The parent of the discipline: the root, or a class.
     pub parent: u32,
     /// The name of the discipline.
     pub kind: String,
     /// The handle of the discipline, if it must have a certain one.
     pub handle: u32,
-    /// The shaping of the discipline.
+    /// The shaping parameters, if the discipline shapes.
     pub shape: Option<Shape>,
 }
 
 impl Step {
-    /// Whether a tree contains it.
+    /// Whether the tree has this discipline in this place. For a shaper, only the rate is compared.
     pub fn is(&self, tree: &Tree) -> bool {
         let found = tree.at(self.parent).or_else(|| {
             // Leaves of an `mq` that the kernel created have no handle, for example after a reboot.
@@ -352,7 +358,8 @@ fn put(netlink: &mut Netlink, index: u32, kind: u16, node: &Node, flags: i32) ->
     })
 }
 
-/// Makes the steps in order.
+/// Creates the disciplines that the device does not have yet, in order. `done` is called after
+/// each.
 pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()> {
     let index = device(name)?;
     let mut netlink = Netlink::new()?;
@@ -380,7 +387,7 @@ pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()
     Ok(())
 }
 
-/// Restores the tree, from the root on.
+/// Restores the tree `before`, from the root on. `done` is called after each step.
 pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<()> {
     if read(name)? == *before {
         return Ok(());
@@ -390,7 +397,7 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
     let at = |e: io::Error| io::Error::new(e.kind(), format!("qdisc of {name}: {e}"));
     match netlink.tell(message(libc::RTM_DELQDISC, index, 0, ROOT), 0) {
         Ok(()) => done(),
-        // Disciplines of the kernel cannot be removed.
+        // Disciplines that the kernel attached cannot be removed.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
         Err(e) => return Err(at(e)),
     }
@@ -415,7 +422,8 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
             done();
         }
     }
-    // The kernel may select another discipline today: then the previous one gets a handle.
+    // The kernel may now attach another discipline than before. The previous discipline is then
+    // created explicitly, and has a handle.
     if read(name)?.same(before) {
         return Ok(());
     }

@@ -1,9 +1,9 @@
-//! The congestion control of a route (`RTAX_CC_ALGO`, Linux 4.0), which connections to its
-//! destination use regardless of the default.
+//! Sets the congestion control of a route (`RTAX_CC_ALGO`, Linux 4.0). Connections to the route's
+//! destination use it regardless of the default.
 //!
-//! A route is taken as the kernel reports it, and only its metrics are changed, so all other
-//! attributes stay. Without a route for exactly that prefix, one is created from the route that
-//! applies, and removed later.
+//! The route is sent back as the kernel reported it, except for its congestion control and
+//! attributes that the kernel does not accept. If there is no route for exactly that prefix, one is
+//! created with the gateway and device of the route in use. A revert removes it.
 
 use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const CC_ALGO: u16 = 16;
 /// `RTNH_F_ONLINK`, which libc does not name.
 const ONLINK: u32 = 4;
 
-/// A destination.
+/// The destination of a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prefix {
     /// The address of the destination.
@@ -25,8 +25,8 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Reads `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1` or `default`; `v6` selects the family of
-    /// a default.
+    /// Reads a prefix such as `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1` or `default`; `None` if
+    /// invalid. The address must be IPv6 if `v6`, else IPv4.
     pub fn parse(text: &str, v6: bool) -> Option<Prefix> {
         if text == "default" {
             let any: IpAddr = if v6 { [0; 16].into() } else { [0; 4].into() };
@@ -61,7 +61,8 @@ impl Prefix {
     }
 }
 
-/// The route for exactly that prefix in the main table, as the kernel reports it.
+/// The unicast route for exactly that prefix in the main table, as the kernel reports it; an error
+/// if there are several.
 fn find(to: &Prefix) -> io::Result<Option<Vec<u8>>> {
     let fixed = [to.family(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let found = Netlink::new()?.list(Message::new(libc::RTM_GETROUTE, &[&fixed]))?;
@@ -98,12 +99,13 @@ fn cc(body: &[u8]) -> Option<String> {
     attribute(&attributes(attribute(&told, libc::RTA_METRICS)?), CC_ALGO).map(text)
 }
 
-/// The route with another congestion control, or with none.
+/// The request of type `kind` for a route with congestion control `cc`, or with none. All other
+/// attributes are those of `body`.
 fn again(body: &[u8], cc: Option<&str>, kind: u16) -> Message {
-    /// Attributes that the kernel reports and does not accept: age and expiry.
+    /// Attribute that the kernel reports and does not accept: age and expiry of the route.
     const TOLD_ONLY: u16 = libc::RTA_CACHEINFO;
     let mut fixed = body[..FIXED].to_vec();
-    // Flags other than `onlink` are observations of the kernel.
+    // Flags other than `onlink` describe the state of the route and cannot be set.
     let flags = body[8..12]
         .first_chunk()
         .map_or(0, |f| u32::from_ne_bytes(*f))
@@ -142,7 +144,7 @@ fn nested(list: &[(u16, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// The present state: `null`, or the route with its congestion control.
+/// The route for exactly that prefix as JSON, with its congestion control; `null` if there is none.
 pub fn live(to: &Prefix) -> io::Result<Value> {
     Ok(match find(to)? {
         None => Value::Null,
@@ -150,7 +152,8 @@ pub fn live(to: &Prefix) -> io::Result<Value> {
     })
 }
 
-/// The route that the kernel uses for a prefix, as one for exactly that prefix.
+/// A new route for exactly that prefix, with the gateway and device that the kernel uses for the
+/// prefix's address.
 fn towards(to: &Prefix) -> io::Result<Vec<u8>> {
     let fixed = [
         to.family(),
@@ -205,9 +208,10 @@ fn at(to: &Prefix) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| io::Error::new(e.kind(), format!("route {}/{}: {e}", to.address, to.bits))
 }
 
-/// Whether it expires, as routes from router advertisements do. A copy would not.
+/// Whether the route expires, as routes from router advertisements do. A route created from it
+/// would not expire.
 fn expires(body: &[u8]) -> bool {
-    /// Offset in `struct rta_cacheinfo`.
+    /// Offset of `rta_expires` in `struct rta_cacheinfo`, in bytes.
     const EXPIRES: usize = 8;
     let told = attributes(body.get(FIXED..).unwrap_or_default());
     let cache =
@@ -215,7 +219,8 @@ fn expires(body: &[u8]) -> bool {
     cache.is_some_and(|expires| expires != [0; 4])
 }
 
-/// Sets or removes its congestion control.
+/// Sets the congestion control of the route for `to`, and creates the route if necessary. `None`
+/// removes the congestion control.
 pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
     let body = match find(to)? {
         Some(body) if expires(&body) => {
@@ -231,7 +236,8 @@ pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
         .map_err(at(to))
 }
 
-/// Restores its congestion control; all other attributes keep their present values.
+/// Restores the congestion control of the route; all other attributes keep their present values. A
+/// route that did not exist before is removed.
 pub fn restore(to: &Prefix, before: &Value) -> io::Result<()> {
     match (find(to)?, before) {
         (Some(body), Value::Null) => Netlink::new()?
@@ -241,7 +247,7 @@ pub fn restore(to: &Prefix, before: &Value) -> io::Result<()> {
             let message = again(&body, before["cc"].as_str(), libc::RTM_NEWROUTE);
             Netlink::new()?.ask(message).map_err(at(to))
         }
-        // The route was removed with its device.
+        // The route no longer exists; for example, it was removed with its device.
         (None, _) => Ok(()),
     }
 }

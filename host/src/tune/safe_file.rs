@@ -1,10 +1,11 @@
 //! Safe access to files as root. Symbolic links are not followed, and files that other users may
-//! write are not trusted. Files are written completely or not at all, including at a power failure.
+//! write are not trusted. A file is replaced completely or not at all, even at a power failure
+//! ([`Dir::replace`]).
 //!
-//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`. Every operation is
-//! relative to the opened directory, so that no part of the path can be replaced meanwhile. A file
-//! is replaced by a new one beside it, which is written, synced and renamed over it; then the
-//! directory is synced.
+//! The directories of a path are opened one by one with `openat` and `O_NOFOLLOW`. Every operation
+//! is relative to an open directory, so that another user cannot replace a part of the path
+//! meanwhile. To replace a file, a new file is written beside it, synced, and renamed over it; then
+//! the directory is synced.
 
 use crate::sys;
 use crate::sys::files::{lock, make_directory_at, open_at, rename_at, unlink_at};
@@ -15,12 +16,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Largest file of narrows; a longer one belongs to another program.
+/// Largest file of narrows, bytes. [`Dir::read`] rejects a longer file as one of another program.
 pub const LONGEST: u64 = 1 << 20;
-/// Permission bits by which other users may write.
+/// Permission bits by which the group or other users may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Mode of directories on the way to a new one.
+/// Mode of missing parents of a new directory.
 const ON_THE_WAY: u32 = 0o755;
 
 /// A file and its metadata.
@@ -30,7 +31,7 @@ pub struct Found {
     pub bytes: Vec<u8>,
     /// Permissions.
     pub mode: u32,
-    /// User and group.
+    /// User ID and group ID.
     pub owner: (u32, u32),
 }
 
@@ -45,7 +46,7 @@ fn refused(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// Adds the place to an error, and explains that of a symbolic link.
+/// Adds the path to an error, and explains the error of a symbolic link.
 fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| match e.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) => refused(format!(
@@ -55,7 +56,8 @@ fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     }
 }
 
-/// Checks that only this user and root may write there.
+/// Checks that a file or directory belongs to root or this user, and that no one else may write it.
+/// A directory with the sticky bit may be writable.
 fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     let own = sys::ids().0;
     if meta.uid() != 0 && meta.uid() != own {
@@ -64,7 +66,7 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
             meta.uid()
         )));
     }
-    // In a sticky directory other users cannot replace the file.
+    // In a directory with the sticky bit, other users cannot replace the file.
     if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
         return Err(refused(format!(
             "{place}: other users may write to it; chmod go-w {place}"
@@ -73,8 +75,8 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the file at `path`, for use with privilege: it must be no link, and no other user may
-/// write it.
+/// Reads the file at `path` (at most 1 MiB), whose content is used with privilege. The file must
+/// not be a symbolic link, and no other user may write it.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let place = path.display().to_string();
     let folder = path
@@ -85,7 +87,8 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         .file_name()
         .and_then(|n| n.to_str())
         .unwrap_or_default();
-    // The path is the user's choice and may contain links; the file itself may not be one.
+    // The user selected the path, so its directories may be symbolic links; the file itself must
+    // not be one.
     let dir = OwnedFd::from(File::open(folder).map_err(at(&place))?);
     let file =
         File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
@@ -94,15 +97,30 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         return Err(refused(format!("{place}: is not a file")));
     }
     trusted(&place, &meta)?;
+    read_whole(file, &place)
+}
+
+/// Reads all bytes of `source`.
+///
+/// # Errors
+///
+/// If it cannot be read, or if it has more than [`LONGEST`] bytes.
+pub fn read_whole(source: impl Read, place: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(refused(format!(
+            "{place}: is longer than {} KiB",
+            LONGEST >> 10
+        )));
+    }
     Ok(bytes)
 }
 
 impl Dir {
-    /// The directory `path` (absolute) below `root`; `None` if it does not exist. With `make` it is
-    /// created with that mode. Missing parents are created with 0755, because directories of the
-    /// system, such as `/var/lib`, must be accessible to all.
+    /// Opens the directory `path` (absolute) below `root`; `None` if it does not exist. With
+    /// `make`, a missing directory is created with that mode. Missing parents are created with
+    /// 0755, because directories of the system, such as `/var/lib`, must be accessible to all.
     pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
         let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
         let mut dir = Dir {
@@ -145,7 +163,7 @@ impl Dir {
         }
         Ok(Some(dir))
     }
-    /// Missing directories on the way to `path`, the outermost first.
+    /// The directories of `path` that do not exist, the outermost first.
     pub fn missing(root: &Path, path: &str) -> io::Result<Vec<String>> {
         let mut missing = Vec::new();
         let mut whole = String::new();
@@ -167,18 +185,18 @@ impl Dir {
             _ => Ok(()),
         }
     }
-    /// Waits for an exclusive lock of this directory, which ends when the guard is dropped.
+    /// Waits for an exclusive lock of this directory. Dropping the returned file releases the lock.
     pub fn lock(&self) -> io::Result<File> {
         let fd = open_at(&self.fd, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         lock(&fd, libc::LOCK_EX)?;
         Ok(fd.into())
     }
-    /// Whether only its owner, this user, has access.
+    /// Whether the directory belongs to this user, and no one else has access.
     pub fn is_private(&self) -> io::Result<bool> {
         let meta = File::from(self.fd.try_clone()?).metadata()?;
         Ok(meta.mode() & 0o077 == 0 && meta.uid() == sys::ids().0)
     }
-    /// A file of the directory; `None` if it does not exist.
+    /// Reads a file of the directory; `None` if it does not exist.
     pub fn read(&self, name: &str) -> io::Result<Option<Found>> {
         let place = self.place(name);
         let file = match open_at(&self.fd, name, libc::O_RDONLY | libc::O_NONBLOCK, 0) {
@@ -204,12 +222,13 @@ impl Dir {
     pub fn replace(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let done = self.replace_by(name, file, step);
         if done.is_err() {
-            // A full disk is not filled further.
+            // On a full disk, the temporary file must not take up space.
             let _ = self.tidy(name);
         }
         done
     }
-    /// Overwrites an existing file: for a disk without room for a second one.
+    /// Overwrites an existing file in place, which is not atomic. This is for a full disk, which
+    /// has no space for a second file.
     pub fn overwrite(&self, name: &str, file: &Found) -> io::Result<()> {
         let place = self.place(name);
         let old = File::from(
@@ -226,7 +245,8 @@ impl Dir {
             .map_err(at(&place))?;
         old.sync_all().map_err(at(&place))
     }
-    /// Appends a line to a file of at most [`LONGEST`] bytes; a longer file is truncated first.
+    /// Appends a line to a file. If the file would become longer than [`LONGEST`], its old content
+    /// is deleted first.
     pub fn append(&self, name: &str, line: &str) -> io::Result<()> {
         let place = self.place(name);
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NONBLOCK;
@@ -238,20 +258,21 @@ impl Dir {
         }
         file.write_all(line.as_bytes()).map_err(at(&place))
     }
-    /// Creates an empty file.
+    /// Creates an empty file, unless it exists.
     pub fn mark(&self, name: &str) -> io::Result<()> {
         open_at(&self.fd, name, libc::O_WRONLY | libc::O_CREAT, 0o600)
             .map(drop)
             .map_err(at(&self.place(name)))
     }
-    /// Locks a file for this process and processes forked from it, as long as one of them exists.
+    /// Takes a shared lock of a file. The lock lasts as long as this process, or one forked from
+    /// it, has the returned file open.
     pub fn hold(&self, name: &str) -> io::Result<File> {
         let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600)
             .map_err(at(&self.place(name)))?;
         lock(&fd, libc::LOCK_SH)?;
         Ok(fd.into())
     }
-    /// Whether any process [`hold`](Self::hold)s it.
+    /// Whether any process has a lock of the file from [`hold`](Self::hold).
     pub fn is_held(&self, name: &str) -> io::Result<bool> {
         let fd = match open_at(&self.fd, name, libc::O_RDONLY, 0) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -265,7 +286,7 @@ impl Dir {
     }
     fn replace_by(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let place = self.place(name);
-        // The suffix hides it from `sysctl --system`, networkd and udev.
+        // The suffix hides the temporary file from `sysctl --system`, networkd and udev.
         let beside = format!(".{name}.narrows-new");
         self.remove(&beside)?;
         step();
@@ -284,7 +305,7 @@ impl Dir {
         step();
         self.sync()
     }
-    /// Removes the leftover of an interrupted [`replace`](Self::replace).
+    /// Removes the temporary file of an interrupted [`replace`](Self::replace).
     pub fn tidy(&self, name: &str) -> io::Result<()> {
         self.remove(&format!(".{name}.narrows-new"))
     }
@@ -400,6 +421,14 @@ mod tests {
         fs::set_permissions(root.join("etc"), fs::Permissions::from_mode(0o777)).unwrap();
         assert!(Dir::open(&root, "/etc/sysctl.d", None).is_err());
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_plan_that_is_too_long_is_refused_and_not_cut() {
+        let most = LONGEST as usize;
+        assert_eq!(read_whole(&vec![b' '; most][..], "-").unwrap().len(), most);
+        let error = read_whole(&vec![b' '; most + 1][..], "-").unwrap_err();
+        assert_eq!(error.to_string(), "-: is longer than 1024 KiB");
     }
 
     #[test]

@@ -1,29 +1,30 @@
-//! Shaping disciplines: `tbf`, which may have a child, and `cake`, which queues itself; their form
-//! in plans and in the kernel.
+//! Converts the options of shaping disciplines between plans and the kernel: `tbf`, whose queue may
+//! be another discipline, and `cake`, which contains its own queues.
 
 use crate::sys::netlink::{Message, attribute, attributes};
 use serde_json::{Map, Value};
 
-/// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; in the first the offset of the rate (`struct tc_tbf_qopt`).
+/// `TCA_TBF_PARMS`, `TCA_TBF_BURST`, and the offset of the rate in the former (`struct
+/// tc_tbf_qopt`).
 const PARAMETERS: u16 = 1;
 const BURST: u16 = 6;
 const RATE: usize = 8;
 /// `TCA_CAKE_BASE_RATE64`.
 const BANDWIDTH: u16 = 2;
-/// `TC_LINKLAYER_ETHERNET`: frames count with their length.
+/// `TC_LINKLAYER_ETHERNET`: the length of a frame is counted without the cell padding of ATM.
 const ETHERNET: u8 = 1;
 
 /// The parameters of shaping.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A token bucket: rate in bytes per second, burst in bytes, and limit in bytes without a
-    /// child.
+    /// `tbf`, a token bucket: rate in bytes per second, burst in bytes, and limit of its own queue
+    /// in bytes.
     Tbf(u32, u32, u32),
-    /// Rate in bytes per second.
+    /// `cake`: rate in bytes per second.
     Cake(u32),
 }
 
-/// A number with its unit, in the form of tc.
+/// Reads an option such as `18000kbit`: a number above 0 with the unit `unit`.
 fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String> {
     let text = of.get(name).and_then(Value::as_str).unwrap_or_default();
     let digits = text
@@ -35,7 +36,8 @@ fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String
     number.ok_or_else(|| format!("{name} {text:?} is invalid; write, e.g., \"18000{unit}\""))
 }
 
-/// Converts kbit/s to bytes per second; the kernel's tables hold 34 Gbit/s.
+/// Reads a rate in kbit/s and converts it to bytes per second. The largest one is 34 Gbit/s, since
+/// the kernel's field has 32 bits.
 fn rate(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
     u32::try_from(number(of, name, "kbit")? * 125)
         .map_err(|_| format!("{name} is more than 34 Gbit/s, the limit of a shaper"))
@@ -46,7 +48,7 @@ fn size(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
 }
 
 impl Shape {
-    /// Reads the options of a discipline; `None`: it does not shape.
+    /// Reads the options of a discipline in a plan; `None` if the discipline does not shape.
     pub fn parse(kind: &str, of: &Map<String, Value>) -> Result<Option<Shape>, String> {
         let (known, shape): (&[&str], _) = match kind {
             "tbf" => {
@@ -79,7 +81,7 @@ impl Shape {
         };
         made.body().to_vec()
     }
-    /// Whether the kernel's options have this rate.
+    /// Whether the options that the kernel reports have this rate.
     pub fn is(self, printed: &[u8]) -> bool {
         match self {
             Shape::Tbf(rate, ..) => rate_of("tbf", printed) == Some(rate.into()),
@@ -88,7 +90,7 @@ impl Shape {
     }
 }
 
-/// The rate in the kernel's options, bytes per second; `None`: no rate.
+/// The rate in the options that the kernel reports, bytes per second; `None` if there is none.
 fn rate_of(kind: &str, printed: &[u8]) -> Option<u64> {
     let found = attributes(printed);
     match kind {
@@ -105,7 +107,8 @@ fn rate_of(kind: &str, printed: &[u8]) -> Option<u64> {
     }
 }
 
-/// The shaping of a discipline in the form of a plan: `rate 18000kbit`; `None`: it does not shape.
+/// The rate of a discipline from the options that the kernel reports, such as `rate 18000kbit` or
+/// `bandwidth 18000kbit`; `None` if the discipline does not shape.
 pub fn printed(kind: &str, options: &[u8]) -> Option<String> {
     let name = if kind == "cake" { "bandwidth" } else { "rate" };
     let rate = rate_of(kind, options).filter(|rate| *rate > 0)?;

@@ -1,9 +1,9 @@
-//! A kernel setting below `/proc/sys/net`, and its side effects.
+//! Reads and writes kernel settings below `/proc/sys`.
 //!
 //! A new default congestion control is also permitted to all users. The kernel adds it to
 //! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not
-//! remove it later. The journal therefore contains that list. It cannot be changed in another
-//! network namespace, where it is left unchanged.
+//! remove it later. The journal therefore contains the list, so that a revert restores it. In
+//! network namespaces where the list is read-only, neither applies.
 
 use crate::sys::files;
 use std::fs::{self, File, OpenOptions};
@@ -44,7 +44,7 @@ fn checked(key: &str, file: File) -> io::Result<File> {
     ))
 }
 
-/// The present value, byte for byte.
+/// The present value of a setting, byte for byte.
 pub fn read(key: &str) -> io::Result<String> {
     let mut file = File::open(path(key))
         .and_then(|f| checked(key, f))
@@ -62,17 +62,18 @@ pub fn write(key: &str, value: &str) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("{key} = {}: {e}", value.trim())))
 }
 
-/// Whether it may be changed here.
+/// Whether the setting is writable in this network namespace.
 pub fn writable(key: &str) -> bool {
     fs::metadata(path(key)).is_ok_and(|meta| meta.permissions().mode() & 0o200 != 0)
 }
 
-/// A value with single spaces, in the form of a plan.
+/// The value with single spaces between its words, as in a plan.
 pub fn plain(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a list without an order.
+/// The words of a value, sorted and without duplicates, to compare lists whose order does not
+/// matter.
 pub fn words(value: &str) -> Vec<&str> {
     let mut words: Vec<&str> = value.split_whitespace().collect();
     words.sort_unstable();

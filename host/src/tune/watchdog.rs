@@ -1,14 +1,15 @@
-//! The watchdog of unconfirmed changes: two processes that revert everything at the deadline unless
-//! the user confirms.
+//! The watchdog of an unconfirmed plan: two processes that revert the plan at the deadline unless
+//! the user confirms it.
 //!
-//! The process that reaches the deadline first reverts. Each of the two processes starts a new one
-//! when the other was killed, so `kill -9` of one process has no effect. If both are killed or
-//! stopped (SIGSTOP) at the same time, `verify` reports it. A revert is recorded in `undone.log`
-//! beside the journal, and in the system's log.
+//! The process that reaches the deadline first reverts. If one of the two processes is killed, the
+//! other one starts a new one, so `kill -9` of one process does not end the watchdog. If both are
+//! killed or stopped (SIGSTOP) at the same time, there is no automatic revert, and `verify` reports
+//! that. An automatic revert is recorded in `undone.log` beside the journal, and in the system's
+//! log.
 //!
-//! The watchdog has started and reported itself before anything is changed. It has no terminal and
-//! no parent. The watchdog therefore continues when the login in which the change was made ends,
-//! perhaps because of the change. At SIGTERM, the watchdog reverts at once.
+//! No change is made before the watchdog has reported that it runs. The watchdog has its own
+//! session, and no terminal. The watchdog therefore continues when the login in which the change
+//! was made ends, perhaps because of the change. At SIGTERM, the watchdog reverts at once.
 
 use super::engine::{Foreign, revert_top};
 use super::journal::{Deadline, Journal, Phase, Store};
@@ -23,11 +24,11 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 
-/// Interval between two checks.
+/// Interval between two checks of the deadline, ns.
 const LOOK: u64 = 200_000_000;
 const READY: &str = "watching";
 
-/// Starts the watchdog of a journal; it runs when this returns.
+/// Starts the watchdog of a journal, and returns when it runs.
 pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     let failed = HostError::failed("the watchdog of the change");
     let program = std::env::current_exe().map_err(&failed)?;
@@ -62,12 +63,12 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     ))
 }
 
-/// The watchdog: two processes, each of which reverts everything at the deadline, and replaces the
-/// other one when it was killed.
+/// Runs the watchdog as two processes. Each of them reverts the plan at the deadline, and starts a
+/// new process if the other one was killed.
 pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     process::outlive().map_err(HostError::failed("a session of its own"))?;
     sys::remember_end();
-    // Both hold the file, so that `verify` sees whether one exists.
+    // Both processes hold the lock of the file, so that `verify` sees whether one of them exists.
     let held = Store::hold_watch(world).map_err(HostError::failed("the journal's directory"))?;
     let (partner, second) = paired().map_err(HostError::failed("a second process"))?;
     if !second {
@@ -86,7 +87,8 @@ pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     done
 }
 
-/// Forks this process; both have an end of a connection to the other. True in the new one.
+/// Forks this process. Returns, in each process, its end of a connection to the other one, and
+/// whether it is the child.
 fn paired() -> std::io::Result<(UnixStream, bool)> {
     let (ours, theirs) = UnixStream::pair()?;
     for end in [&ours, &theirs] {
@@ -96,7 +98,7 @@ fn paired() -> std::io::Result<(UnixStream, bool)> {
     Ok((if second { theirs } else { ours }, second))
 }
 
-/// The watchdog processes of a journal, from `/proc`.
+/// The watchdog processes of a journal that are visible in `/proc`.
 #[derive(Debug)]
 pub struct Watching {
     held: bool,
@@ -115,8 +117,8 @@ impl Watching {
         processes.sort_unstable();
         Watching { held, processes }
     }
-    /// Whether one of them can revert. In another PID namespace they are not visible, and the held
-    /// file decides.
+    /// Whether a watchdog can revert. From another PID namespace its processes are not visible;
+    /// then the lock of the file decides.
     pub fn works(&self) -> bool {
         self.held
             && (self.processes.is_empty()
@@ -131,7 +133,8 @@ impl Watching {
 
 const RUNNING: &str = "running";
 
-/// Whether a process runs, or is stopped; `None`: it is no watchdog of the journal.
+/// The state of a watchdog process: running, stopped or zombie; `None` if `pid` is no watchdog of
+/// the journal `id`.
 fn state_of(pid: u32, id: &str) -> Option<&'static str> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let has = |wanted: &str| {
@@ -142,8 +145,8 @@ fn state_of(pid: u32, id: &str) -> Option<&'static str> {
     if !(has("watch") && has(id)) {
         return None;
     }
-    // Behind the name, which may contain any character (proc_pid_stat(5)). A zombie has closed its
-    // files.
+    // The state follows the name of the program, which may contain any character
+    // (proc_pid_stat(5)). A zombie has closed its files, so it holds no lock.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     match stat.rsplit_once(')')?.1.trim_start().chars().next()? {
         'T' | 't' => Some("stopped"),
@@ -172,8 +175,8 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
                 &format!("nobody confirmed it within {} s", deadline.within),
             );
         }
-        // The end of the connection is the end of the process. If no other one can be started, that
-        // is tried again.
+        // The connection ends when the other process ends. If no new process can be started, the
+        // next check tries again.
         if matches!(partner.read(&mut [0]), Ok(0)) {
             if let Ok((next, _)) = paired() {
                 partner = next;
@@ -183,8 +186,8 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
     }
 }
 
-/// The deadline; `None`: no confirmation is pending. The journal is replaced atomically, so it can
-/// be read without the lock.
+/// The deadline of the journal `id`; `None` if no confirmation is pending. The journal is replaced
+/// atomically, so `watch` and `undo` read it without a lock.
 fn deadline(world: &World, id: &str) -> Result<Option<Deadline>, HostError> {
     let journal = Store::peek(world, &world.state)?;
     let journal =
@@ -196,14 +199,14 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     let Some(store) = Store::open(world, false)? else {
         return Ok(());
     };
-    // With the lock: whether it is still pending.
+    // Checks again with the lock, since the plan may have been confirmed meanwhile.
     if deadline(world, id)?.is_none() {
         return Ok(());
     }
     let Some(mut journal) = store.read()? else {
         return Ok(());
     };
-    // Only this plan; earlier ones stay.
+    // Only the unconfirmed plan is reverted; earlier plans stay in effect.
     let done = revert_top(&store, &mut journal, world, Foreign::Leave, false);
     let (notes, error) = match &done {
         Ok((notes, None)) => (notes.clone(), None),
@@ -219,7 +222,7 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
         "notes": notes,
         "error": error,
     });
-    // The result does not depend on the record.
+    // A failure to write the log does not change the result.
     let _ = store.log(&entry);
     let outcome = error.map_or("everything is as it was before".to_string(), |error| {
         format!("not everything: {error}")
@@ -231,7 +234,7 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     done.map(drop)
 }
 
-/// A line for the system's log, as a warning of a daemon (RFC 3164).
+/// Sends a line to the system's log, with facility daemon and severity warning (RFC 3164).
 fn to_syslog(world: &World, text: &str) -> std::io::Result<()> {
     const DAEMON_WARNING: u8 = 3 << 3 | 4;
     let line: String = text

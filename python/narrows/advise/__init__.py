@@ -8,7 +8,7 @@
 | `utility` | the utility function |
 | `search` | the search for the best candidates |
 | `verdict` | the recommendation and its intervals |
-| `forecasts` | predictions that are stored before a change |
+| `contract` | rate limiters for an operator |
 """
 
 from narrows.advise.asked import (

@@ -1,8 +1,8 @@
 """The question of `narrows advise`: path, role and goals, and the unknown properties of the path.
 
-Each possible value of an unknown property is a variant of the path, and the candidates run on all
-variants. A path of which only rate and RTT are known may have an ordinary, a short or a bloated
-buffer.
+Each possible value of an unknown property gives a variant of the path, and the candidates are
+simulated on all variants. A path of which only rate and RTT are known may have an ordinary, a short
+or a bloated buffer.
 """
 
 from __future__ import annotations
@@ -40,24 +40,31 @@ FRAME, MOST = 1514, 1e10
 """Minimum and maximum size of a buffer, in bytes."""
 
 LOSSY, RENO = 2e-3, 1.5
-"""Random loss that matters: this rate, or a lower one that keeps the window of Reno too small.
+"""Random loss matters from the probability `LOSSY`, or from a lower one that keeps the congestion
+window of Reno too small.
 
-The window is √(1.5 / p) packets (RFC 5681; Mathis et al. 1997). It is too small below one
-bandwidth-delay product plus the buffer."""
+With the loss probability p, this window is √(`RENO` / p) packets (RFC 5681; Mathis et al. 1997).
+The window is too small below one bandwidth-delay product plus the buffer."""
 
 WIDE = 1.25
-"""Ratio of the ends of an interval of the buffer size below which one value suffices. The same
-applies to the ratio of an end of an interval of the rate to its value."""
+"""Only one buffer size is simulated if the upper end of its interval is less than this multiple of
+the lower end. An end of the interval of the rate is simulated if it differs from the value by at
+least this factor.
+"""
 
 FAR, FAR_APART = 2.0, 4.0
-"""Ratio of two different loss rates, and the ratio from which a third rate between them is
-simulated."""
+"""`FAR` is the ratio above which an end of the interval of the loss rate is simulated as well.
+`FAR_APART` is the ratio of the upper end to a third loss rate, which is simulated if it exceeds the
+most likely one.
+"""
 
 OTHER_QUEUES = {"fair": "fq_codel", "aqm": "codel"}
-"""The discipline that is simulated if the bottleneck may have one of this family."""
+"""For each family of queue disciplines that the bottleneck may have, the discipline that is
+simulated.
+"""
 
 LIKELIEST = 0.5
-"""Weight of the most likely variant; the others share the rest."""
+"""Weight of the most likely variant if there are several; the others share the rest equally."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +74,8 @@ class Variant:
     Attributes:
         path: The path.
         weight: Weight of the variant; all weights add up to 1.
-        why: The assumption of the variant; empty without one.
-        rate_mbit: Its rate in Mbit/s, if it differs from that of the most likely variant.
+        why: The assumption of the variant, in words; empty without an assumption.
+        rate_mbit: Rate of the path in Mbit/s; None if it is that of the most likely variant.
     """
 
     path: Path
@@ -105,7 +112,7 @@ class Place:
     told: bool = True
 
     def json(self) -> PlaceJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "source": self.source,
             "rate_mbit": self.rate_mbit,
@@ -121,10 +128,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The question.
+    """The question of `narrows advise`.
 
     Attributes:
-        place: The path.
+        place: The path, with its unknown properties.
         role: Role of the user, one of `ROLES`.
         cares: Goals of the user, with equal weights.
         now: The congestion control in use.
@@ -160,14 +167,14 @@ class Asked:
 
 
 def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str] = ()) -> Place:
-    """Combines possible paths, the most likely first.
+    """Combines possible paths, the most likely first, into a `Place` with a weight for each.
 
     >>> here = place([(Path(rate="10Mbit", rtt="20ms", buffer="2bdp"), "")], source="stated")
     >>> here.rate_mbit, here.rtt_ms, here.buffer_bdp, here.loss
     (10.0, 20.0, 2.0, 0.0)
 
     Raises:
-        ScenarioError: If a path is not right.
+        ScenarioError: If a path is invalid.
     """
     others = len(paths) - 1
     weights = [
@@ -195,21 +202,22 @@ def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str]
 
 
 def _numbers(path: Path) -> JsonObject:
-    """Rate, RTT, buffer and loss in numbers: the core reads units."""
+    """Rate, RTT, buffer and loss of a path as numbers; the core converts the text with units."""
     scenario = Scenario(path, flows=[Flow("reno")], duration="1s", start_jitter="0s").tree()
     filled = json.loads(_core.run_tree(scenario, seed=1, sample_interval="off").json())["scenario"]
     return _core.path_numbers(filled)
 
 
 def stated(path: Path, *, source: str = "stated") -> Place:
-    """A path as specified; without buffer and queue discipline it may have any of three buffers.
+    """The place of a path as specified. A path with neither buffer, queue discipline, policer,
+    trace nor several hops has one variant for each of three buffer sizes.
 
     >>> [v.why for v in stated(Path(rate="10Mbit", rtt="20ms")).variants]
     ['a buffer of 1bdp', 'a buffer of 0.3bdp', 'a buffer of 4bdp']
 
     Raises:
-        NarrowsError: If it has no rate or no round trip.
-        ScenarioError: If it is not right.
+        NarrowsError: If the path has no rate or no RTT.
+        ScenarioError: If the path is invalid.
     """
     if path.hop is None and path.trace is None:
         for name, example in (("rate", "50Mbit"), ("rtt", "40ms")):
@@ -223,11 +231,11 @@ def stated(path: Path, *, source: str = "stated") -> Place:
 
 
 def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
-    """The path of a scenario file, or of a file with a `[path]` only.
+    """The place of the path in a scenario file, or in a file with only a `[path]`.
 
     Raises:
-        NarrowsError: If there is no path in it.
-        ScenarioError: If it is not right.
+        NarrowsError: If the file has no path.
+        ScenarioError: If the path is invalid.
     """
     if not isinstance(tree.get("path"), Mapping):
         raise NarrowsError(
@@ -237,10 +245,10 @@ def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
 
 
 def path_of(tree: Mapping[str, Any]) -> Path:
-    """A path of its table.
+    """The `Path` of a `[path]` table.
 
     Raises:
-        ScenarioError: If it has keys that no path has.
+        ScenarioError: If the table has keys that no path has.
     """
     scenario = {"path": dict(tree), "flow": [{"cc": "reno"}], "duration": "1s"}
     _core.scenario_to_toml(scenario)
@@ -260,21 +268,23 @@ def measured(
     lone: bool = False,
     known: Mapping[str, str] | None = None,
 ) -> Place:
-    """The place of a path model's JSON, with its intervals as variants.
+    """The place of a path model's JSON; the intervals of its properties become variants.
 
-    A sender's data is the upload; for the other roles it is the download, if both were measured.
+    If both directions were measured, the upload is used for a sender, and the download for the
+    other roles.
 
     Args:
         model: Output of `narrows model --json`.
         role: Role of the user.
         source: Name of the source.
-        lone: Whether the path was also measured with one flow; if not, the result may suggest it.
+        lone: Whether the path was also measured with a single flow; if not, the result may suggest
+            such a measurement.
         known: Properties that are known from elsewhere: `buffer`, `queue`, `loss`, as in a
             scenario.
 
     Raises:
-        NarrowsError: If it is not the JSON of a path model.
-        ScenarioError: If its path is not right.
+        NarrowsError: If `model` is not the JSON of a path model.
+        ScenarioError: If the path of the model is invalid.
     """
     tree, told = (
         model.get("path"),
@@ -288,7 +298,8 @@ def measured(
     sure = model[direction].get("sure") != "cannot tell"
     why = model[direction].get("why")
     if not sure:
-        # The queue is an assumption: possible buffers are simulated below.
+        # The queue of the model is only an assumption, so other buffers and queues are simulated
+        # below.
         forward = {
             key: value
             for key, value in forward.items()
@@ -311,7 +322,7 @@ def measured(
     rates = _other_rates(path, model[direction])
     guesses += rates
     if rates and not any(line.startswith("the rate:") for line in left):
-        # The interval is wide.
+        # The model gives no reason for the uncertain rate, but its interval is wide.
         others = " or ".join(said.removeprefix("a rate of ") for _, said in rates)
         left.append(f"the rate: {others} is possible, too")
     of = _numbers(path)
@@ -332,7 +343,7 @@ def measured(
         else "; a measurement with --streams 1 for --single-flow shows more"
     )
     if losses and (path.loss is None or isinstance(path.loss, dict)):
-        # A full queue hides random loss.
+        # Drops by a full queue hide random loss, so its rate is uncertain.
         could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
         left.append(f"the random loss: {could}{ask}")
         for loss in losses:
@@ -353,12 +364,14 @@ def measured(
 def _rivals(direction: Mapping[str, Any]) -> list[str]:
     """The other families of queue disciplines that the measurement does not exclude.
 
-    All of them are possible if the model cannot tell the family. If it is likely only, those are
-    possible whose simulations are nearly as near to the measurement as the nearest.
+    If the model cannot determine the family, all other families are possible. If the family is only
+    `likely`, others whose simulations are nearly as similar to the measurement are possible. The
+    distance of their simulations to the measurement is at most `CLEAR` larger than the smallest
+    distance.
     """
     family, sure = direction.get("family"), direction.get("sure")
     if sure == "cannot tell":
-        # The path without a queue discipline has a drop-tail buffer.
+        # The path of the model already has a drop-tail buffer.
         return [other for other in dict.fromkeys(FAMILIES.values()) if other != "drop-tail"]
     told = direction.get("unlike")
     if sure != "likely" or not isinstance(told, Mapping):
@@ -373,8 +386,9 @@ def _rivals(direction: Mapping[str, Any]) -> list[str]:
 
 
 def _other_queues(path: Path, families: Sequence[str]) -> list[tuple[Path, str]]:
-    """The path with a queue discipline of each other family. A policer drops packets like a short
-    buffer, which the variants of the buffer size contain.
+    """Variants of the path with a queue discipline of each of these families. There is no variant
+    with a policer, because a policer drops packets like a short buffer, which is among the
+    drop-tail buffer sizes.
     """
     bare = replace(path, policer=None)
     out = [
@@ -396,8 +410,8 @@ def _base_rtt(model: Mapping[str, Any]) -> list[str]:
 
 
 def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The path, and what else its buffer may hold: the ends of the interval, or any size where none
-    is known.
+    """Variants of the path by buffer size: the path itself and the ends of a wide interval. If the
+    size is unknown, the variants have the sizes of `OPEN_BUFFERS`.
     """
     depth = direction.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
@@ -412,7 +426,7 @@ def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]
     if known.get("high") is not None and is_narrow:
         return [(path, "")]
     if known.get("high") is None:
-        # One that was never full holds what was seen, or more.
+        # A buffer that was never full has the observed size or a larger one.
         assumed = _size(
             int(path.buffer[:-1]) if path.buffer and path.buffer[:-1].isdecimal() else None
         )
@@ -429,8 +443,8 @@ def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]
 def _other_rates(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """The path with the other rates that the measurement does not exclude.
 
-    They are the ends of a wide interval. Where an end is open, a rate by a factor beyond the value
-    or the other end takes its place.
+    The other rates are the ends of a wide interval. An open end is replaced by the value divided or
+    multiplied by `FAR`. Without a value, the only other rate is `FAR` times the lower end.
     """
     told = direction.get("rate_mbit")
     known = told if isinstance(told, Mapping) else {}
@@ -458,17 +472,16 @@ def _other_rates(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, s
 
 
 def _mbit(value: object) -> float | None:
-    """A rate in Mbit/s; a file may hold anything."""
+    """A valid rate in Mbit/s; None for anything else that a file may contain."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST / 1e6:
         return None
     return float(value)
 
 
 def _other_losses(likeliest: float, direction: Mapping[str, Any], *, least: float) -> list[float]:
-    """Other values of the random loss: the ends of the interval, and one between them.
-
-    A value below `least` counts as none. If no random loss was seen, none is tried: the queue
-    explains all losses.
+    """Other values of the random loss: ends of the interval that differ from `likeliest` by more
+    than the factor `FAR`, and one between them. A value below `least` counts as no loss. If the
+    measurement shows no random loss, there are no other values: the queue explains all losses.
     """
     told = direction.get("loss")
     known = told if isinstance(told, Mapping) else {}
@@ -485,14 +498,14 @@ def _other_losses(likeliest: float, direction: Mapping[str, Any], *, least: floa
 
 
 def _unseen(direction: Mapping[str, Any]) -> float:
-    """Highest random loss that the measurement would not show, if it shows none."""
+    """Highest random loss that the measurement would not show; 0 if it shows random loss."""
     told = direction.get("loss")
     known = told if isinstance(told, Mapping) else {}
     return _share(known.get("high")) if known.get("value") == 0 else 0.0
 
 
 def _share(value: object) -> float:
-    """A share of packets; a file may hold anything."""
+    """A valid share of packets; 0 for anything else that a file may contain."""
     return (
         float(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
@@ -501,7 +514,7 @@ def _share(value: object) -> float:
 
 
 def _size(value: object) -> int | None:
-    """Bytes of a buffer; a file may hold anything."""
+    """A valid buffer size in bytes; None for anything else that a file may contain."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not FRAME <= value <= MOST:
         return None
     return round(value)

@@ -3,13 +3,15 @@
 | role | candidates |
 |---|---|
 | sender | congestion controls |
-| forwarder | queue disciplines for the own bottleneck queue; otherwise shapers with a good queue |
+| forwarder | queue disciplines for its own bottleneck queue, and shapers before the bottleneck |
 | receiver | shapers behind the queue, for incoming traffic |
 | operator | a policer or a shaper, bursts, limits and disciplines (`contract`) |
 
 A congestion control is a candidate if the kernel has or can load it and narrows has a model of it.
-A queue discipline or shaper is a candidate if the kernel has or can load its modules. If a package
-of the distribution contains the modules, the command that installs it comes first.
+A queue discipline or shaper is a candidate if the kernel has or can load its modules. Queue
+disciplines, shapers and common congestion controls are also candidates if a package of the
+distribution contains the missing modules. The command that installs the package is then printed
+first.
 """
 
 from __future__ import annotations
@@ -58,14 +60,14 @@ class Candidate:
     """A change that can be recommended.
 
     Attributes:
-        key: Its name among the others.
+        key: Name that identifies the candidate, such as `bbr` or `cake at 90%`.
         says: Its description.
-        cc: The congestion control that it sets; None for one that leaves it.
-        queue: The discipline that it sets.
-        share: Rate of the shaper, as a share of the rate of the bottleneck.
+        cc: The congestion control that it sets; None if it sets none.
+        queue: The queue discipline that it sets; None if it sets none.
+        share: Rate of the shaper, as a share of the rate of the bottleneck; None without a shaper.
         behind: Whether the shaper is behind the bottleneck instead of before it.
-        present: Whether it is the current state.
-        only: The reason why it is recommended only with --data-centre; empty for others.
+        present: Whether the candidate is the current state.
+        only: The reason why the candidate is recommended only with --data-centre; empty for others.
         needs: The command that installs missing modules; empty if none is missing.
     """
 
@@ -80,7 +82,8 @@ class Candidate:
     needs: str = ""
 
     def on(self, path: Path, rate_mbit: float) -> Path:
-        """The path with this change.
+        """The path with the queue discipline or shaper of this candidate. A congestion control does
+        not change the path.
 
         >>> from narrows.runs.scenario import Path
         >>> shaper = Candidate(key="x", says="x", queue="cake", share=0.9)
@@ -116,8 +119,8 @@ class Kernel:
         ccs: Congestion controls.
         says: Description of the kernel.
         default: The congestion control in use; None if unknown.
-        missing: The modules that it neither has nor can load, each with the command that installs
-            its package; empty if no package is known.
+        missing: The modules that the kernel neither has nor can load, each with the command that
+            installs its package. The command is empty if no package is known.
         paces: Whether TCP paces flows without the queue discipline fq (Linux 4.13).
     """
 
@@ -128,7 +131,7 @@ class Kernel:
     paces: bool = True
 
     def lacks(self, modules: Sequence[str]) -> list[str]:
-        """Those of these modules that are missing and that no known package contains."""
+        """The modules of this list that are missing and that no known package contains."""
         return [module for module in modules if self.missing.get(module) == ""]
 
     def install(self, modules: Sequence[str]) -> str:
@@ -198,7 +201,7 @@ def kernel(told: str | None) -> Kernel:
     ['sch_cake', 'sch_fq_pie']
 
     Raises:
-        NarrowsError: If it is none of these.
+        NarrowsError: If `told` is none of these.
     """
     if told in {None, "here"}:
         found = here()
@@ -211,7 +214,8 @@ def kernel(told: str | None) -> Kernel:
         told = "6.12"
     assert told is not None
     if re.fullmatch(r"(\d{1,2})\.(\d{1,3})(?:[.\-+].*)?", told):
-        # New Vegas and CDG came before BBR; the others are older.
+        # Congestion controls without an entry in `FEATURES` are older than the releases listed
+        # there.
         since = release_of(told)
         ccs = tuple(cc for cc in LINUX if cc not in kernels.FEATURES or kernels.has(since, cc))
         missing = {
@@ -242,7 +246,7 @@ def lacking(asked: Asked, has: Kernel) -> dict[str, list[str]]:
 
 
 def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
-    """All candidates, each with its modules that are not available."""
+    """All candidates, each with its modules that are missing and that no known package contains."""
     if asked.role == "sender":
         present = Candidate(
             key=asked.now, says=f"{asked.now}, which is in use", cc=asked.now, present=True

@@ -1,4 +1,4 @@
-"""The command `narrows advise`. Large modules are imported on use."""
+"""The command `narrows advise`."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     measured: Measurement | None = None
     if file is not None:
         stated = {name: value for name, value in given.items() if value is not None}
-        # A measurement leaves open what its owner may know; a scenario says all of it.
+        # Options may add properties that a measurement does not show; a scenario already specifies
+        # all of them.
         wrong = next(
             (name for name in stated if file.endswith(".toml") or name not in _KNOWN), None
         )
@@ -230,7 +231,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         return
 
     def first(found: Found) -> None:
-        # A pipe or file gets one result: whether the search lasts ten seconds depends on the load.
+        # A pipe or file gets only the final result. The first one is printed if the search takes
+        # longer than ten seconds, which depends on the load of this machine.
         if not as_json and not quiet and out.is_terminal:
             show(library.advise(found, has, thorough=False), out)
             out.print()
@@ -297,7 +299,9 @@ def _from_file(
     lone: str | None,
     known: Mapping[str, str],
 ) -> tuple[Place, Measurement | None]:
-    """The place of a file, with what is `known` otherwise, and the measurement if it is one."""
+    """The place that a file describes, with the properties in `known` replaced, and the measurement
+    if the file contains one.
+    """
     name = name_of(file)
     try:
         raw = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
@@ -327,7 +331,7 @@ def _from_file(
 def _ask(
     given: Mapping[str, str | None], role: str | None, cares: str | None
 ) -> tuple[dict[str, str | None], str | None, str | None]:
-    """Prompts for the path in the terminal.
+    """Prompts for the path, and for a missing role and missing goals, in the terminal.
 
     Raises:
         NarrowsError: If standard input or standard error is not a terminal.

@@ -1,8 +1,8 @@
 """Recommendations for an operator that limits the rate of a line: a policer or a shaper, its
 bursts, and its queue.
 
-Every offer allows the same long-term rate. It is simulated with two CUBIC flows, two BBR flows, and
-two of each.
+Every offer allows the same long-term rate. Each one is simulated three times: with two CUBIC flows,
+with two BBR flows, and with two flows of each.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
     from narrows.runs.model import RunJson
 
 WIRE = 10
-"""Rate of the link behind a policer, as a multiple of the rate."""
+"""Rate of the link behind a policer, as a multiple of the policed rate."""
 
 POLICED_S = ((0.01, 0.0), (0.05, 0.0), (0.25, 0.0), (0.25, 0.5), (1.5, 0.0))
-"""Bc and Be of policers, as seconds of the rate.
+"""Burst (Bc) and excess burst (Be) of each policer, in seconds of the rate.
 
-10 ms is too short, and 50 ms is a typical RTT. The default of routers is CIR / 32 bytes (0.25 s),
-here without and with an excess burst of twice that. Older guides recommend 1.5 s.
+A burst of 10 ms is too short for TCP, and 50 ms is a typical RTT. The default burst of routers is
+CIR / 32 bytes (0.25 s), which is offered without an excess burst and with one of twice its size.
+Older guides recommend 1.5 s.
 """
 
 SHAPED_S = 0.025
-"""Bc of shapers: the interval of routers."""
+"""Burst (Bc) of shapers, in seconds of the rate: the default interval of routers."""
 
 QUEUED = (
     ("0.25bdp", "fifo"),
@@ -52,10 +53,10 @@ QUEUED = (
     (None, "codel"),
     (None, "fq_codel"),
 )
-"""Limit and queue discipline of the queue of a shaper."""
+"""Limit and queue discipline of the queue of each shaper; None is the default limit."""
 
 LEAST_BDP_BYTES = 15_140
-"""Minimum limit of a queue: ten full frames."""
+"""Minimum limit of a queue, in bytes: ten full frames."""
 
 MIXES = {"cubic": ("cubic",), "bbr": ("bbr",), "both": ("cubic", "bbr")}
 EACH, SECONDS, SEEDS = 2, 30, 2
@@ -66,12 +67,12 @@ PACKETS = 300_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """An offer of the rate, and the results of each mix.
+    """A rate limiter that allows the rate, and its results with each mix of flows.
 
     Attributes:
-        says: Its description.
-        policy: Its configuration in the syntax of a router.
-        path: The path with this offer.
+        says: Description of the rate limiter.
+        policy: Configuration of the rate limiter in the syntax of a router.
+        path: The path with this rate limiter.
         cubic_pct: Goodput of CUBIC alone, in % of the rate.
         bbr_pct: Goodput of BBR alone, in % of the rate.
         share_pct: Share of CUBIC in the total goodput of both, in %; 50 is fair.
@@ -91,7 +92,9 @@ class Offer:
     bbr_again_pct: float = 0.0
 
     def utility(self, cares: Sequence[str], rtt_ms: float) -> float:
-        """Its utility, the mean of both congestion controls if there are two."""
+        """The geometric mean of the scores of the goals. The score of `bulk` is the geometric mean
+        of the goodputs of CUBIC and BBR, that of `retransmissions` uses the mean of their rates.
+        """
         scores = {
             "bulk": (self.cubic_pct * self.bbr_pct) ** 0.5 / 100,
             "calls": 1 / (1 + max(0.0, self.p95_ms - rtt_ms) / LATE_MS),
@@ -115,7 +118,7 @@ class Offers:
     seconds: int
 
     def json(self) -> OffersJson:
-        """For programs."""
+        """The JSON object."""
         names = ("cubic_pct", "bbr_pct", "share_pct", "p95_ms", "again_pct", "bbr_again_pct")
         rtt = self.asked.place.rtt_ms
         return {
@@ -200,7 +203,8 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     """Simulates all offers.
 
     Raises:
-        NarrowsError: If the path has several hops.
+        NarrowsError: If the path has several hops or a trace, or if the simulations exceed the
+            packet budget.
     """
     tried = _offers(asked)
     todo = [
@@ -299,11 +303,11 @@ LEGEND = (
     "BBR flows, in % of the goodput of all four; 50 is fair. RTT: a ping beside these four flows. "
     "Bc is the burst and Be the excess burst, in seconds of the rate."
 )
-"""The sentence below the table."""
+"""The meaning of the columns, printed below the table."""
 
 
 def show(found: Offers, out: Console) -> None:
-    """Prints it."""
+    """Prints the best offer, the table of all offers, and the router configuration of the best."""
     best = found.offers[0]
     out.print(f"Recommended rate limiter: {best.says}.", style="bold", markup=False)
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)

@@ -73,7 +73,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     policy-map, VyOS or OpenWrt's sqm. The command also simulates three cases on this path and
     reports the results: CUBIC alone, BBR alone, and both together.
     """
-    # Wrong is wrong also where the text says its own.
+    # Invalid options are errors even if the configuration specifies its own rate and RTT.
     with named_by({"rtt": rtt, "rate": rate}):
         stated = Scenario(
             Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s"
@@ -135,7 +135,7 @@ def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
 
 
 def _config(config: str) -> tuple[str, str]:
-    """The text of a configuration, and what it is called in errors."""
+    """The text of a configuration, and its name in errors."""
     if config == "-":
         raw, name = sys.stdin.buffer.read(2_000_000), "standard input"
     # `Path.exists` raises an error for some names.
@@ -146,6 +146,6 @@ def _config(config: str) -> tuple[str, str]:
         except OSError as error:
             raise NarrowsError(f"{name}: {reason(error)}") from error
     else:
-        # One word is hardly a configuration, and may have been meant to name one.
+        # A single word is rarely a configuration; it may be the name of a file that does not exist.
         return config, "text" if " " in config else f"no file {name_of(config)}; as text"
     return raw.decode("utf-8", "replace"), name

@@ -13,7 +13,9 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 SECONDS, PACKETS = 30, 2_000_000
-"""Duration of each simulation, and the maximum number of packets, which shortens it."""
+"""Duration of each simulation in s, and the maximum number of packets of each, which shortens
+simulations of fast paths.
+"""
 
 MIXES = {"CUBIC": ("cubic",), "BBR": ("bbr",), "both": ("cubic", "bbr")}
 
@@ -25,7 +27,8 @@ class Judgement:
     Attributes:
         rate_mbit: Rate of the bottleneck, in Mbit/s.
         rtt_ms: Base RTT, in ms.
-        rows: By mix: `goodput_mbit` of each congestion control, `p95_ms` of a ping, `again_pct`.
+        rows: For each mix, the goodput of each congestion control (`goodput_mbit`), the p95 RTT of
+            a ping (`p95_ms`), and the retransmission rate (`again_pct`).
     """
 
     rate_mbit: float

@@ -49,7 +49,7 @@ class EffectJson(TypedDict):
 
 
 class PriceJson(TypedDict):
-    """The cost for other flows."""
+    """The effect of a candidate on other flows; `verdict.Price` describes the fields."""
 
     share_pct: float | None
     times_fair: float | None

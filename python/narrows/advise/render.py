@@ -113,7 +113,7 @@ def path_line(place: Place) -> str:
     likeliest, *others = place.variants
     parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
     if likeliest.why:
-        # No variant is the most likely one.
+        # If the first variant is an assumption, no variant is more likely than the others.
         parts.append(f"variants: {', '.join(v.why for v in place.variants)}")
         others = []
     elif place.buffer_bdp is not None:
@@ -245,7 +245,9 @@ def _limits(advice: Advice) -> list[str]:
 
 
 def _fastest(advice: Advice) -> list[str]:
-    """The fastest candidate, if it is not the recommended one."""
+    """A sentence about the candidate with the highest goodput, with the reason why it is not
+    recommended; empty if it is the recommended one.
+    """
     by = {row.key: row for row in advice.rows}
     fast, chosen = by.get(advice.fastest), by.get(advice.choice.key)
     if fast is None or chosen is None or fast.key == chosen.key:
@@ -334,7 +336,9 @@ beside it: 100 % of that beside CUBIC."
 
 
 def _digits(value: float | None) -> float | None:
-    """Three digits that count: seeds differ by more."""
+    """The value with three significant digits, because the results of seeds differ by more than the
+    further digits.
+    """
     return None if value is None else float(f"{value:.3g}")
 
 
@@ -351,7 +355,7 @@ _WITH = {"page_s": f"load time of a page of {PAGE_BYTES / 1e6:g} MB"}
 
 
 def table(advice: Advice) -> tables.Table:
-    """The expected changes."""
+    """The table of the expected changes."""
     name = advice.best.key
     rows = [
         [Cell(f"{_WITH.get(e.name, e.says)}, {e.unit}"), *(Cell(text) for text in _cells(e))]
@@ -368,8 +372,8 @@ def _cells(of: Effect) -> list[str]:
 
 
 def _signed(value: float, half: float = 0.0) -> str:
-    """A change with three significant digits, or with the decimals that `half` its interval has
-    with two significant digits, if these are fewer.
+    """A change with three significant digits. If the text is then shorter, the change has as many
+    decimals as `half`, half the width of its interval, with two significant digits.
 
     >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
     ('+3.14', '-0.5', '0')
@@ -385,7 +389,7 @@ def _signed(value: float, half: float = 0.0) -> str:
 
 
 def show(advice: Advice, out: Console) -> None:
-    """Prints it."""
+    """Prints the recommendation, its effects, all candidates and the commands."""
     out.print(headline(advice), style="bold")
     out.print(path_line(advice.found.asked.place), markup=False, soft_wrap=True)
 
@@ -407,10 +411,11 @@ def show(advice: Advice, out: Console) -> None:
 
 
 def report(advice: Advice, file: str | PathLike[str]) -> None:
-    """Writes the report: the path now and with the recommended candidate, and the sentences.
+    """Writes the report: simulations of the path as it is and with the best candidate, and the
+    sentences of the recommendation.
 
     Raises:
-        OutputError: If it cannot be written.
+        OutputError: If the report cannot be written.
     """
     found = advice.found
     asked = found.asked

@@ -1,13 +1,13 @@
 """Selects the best candidates in a short time, by successive halving.
 
-In the first round, all candidates run for a short time on the likeliest path. In the second round,
-the better half runs longer and on every variant of the path. In the last round, the best ones, the
-current state and the common candidates run as long as the reference runs, with several seeds.
-Trials of one variant and seed are compared with each other, so that common random variation cancels
-out.
+In the first round, all candidates are simulated for a short time on the likeliest path. In the
+second round, the better half, the current state and the common candidates are simulated for longer
+and on every variant of the path. In the last round, the best candidates and the current state are
+simulated for the longest time, with more seeds. Trials with the same variant and seed are compared
+with each other, so that common random variation cancels out.
 
-Trials run on all cores. After Ctrl-C or the end of the time, the results so far are returned.
-A packet budget limits the cost. It shortens the trials of fast paths. A round that the rest of the
+Trials run on all cores. After Ctrl-C or at the time limit, the search returns the results so far. A
+packet budget limits the cost and shortens the trials on fast paths. A round that the rest of the
 budget does not allow is omitted.
 """
 
@@ -44,36 +44,43 @@ PLAIN = (
     *registry.below_shaper(),
     *(f"{queue} at 90%" for queue in registry.below_shaper()),
 )
-"""Common candidates: they win a tie, and are kept until the last round."""
+"""Common candidates: they win a tie of utilities, and all of them stay in every round except the
+last.
+"""
 
 KEPT, LAST = 0.5, 3
-"""Share of the candidates in the second round, and number of candidates in the last round in
-addition to the current state.
+"""Share of the candidates that stay for the second round, and number that stay for the last round
+in addition to the current state.
 """
 
 ROUNDS = ((15, 1), (30, 2), (60, 4))
 """Duration of a trial in s, and number of seeds, by round."""
 
 SHARES = (0.15, 0.35, 0.5)
-"""Share of the packet budget by round. A round also gets what earlier ones left."""
+"""Share of the packet budget for each round. A round also gets packets that earlier rounds did not
+use.
+"""
 
 QUICK_PER_S = 2e6
-"""Packet budget of the first round per second of the time limit: half of what one core simulates.
+"""Packet budget of the first round for each second of the time limit: half of the packets that one
+core simulates in a second.
 """
 
 GUARDED = 2.0
-"""A candidate with more than this multiple of its fair share among CUBIC flows is not recommended,
-with one exception:
+"""A candidate whose share of the goodput among CUBIC flows exceeds the fair share by more than this
+factor is not recommended, unless `SPARED` applies.
 """
 
 SPARED = 2 / 3
-"""it is recommended if CUBIC keeps at least this share of its goodput, because CUBIC then could not
-have used most of the difference.
+"""Exception to `GUARDED`: CUBIC flows beside the candidate keep at least this share of their
+goodput beside another CUBIC flow. The candidate can then be recommended. CUBIC could then not have
+used most of the goodput that the candidate gains.
 """
 
 TIE = 0.02
-"""Relative difference of utilities below which candidates are equal. The more common one is then
-recommended, and a variant on which a candidate loses no more does not exclude it.
+"""Relative difference of utilities below which candidates are equal. The more common of equal
+candidates is recommended. A smaller relative loss on a variant of the path does not exclude a
+candidate.
 """
 
 Values = dict[str, float | None]
@@ -89,8 +96,8 @@ class Found:
         trials: Metrics of each trial.
         rounds: Number of complete rounds.
         finalists: Keys of the candidates of the last complete round, the best first.
-        stopped: Whether Ctrl-C stopped the search.
-        seconds: Duration of the search.
+        stopped: Whether Ctrl-C or the time limit stopped the search.
+        seconds: Wall-clock duration of the search, in s.
         durations: Intended and simulated duration of the trials of each round, in s.
         omitted: Number of rounds that the packet budget did not allow.
         late: Whether the time limit stopped the search.
@@ -127,7 +134,8 @@ class Found:
             for trial, values in sorted(self.trials.items(), key=lambda item: item[0].seconds):
                 at = (trial.variant, trial.seed)
                 if trial.key == RIVAL and trial.setting == "beside" and at in found:
-                    # The shares of two equal flows are random; each gets half of their sum.
+                    # How two flows of CUBIC share the path is random; each is counted with half of
+                    # their total goodput.
                     half = (_known(values["beside_mbit"]) + _known(values["rival_mbit"])) / 2
                     found[at]["rival_fair_mbit"] = half
                     if key == RIVAL:
@@ -148,7 +156,9 @@ class Found:
         }
 
     def utility(self, key: str) -> float | None:
-        """Mean utility over all variants by weight; None without trials."""
+        """Geometric mean of the utility over the simulated variants, by weight; None without
+        trials.
+        """
         by_variant: dict[int, list[float]] = {}
         for (variant, _), value in self.utilities(key).items():
             by_variant.setdefault(variant, []).append(math.log(value))
@@ -161,8 +171,8 @@ class Found:
         )
 
     def greedy(self, key: str) -> float | None:
-        """Share among CUBIC flows as a multiple of the fair share, if it is too large; otherwise
-        None.
+        """Share of the goodput among CUBIC flows as a multiple of the fair share, if it is too
+        large by `GUARDED` and `SPARED`; otherwise None.
         """
         times = self.times_fair(key)
         if side(self.asked) != "sender" or times is None or times <= GUARDED:
@@ -192,7 +202,7 @@ class Found:
         return sorted(found, key=lambda item: item[0].seconds)
 
     def allowed(self, key: str) -> bool:
-        """Whether it can be recommended."""
+        """Whether the candidate can be recommended."""
         return not self.candidates[key].only and (
             self.candidates[key].present or self.greedy(key) is None
         )
@@ -234,12 +244,14 @@ class Found:
 
 
 def losing(found: Found, key: str) -> tuple[Variant, float] | None:
-    """The variant of a measured path on which a candidate loses most utility, and the lost share.
+    """The variant of a measured path on which a candidate loses most utility compared with the
+    current state, and the lost share.
 
-    The result is None if it loses no more than `TIE` on any variant.
+    The result is None if it loses no more than `TIE` on any variant, or if the path was not
+    measured.
 
-    A measurement does not show which variant is the path. A candidate that is better on one and
-    worse on another would be recommended because of a property that is not known.
+    A measurement does not show which variant is the real path. A candidate that is better on one
+    variant and worse on another would be recommended because of an unknown property.
     """
     if not found.asked.place.inferred:
         return None
@@ -256,8 +268,8 @@ def losing(found: Found, key: str) -> tuple[Variant, float] | None:
 
 
 def surely(found: Found, key: str) -> float:
-    """The end of the 90 % interval of a gain that is nearer to zero; the gain itself with a single
-    seed.
+    """The lower end of the 90 % confidence interval of the relative gain in utility over the
+    current state; the gain itself with a single seed.
     """
     mine, its = found.utilities(found.present), found.utilities(key)
     by_variant: dict[int, list[float]] = {}
@@ -281,7 +293,7 @@ def surely(found: Found, key: str) -> float:
 
 
 Tell = Callable[[str, float, float], object]
-"""Called with the name of the round, and the completed and total cost."""
+"""Called with the name of the round, and its completed and total cost in packets."""
 
 
 def search(
@@ -297,18 +309,20 @@ def search(
     limit_s: float | None = None,
     budget: float = PACKETS,
 ) -> Found:
-    """Runs the rounds. After Ctrl-C, returns the results so far, if a round is complete.
+    """Runs the rounds. After Ctrl-C, returns the results so far if a round is complete; otherwise
+    raises `KeyboardInterrupt`.
 
     Args:
         asked: The request.
         candidates: The current state first, then the other candidates.
-        within_s: Time after which `first` is called, if the last round is not complete.
+        within_s: Time in s after which `first` is called once, when at least one round is complete
+            and the last one is not.
         first: Called with the results so far.
-        tell: Called with the progress.
+        tell: Called with the progress after each trial.
         jobs: Number of concurrent simulations [default: number of cores].
         rounds: Duration and seeds of each round.
         known: Results of trials of another search of the same place and seed, which are reused.
-        limit_s: Time after which the search ends with the results so far, also in a round.
+        limit_s: Time in s after which the search ends with the results so far, even within a round.
         budget: Maximum number of packets of all trials.
 
     Raises:
@@ -322,7 +336,7 @@ def search(
     def finished(_trial: Trial) -> None:
         nonlocal pending
         found.seconds = time.monotonic() - begin
-        # An incomplete second round has no pairs to compare; a complete first round has.
+        # Candidates can be compared only when the first round is complete.
         if pending is not None and found.seconds >= pending and found.rounds:
             pending = None
             if first is not None:
@@ -386,7 +400,9 @@ def _affordable(
     number: int,
     most: float,
 ) -> list[Trial]:
-    """The new trials of a round, with the longest duration that costs at most `most` packets."""
+    """The new trials of a round. The duration of these trials is the planned one, or a shorter one
+    that costs at most `most` packets, but at least the minimum duration.
+    """
     asked, (planned, seeds) = found.asked, rounds[number]
     variants = range(len(asked.place.variants)) if number else range(1)
 
@@ -440,7 +456,7 @@ def _player(
             if end is not None and time.monotonic() >= end:
                 raise _TimeLimit
 
-        # A short simulation never calls it.
+        # A short simulation never calls `progress`, so the time limit is checked here, too.
         progress(0, trial.seconds)
         candidate = found.candidates.get(trial.key, reference)
         found.trials[trial] = (
@@ -451,14 +467,17 @@ def _player(
 
 
 def _kept(found: Found, keys: Sequence[str], *, last: bool) -> list[str]:
-    """The candidates of the next round: the best, the fastest, the current and the common ones."""
+    """The candidates of the next round: the best ones, the one with the highest goodput, and the
+    current state. Rounds before the last one also have the common candidates.
+    """
     ranking = [key for key in found.ranking(keys) if not found.candidates[key].only or not last]
     fair = [key for key in ranking if found.allowed(key)] if last else ranking
     count = LAST if last else max(LAST + 2, math.ceil(KEPT * len(ranking)))
     stay = {found.present, *fair[:count]} | (
         set() if last else {key for key in PLAIN if key in ranking}
     )
-    # The best one that cannot be recommended is shown as well, and the fastest one.
+    # The best candidate stays even if it cannot be recommended, and so does the one with the
+    # highest goodput.
     stay |= {*ranking[:1], found.fastest(keys) or found.present}
     return [key for key in keys if key in stay]
 
@@ -491,7 +510,7 @@ def _trials(
                     Trial(key, setting, variant, seed, page_s if setting == "page" else seconds)
                     for setting in sorted(settings)
                 ]
-                # Cost for other flows, of all candidates that can be recommended; and pages.
+                # Further trials show the effect on other flows and, in the last round, page loads.
                 if seeds > 1 and of == "sender":
                     trials.append(Trial(key, "among", variant, seed, seconds))
                 if last and of == "queue":

@@ -1,9 +1,9 @@
-"""Sensitivity of a recommendation: the paths around this one on which it is no longer the better
-one.
+"""Sensitivity of a recommendation: paths that differ from the given one in a single property, and
+on which another candidate would be better.
 
-In addition, it returns the rule of the decision tree for such paths (`data/tree.json`, written by
-`narrows study decision-tree`). The rules depend on rate, RTT, buffer and random loss, and consider
-only goodput.
+The module also returns the rule of the decision tree that applies to the path (`data/tree.json`,
+written by `narrows study decision-tree`). The rules depend on rate, RTT, buffer and random loss,
+and consider only goodput.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from narrows.runs.scenario import Path
 from narrows.study.model import RuleJson
 
 TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
-"""The rules of the decision tree."""
+"""File with the rules of the decision tree."""
 
 CLEARLY = 0.05
-"""Minimum difference of the utility, relative, at the nearer end of the 90 % interval over the
-seeds.
+"""Minimum relative gain in utility of the other candidate, at the lower end of its 90 % interval
+over the seeds.
 """
 
 SEEDS = 4
@@ -44,8 +44,8 @@ MOST_MBIT = 200.0
 """Rate in Mbit/s above which trials are shorter in proportion."""
 
 PACKETS = 300_000_000
-"""Packet budget of the paths around this one. If the shortest trials exceed it, no boundary is
-searched.
+"""Packet budget of the paths around this one. If the trials would exceed this budget, no boundary
+is searched.
 """
 
 BUFFERS = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
@@ -56,7 +56,7 @@ LOSSES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 @dataclass(frozen=True)
 class _Step:
-    """A path beside the given one."""
+    """A path that differs from the given one in the property `what`, with the value `value`."""
 
     what: str
     value: float
@@ -73,10 +73,13 @@ def _rules() -> list[RuleJson]:
 
 
 def rule(asked: Asked) -> str:
-    """The rule of the tree for such a path; empty if no rule applies."""
+    """The rule of the decision tree that applies to the likeliest path, in words; empty if none
+    applies.
+    """
     where = asked.place
     path = where.variants[0].path
-    # The rules depend on the buffer size. A measurement that does not show the queue shows no size.
+    # The rules depend on the buffer size, which is unknown if a measurement does not show the
+    # queue.
     if (
         side(asked) != "sender"
         or not where.told
@@ -100,8 +103,8 @@ def rule(asked: Asked) -> str:
 def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
     """The boundaries of buffer, RTT and loss beyond which `other` has a clearly higher utility.
 
-    A boundary is reported only if the other candidate is better there and on every path tested
-    beyond it, each time beyond random variation. A single path is not sufficient.
+    A boundary is reported only if `other` is better at this value and at every tested value beyond
+    it. Each time, the gain must exceed the random variation.
     """
     if choice.key == other.key or exceeds(asked):
         return []
@@ -148,8 +151,8 @@ def _seconds(asked: Asked) -> int:
 
 
 def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
-    """The value nearest to that of the path from which on the result differs at every tested value;
-    None if there is none.
+    """The tested value nearest to that of the path such that it and all values beyond it are in
+    `flipped`; None if there is none.
 
     >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
     4.0
@@ -194,7 +197,9 @@ def _steps(asked: Asked) -> list[_Step]:
 
 
 def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
-    """The path with another RTT and the same buffer in bytes, as if it were longer."""
+    """The path with `times` its RTT and the same buffer in bytes, as if the path were longer or
+    shorter.
+    """
     changed = replace(path, rtt=f"{times * asked.place.rtt_ms:.6g}ms")
     bdp = asked.place.buffer_bdp
     return changed if bdp is None else replace(changed, buffer=f"{bdp / times:.6g}bdp")
@@ -203,7 +208,9 @@ def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
 def _flips(
     asked: Asked, choice: Candidate, other: Candidate
 ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """The tested values, and those at which the other candidate is clearly better."""
+    """The tested values, and those at which the utility of `other` is clearly higher than that of
+    `choice`.
+    """
     of, settings, seconds = side(asked), _settings(asked), _seconds(asked)
     worlds: dict[int, Found] = {}
     plans: list[_Step] = []

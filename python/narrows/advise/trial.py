@@ -22,7 +22,7 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 PACKETS = 600_000_000
-"""Packet budget of a search: about 150 s of one core. It shortens the simulations of fast
+"""Packet budget of a search: about 150 s of one core. The budget shortens the simulations of fast
 paths.
 """
 
@@ -36,7 +36,7 @@ AMONG = 3
 """Number of competing flows in the setting `among`."""
 
 MIX = 4
-"""Number of CUBIC flows below a queue discipline."""
+"""Number of CUBIC flows in the setting `mix`."""
 
 PAGES, THINK_S, PATIENCE = 3, 0.5, 6
 """Number of pages, pause between two pages, and maximum load time as a multiple of that on an empty
@@ -47,7 +47,7 @@ FRAME = 1514
 """Size of a full packet, bytes."""
 
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
-"""The settings, by whether flows or queues are changed."""
+"""The settings for candidates that change flows (`sender`), and for those that change queues."""
 
 SETTINGS_SAID = {
     "alone": "one flow alone",
@@ -70,7 +70,7 @@ OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def side(asked: Asked) -> str:
-    """Whether the role changes flows or queues."""
+    """`sender` if candidates for the role change flows, `queue` if they change queues."""
     return "sender" if asked.role == "sender" else "queue"
 
 
@@ -155,7 +155,7 @@ def play(
 
 
 def run(tree: JsonObject, seed: int, progress: Progress | None = None) -> RunJson:
-    """A scenario's JSON without fields that only a single run needs."""
+    """Runs a scenario without samples, and returns its result."""
     done: RunJson = json.loads(
         _core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json()
     )
@@ -163,7 +163,7 @@ def run(tree: JsonObject, seed: int, progress: Progress | None = None) -> RunJso
 
 
 def figures(setting: str, done: RunJson) -> dict[str, float | None]:
-    """The metrics of a run."""
+    """The metrics that a run of this setting yields, by name."""
     flows = done["flows"]
     its = [flow for flow in flows if flow["id"].startswith("it")]
     rivals = [flow["goodput_mbit"] or 0.0 for flow in flows if flow["id"].startswith("rival")]

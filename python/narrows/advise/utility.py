@@ -1,15 +1,17 @@
-"""The utility that ranks candidates. The validation judges advice by the same utility.
+"""The utility that ranks candidates. The validation of `narrows advise` uses the same utility.
 
 Each goal has a score between 0 and 1. The utility is the geometric mean of these scores, with equal
 weights.
 
-- Bulk, for a sender: √(a · b), at most 1. The first factor, a, is the goodput alone over the rate.
-  The second one, b, is the goodput beside one CUBIC flow over half the rate.
+- Bulk, for a sender: √(a · b), at most 1. The factor a is the goodput of a flow alone, divided by
+the rate. The factor b is the goodput of a flow beside one CUBIC flow, divided by half the rate, at
+most 1.
 - Bulk, for all others: the goodput of all flows over the rate.
 - Calls: 1 / (1 + w / 100 ms). w is the 95th percentile of the ping RTT while flows send, less the
-  base RTT. ITU-T G.114 rates a one-way delay of 150 ms as good, and propagation is a part of it.
-- Pages: i / t. The mean load time of a page is t. The time on an empty path is i: the bytes of the
-  page at the rate, and eight round trips.
+base RTT. ITU-T G.114 rates a one-way delay of up to 150 ms as good, and propagation delay is a part
+of this delay.
+- Pages: i / t. The mean load time of a page is t. The load time of a page on an empty path is i:
+the time to send its bytes at the rate, and eight round trips.
 - Fairness: the goodput of a CUBIC flow beside the candidate, over its goodput beside another CUBIC
   flow, at most 1.
 - Retransmissions: 1 − r. r is the share of retransmitted bytes.
@@ -27,7 +29,7 @@ LEAST = 1e-3
 """Minimum of a score."""
 
 PAGE_BYTES = 2.6e6
-"""A page of the workload `web`."""
+"""Size of a page of the workload `web`, in bytes."""
 
 PAGE_ROUNDS = 8
 """Round trips of a page load on an empty path: look-up, handshakes, first object, and slow start.
@@ -40,7 +42,7 @@ Figures = Mapping[str, float | None]
 def scores(
     figures: Figures, cares: Sequence[str], *, rate_mbit: float, rtt_ms: float
 ) -> dict[str, float]:
-    """A score for each goal.
+    """A score for each goal, between `LEAST` and 1.
 
     >>> seen = {"goodput_mbit": 9.0, "beside_mbit": 4.0, "p95_ms": 70.0, "again_pct": 1.0}
     >>> found = scores(seen, ["bulk", "calls", "retransmissions"], rate_mbit=10.0, rtt_ms=20.0)

@@ -1,8 +1,8 @@
 """The recommendation: its effects, its cost for other flows, and their intervals.
 
-The intervals come from the runs (variants of the path and seeds) and from the errors of such
-simulations compared with Linux. `validation/advise.py` writes these errors to `data/advise.json`,
-from paths that are not used for the validation.
+The intervals consist of the spread of the simulations (variants of the path and seeds) and of the
+errors of such simulations compared with Linux. `validation/advise.py` measures these errors on
+paths that are not used for the validation, and writes them to `data/advise.json`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ if TYPE_CHECKING:
     from narrows.runs.model import EvidenceJson
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
-"""Factor per metric by which an interval must be wider than the random spread, so that it contains
-90 % of the measurements.
+"""File with two numbers for each metric: the factor on the random spread, and the error of
+simulations as share of the value. With these numbers, the intervals contain 90 % of the
+measurements.
 """
 
 WORTH = 0.05
-"""Minimum change of the utility for a recommendation."""
+"""Minimum relative gain in utility for a recommendation, at the lower end of its 90 % interval."""
 
 OFTEN = 0.7
-"""Minimum share of runs in which a recommendation is better."""
+"""Minimum share of variants and seeds in which a recommended candidate has a higher utility than
+the current state.
+"""
 
 NEAR, AGREED = 1.4, 0.75
-"""Distance of a reference case with a factor of two in two of its numbers, and the share of its
-metrics that must agree.
+"""A path is validated if the distance of a reference case is at most `NEAR` and at least the share
+`AGREED` of its metrics agrees. `NEAR` is about the distance of a case that differs by a factor of
+two in two of its numbers.
 """
 
 
@@ -54,13 +58,13 @@ FIGURES: dict[str, tuple[str, str, bool]] = {
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
     "rival_mbit": ("goodput of that CUBIC flow", "Mbit/s", True),
 }
-"""Name, unit, and whether more is better."""
+"""Name and unit of each metric, and whether a higher value is better."""
 
 OF_QUEUES = {
     "goodput_mbit": "goodput of four CUBIC flows",
     "rival_mbit": "goodput of a CUBIC flow beside BBR",
 }
-"""Names that differ if queues are changed."""
+"""Names of the metrics that differ from `FIGURES` if queues are changed."""
 
 UNKNOWN = (1.0, 0.05)
 """For a metric without calibration: the factor on the random spread, and the share of the value."""
@@ -111,7 +115,7 @@ class Effect:
         return self.low > 0 or self.high < 0
 
     def json(self) -> EffectJson:
-        """For programs."""
+        """The JSON object."""
         _, unit, more = FIGURES[self.name]
         return {
             "name": self.name,
@@ -133,11 +137,12 @@ class Price:
 
     Attributes:
         share_pct: Share of the total goodput that a flow of the candidate gets beside one CUBIC
-            flow; None if flows are not changed.
+            flow. If queues are changed, `share_pct` is the share of a BBR flow beside a CUBIC flow.
         times_fair: Share of a flow of the candidate among three CUBIC flows, relative to a fair
             share.
         kept_pct: Goodput of a CUBIC flow beside one flow of the candidate, in percent of its
-            goodput beside another CUBIC flow.
+            goodput beside another CUBIC flow. If queues are changed, `kept_pct` is the goodput of a
+            CUBIC flow beside a BBR flow, in percent of half of their total goodput.
     """
 
     share_pct: float | None
@@ -145,7 +150,7 @@ class Price:
     kept_pct: float | None
 
     def json(self) -> PriceJson:
-        """For programs."""
+        """The JSON object."""
         return {
             "share_pct": _short(self.share_pct),
             "times_fair": _short(self.times_fair),
@@ -162,9 +167,10 @@ class Row:
         marks: Any of `in use`, `recommended`, `fastest`.
         figures: `FIGURES` and `utility` as weighted means over the variants; None if not simulated.
         price: Cost for other flows.
-        runs: Number of variants and seeds.
-        why_not: Reason why it is not recommended, or an empty string.
-        needs: The command that installs missing parts of the kernel.
+        runs: Number of simulated combinations of a variant and a seed.
+        why_not: Reason why the candidate is not recommended although its utility may be high; empty
+            if there is none.
+        needs: The command that installs missing kernel modules; empty if none is missing.
     """
 
     key: str
@@ -176,7 +182,7 @@ class Row:
     needs: str
 
     def json(self) -> JsonObject:
-        """For programs."""
+        """The JSON object."""
         return {
             "key": self.key,
             "marks": list(self.marks),
@@ -198,16 +204,17 @@ class Advice:
         choice: The recommended candidate; the present one if no change is recommended.
         gain: Relative gain of utility; 0 without a change.
         effects: Predicted changes; without a recommendation, those of the best candidate.
-        best: The candidate of the effects.
+        best: The candidate whose effects are reported.
         price: Cost for other flows.
         shown: Better candidates that are not recommended, with the reason.
         wrong: Conditions under which the recommendation would be wrong, in sentences.
-        rule: The rule of the decision tree for such paths.
+        rule: The rule of the decision tree that applies to the path; empty if none does.
         inside: Whether the path is inside the validated range.
         cases: The nearest reference cases.
         rows: Every candidate with its metrics, the best first.
-        fastest: The finalist with the highest goodput alone, regardless of other flows. Within 2 %,
-            the choice or the present candidate is preferred.
+        fastest: The finalist with the highest goodput alone, regardless of other flows. If several
+            finalists are within 2 % of the highest goodput, the recommended candidate or the
+            current state is named.
         lacking: Candidates that the kernel cannot load, with the missing modules.
         wakeups_per_s: Timer wakeups of pacing per flow and second.
         preliminary: Whether the last round is missing.
@@ -237,11 +244,11 @@ class Advice:
 
     @property
     def leave(self) -> bool:
-        """Is it to be left as it is?"""
+        """Whether the recommendation is to change nothing."""
         return self.choice.present
 
     def json(self) -> AdviceJson:
-        """For programs."""
+        """The JSON object."""
         found, asked = self.found, self.found.asked
         return {
             "advice": 1,
@@ -305,10 +312,11 @@ def _short(value: float | None) -> float | None:
 
 
 def decide(found: Found) -> tuple[str, str, float]:
-    """The key of the choice, that of the best that may be recommended, and the best one's gain.
+    """The key of the recommended candidate, the key of the best alternative to the current state,
+    and the relative gain in utility of this alternative.
 
-    The choice is what there is, unless something is clearly better, and worse on no variant of a
-    measured path.
+    The alternative is the best candidate that can be recommended. The alternative is recommended if
+    it is clearly better than the current state, and worse on no variant of a measured path.
     """
     present = found.present
     order = [key for key in (found.finalists or found.ranking()) if found.allowed(key)]
@@ -338,7 +346,8 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
     Args:
         found: The result of the search.
         has: The kernel.
-        thorough: Whether to simulate also when the recommendation would be wrong.
+        thorough: Whether to search, with further simulations, for conditions under which the
+            recommendation would be wrong.
     """
     asked = found.asked
     key, best, gain = decide(found)
@@ -377,8 +386,8 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
 
 
 def fastest(found: Found, choice: str) -> list[str]:
-    """The finalists whose goodput alone is within 2 % of the highest: the choice first, then what
-    there is.
+    """The finalists whose goodput alone is within 2 % of the highest: first the recommended
+    candidate, then the current state, then the others.
     """
     known = {
         key: got
@@ -448,7 +457,8 @@ def _effect(
         for side_ in (0, 1)
     )
     factor, share = calibration(inferred=asked.place.inferred).get(name, UNKNOWN)
-    # What chance and the simulator do is done on each variant; which of them it is, is not known.
+    # Random variation and errors of the simulator apply to each variant. The real one is unknown,
+    # so the interval covers those of all variants.
     ends = [
         _ends([later - earlier for earlier, later in of], of, factor, share)
         for of in by_variant.values()
@@ -466,7 +476,8 @@ def _effect(
 def _ends(
     changes: Sequence[float], pairs: Sequence[tuple[float, float]], factor: float, share: float
 ) -> tuple[float, float]:
-    """The interval of a change on one variant.
+    """The interval of a change on one variant. The range of the changes is widened at both ends by
+    `share` of the mean value, and then stretched by `factor` around the mean change.
 
     >>> _ends([1.0, 2.0, 3.0], [(9.0, 10.0), (9.0, 11.0), (9.0, 12.0)], 2.0, 0.05)
     (-1.0, 5.0)
@@ -480,8 +491,8 @@ def _ends(
 
 @cache
 def calibration(*, inferred: bool = False) -> dict[str, tuple[float, float]]:
-    """The factor on chance and the share of the figure, by name; of a path that was stated or that
-    was measured.
+    """The factor on the random spread and the error as share of the value, by metric. With
+    `inferred`, the numbers are those of measured paths, otherwise those of stated paths.
     """
     if not CALIBRATION.exists():
         return {}
@@ -503,8 +514,9 @@ _ABOUT = {
 
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
-    """The main effect: the metric of the goals with the largest certain relative improvement, or
-    None.
+    """The main effect: the metric of the goals with the largest relative improvement, at the end of
+    the interval nearer to zero. The result is None if no improvement has an interval that excludes
+    zero.
     """
     about = {name for care in cares for name in _ABOUT[care]}
     better = [
@@ -520,7 +532,9 @@ def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
 
 
 def worse(told: Sequence[Effect]) -> list[Effect]:
-    """The effects that are certainly worse by 5 % or more, of goodput and latency."""
+    """The effects on goodput and p95 latency that are worse by 5 % or more, and whose intervals
+    exclude zero.
+    """
     return [
         e
         for e in told
@@ -552,7 +566,9 @@ def _why_not(found: Found, key: str) -> str:
 
 
 def _doubtful(found: Found, key: str) -> str:
-    """Why a better candidate is not recommended: on a possible path it is worse."""
+    """The reason why a candidate with a clearly higher mean utility is not recommended: its utility
+    is lower on a possible path. The text is empty if there is no such path.
+    """
     lost, here = losing(found, key), found.utility(found.present)
     if lost is None or here is None or (found.utility(key) or 0.0) < (1 + WORTH) * here:
         return ""
@@ -566,8 +582,8 @@ def _possible(variant: Variant) -> str:
 
 
 def _wakeups(found: Found, key: str) -> float | None:
-    """Timer wake-ups of a paced flow: Linux sends about a millisecond of the rate at once, two
-    segments at least.
+    """Timer wake-ups per second of a paced flow; None if the candidate is not paced. Linux sends
+    data for about a millisecond at once: at least two segments, at most 64 KiB.
     """
     cc = found.candidates[key].cc
     goodputs = [v["goodput_mbit"] for v in found.draws(key).values() if v.get("goodput_mbit")]
@@ -579,7 +595,9 @@ def _wakeups(found: Found, key: str) -> float | None:
 
 
 def _cases(asked: Asked, choice: Candidate) -> list[EvidenceJson]:
-    """The nearest reference cases of the choice alone on the likeliest path."""
+    """The reference cases nearest to a simulation of the recommended candidate on the likeliest
+    path; empty for a shaper.
+    """
     if choice.share is not None:
         return []
     setting = "alone" if side(asked) == "sender" else "mix"
@@ -592,8 +610,7 @@ def _cases(asked: Asked, choice: Candidate) -> list[EvidenceJson]:
 def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
     """The commands that apply a candidate."""
     if choice.cc is not None:
-        # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the
-        # kernel has it.
+        # From 4.13 on, Linux paces without fq; with fq, pacing costs less. Older kernels need fq.
         fq = not has.paces or "sch_fq" not in has.missing
         change = (
             "narrows tune plan --cc "

@@ -1,8 +1,9 @@
 """The file of a bundle: a ZIP archive, whose members are checked before anything is written.
 
-A bundle may come from a stranger. Its members have relative names of plain characters
-(`recipe.safe_name`), are regular files, and occur once. Their number and their sizes are limited,
-and sizes count what is really unpacked, because headers may lie. Nothing is executed.
+A bundle may come from a stranger. The members of a bundle must have relative names of plain
+characters (`recipe.safe_name`), must be regular files, and must occur once. The number and the
+sizes of members are limited. The sizes are counted while members are unpacked, because the sizes in
+headers may be false. This module executes nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ MOST_MEMBERS = 20_000
 """Maximum number of files in a bundle."""
 
 MOST_BYTES = 1 << 30
-"""Maximum size of all files of a bundle together, unpacked."""
+"""Maximum total size of all unpacked files of a bundle, in bytes."""
 
 MOST_RATIO, MOST_SMALL_BYTES = 100, 64 << 20
-"""Maximum size of all files as a multiple of the size of the archive, and a size that is permitted
-in any case.
+"""Maximum total size of all unpacked files, as a multiple of the size of the archive. A total size
+of `MOST_SMALL_BYTES` is permitted even if it exceeds this multiple.
 """
 
 MANIFEST = "bundle.json"
 """The member that describes the others."""
 
 MOST_MANIFEST_BYTES = 16 << 20
-"""Maximum size of the manifest."""
+"""Maximum size of the manifest, in bytes."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PIECE = 1 << 20
@@ -59,7 +60,7 @@ def unpacked(file: str | PathLike[str]) -> dict[str, bytes]:
     """The files in an archive, by name.
 
     Raises:
-        NarrowsError: If it cannot be read, is no archive, or breaks a limit.
+        NarrowsError: If the file cannot be read, is no archive, or exceeds a limit.
     """
     name = name_of(file)
     try:

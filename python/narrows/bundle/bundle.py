@@ -1,12 +1,13 @@
 """A bundle for the review of an artefact: made from a recipe, and verified by repetition.
 
 The archive has a manifest (`bundle.json`), the inputs below `inputs/`, the results below `results/`
-and a README. The manifest names the commands, the version and the format of scenarios. It has size
-and SHA-256 of each file, and a digest of the values of each table.
+and a README. The manifest contains the commands, the version of narrows and the version of the
+scenario format. The manifest also contains the size and the SHA-256 of each file, and a digest of
+the values of each table.
 
-Results with the same content agree: JSON without provenance and durations, tables by their values,
-LaTeX without its comments, other texts as they are. Figures and reports are written again and not
-compared, because fonts and versions of Matplotlib change their pixels.
+JSON results are compared without provenance and durations, tables by their values, LaTeX without
+its comments, and other texts as they are. Figures and reports are written again and not compared,
+because fonts and versions of Matplotlib change their pixels.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from narrows.storage.text import name_of, text_of
 
 KIND = "narrows bundle"
 FORMAT = 1
-"""Version of the manifest."""
+"""Version of the format of the manifest."""
 
 TIMEOUT_S = 3600.0
 """Default time limit of each command, in s."""
@@ -52,9 +53,10 @@ class Item:
     """The comparison of one result.
 
     Attributes:
-        name: Its name.
-        state: Whether the repetition has the same content; `figure` is not compared.
-        about: The first differences.
+        name: Name of the result.
+        state: `same` or `differs` for the content of the repetition, `missing` if the repetition
+            does not write the result, and `figure` for a result that is not compared.
+        about: The first differences, or the reason of the state; empty if there is none.
     """
 
     name: str
@@ -166,7 +168,7 @@ def verify(
     with scratch.folder("bundle") as place:
         checked = place / "checked"
         _write(inputs, checked)
-        # The commands must find all that they read among the inputs.
+        # All files that the commands read must be among the inputs of the bundle.
         execution.inputs(commands, checked)
         found = _executed(commands, inputs, place, timeout_s, progress)
         items = [
@@ -183,7 +185,7 @@ def _executed(
     timeout_s: float,
     progress: Progress,
 ) -> dict[str, Path]:
-    """The results of commands that are executed on copies of their inputs."""
+    """Executes commands on copies of their inputs, and returns the files of the results by name."""
     work = place / "work"
     _write(inputs, work)
     said: dict[str, Path] = {}
@@ -231,7 +233,7 @@ def _manifest(members: Mapping[str, bytes], name: str) -> ManifestJson:
     """The manifest, which must describe all members.
 
     Raises:
-        NarrowsError: If it does not.
+        NarrowsError: If the manifest is invalid, or a member does not have the stated SHA-256.
     """
     try:
         found = json.loads(members[archive.MANIFEST])
@@ -272,7 +274,8 @@ def _manifest(members: Mapping[str, bytes], name: str) -> ManifestJson:
 def _digest(name: str, file: Path) -> str | None:
     """A digest of the values of a table; None for other files.
 
-    The file of a stranger is never read by the reader of Parquet, which needs no limit then.
+    Only tables that a repeated command has just written are read. For the stored tables, which may
+    come from a stranger, the manifest has the digests.
     """
     if not name.endswith(_TABLES):
         return None

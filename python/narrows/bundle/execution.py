@@ -1,8 +1,9 @@
-"""The execution of the commands of a bundle in a folder of its own.
+"""Executes the commands of a bundle in a separate folder.
 
-Each command is a process whose directory is this folder. It imports nothing from there (`-I`), has
-no settings of the user, and may write no file beyond `MOST_FILE_BYTES`. Its words (`recipe`)
-and the files in the folder (`inputs`) name no other files.
+Each command is a process whose working directory is this folder. This process imports no modules
+from the folder (`-I`), has no settings of the user, and cannot write a file larger than
+`MOST_FILE_BYTES`. The words of a command (checked by `recipe`) and its input files (checked by
+`inputs`) name no files outside of the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ except ModuleNotFoundError:  # Windows
     resource = None  # type: ignore[assignment]
 
 MOST_FILE_BYTES = 1 << 30
-"""Maximum size of a file that a command writes."""
+"""Maximum size of a file that a command writes, in bytes."""
 
 _NAMING = frozenset({"trace", "tree", "file"})
 """Keys of a scenario that may name a file."""
@@ -34,10 +35,10 @@ _LAST_LINES = 5
 
 
 def read(folder: Path, name: str) -> bytes:
-    """A file in a folder; a link that leads out of the folder is an error.
+    """The content of a file in a folder; a link to a file outside of the folder is an error.
 
     Raises:
-        NarrowsError: If it cannot be read, or is not below the folder.
+        NarrowsError: If the file cannot be read, or is not below the folder.
     """
     file = folder / safe_name(name)
     try:
@@ -49,12 +50,13 @@ def read(folder: Path, name: str) -> bytes:
 
 
 def inputs(commands: Iterable[Command], folder: Path) -> dict[str, bytes]:
-    """The files that commands read, with the files that their scenarios name.
+    """The content of files that commands read, and of those that their scenarios name, by file
+    name.
 
-    Outputs of earlier commands are no inputs.
+    Files that an earlier command writes are left out.
 
     Raises:
-        NarrowsError: If a file cannot be read, is not valid, or names files elsewhere.
+        NarrowsError: If a file cannot be read, is not valid, or names files outside of the folder.
     """
     found: dict[str, bytes] = {}
     made: set[str] = set()
@@ -96,7 +98,7 @@ def _of_scenario(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
 
 
 def _of_sweep(content: bytes, name: str, folder: Path) -> dict[str, bytes]:
-    """The scenario of a sweep, and the files that it names; the sweep itself names no other."""
+    """The scenario of a sweep and the files that it names. A sweep may not vary file names."""
     tree = _core.toml_tables(_text(content, name), name)
     if not isinstance(tree.get("scenario"), str):
         raise NarrowsError(f'{name}: needs the file of its scenario: scenario = "base.toml"')
@@ -126,7 +128,8 @@ def execute(command: Command, folder: Path, timeout_s: float) -> str:
     """Executes a command, and returns its standard output.
 
     Raises:
-        NarrowsError: If its exit code is not 0, or if it takes longer than `timeout_s`.
+        NarrowsError: If the exit code of the command is not 0, or if it takes longer than
+            `timeout_s`.
     """
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
@@ -160,7 +163,7 @@ def _limit() -> None:
 
 
 def results(folder: Path, commands: Iterable[Command]) -> dict[str, Path]:
-    """The files that the outputs of commands consist of, by name."""
+    """The files that the commands wrote, by name; of a folder, all files below it."""
     found: dict[str, Path] = {}
     for command in commands:
         for output in command.outputs:

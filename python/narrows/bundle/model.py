@@ -25,7 +25,7 @@ class ManifestJson(TypedDict):
     commands: list[list[str]]
     files: dict[str, FileJson]
     contents: dict[str, str]
-    """The digest of the compared content of each result."""
+    """For each result that is a table, the digest of its values."""
     provenance: HostProvenanceJson
 
 

@@ -2,8 +2,8 @@ r"""Recipes: the command lines of a bundle.
 
 A recipe is a text with a command on each line. As in a shell, there are quotes and comments (`#`),
 and a line that ends with `\` continues. Only simulations and figures are accepted, with the options
-of `COMMANDS`. Every file has a relative name in the folder of the recipe. So the commands of a
-bundle from a stranger cannot name other files of this machine, send packets or load code.
+of `COMMANDS`. Every file has a relative name in the folder of the recipe. Therefore, the commands
+of an untrusted bundle cannot name other files of this machine, send packets or load code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_COMMANDS = 1000
 """Maximum number of commands of a recipe."""
 
 APPEARANCE = ("--log", "--size", "--font", "--font-size", "--dpi", "--look")
-"""Options of figures."""
+"""Options for the appearance of figures."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Grammar:
     """The words that a command may have.
 
     Attributes:
-        arguments: Kind of its arguments: `scenario`, `sweep`, `table` or `word`.
-        outputs: Options that name a file or a folder to write.
-        values: Options with another value.
+        arguments: Kind of the arguments of the command: `scenario`, `sweep`, `table` or `word`.
+        outputs: Options whose value is a file or a folder to write.
+        values: Options with a value that names no file.
         flags: Options without a value.
     """
 
@@ -78,7 +78,9 @@ COMMANDS: Mapping[str, Grammar] = {
 """The commands of bundles."""
 
 STORES = {"study": "sweep-results", "sweep": "sweep-results"}
-"""Folder of stored runs of a command without `--into`; it is no result."""
+"""Folder in which a command stores its runs if it has no `--into`; this folder is not among the
+results.
+"""
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@ -]*")
 _MOST_NAME = 200
@@ -91,10 +93,10 @@ class Command:
     """A command of a recipe.
 
     Attributes:
-        words: Its words, without `narrows`.
-        inputs: The files that it reads.
-        outputs: The files and folders that it writes.
-        store: The folder of its stored runs, if it has one.
+        words: Words of the command line, without `narrows`.
+        inputs: The files that the command reads.
+        outputs: The files and folders that the command writes.
+        store: The folder in which the command stores its runs; None if it stores none.
     """
 
     words: tuple[str, ...]
@@ -114,13 +116,15 @@ class Command:
 
 
 def safe_name(name: object) -> str:
-    """A relative name below a folder, of plain characters.
+    """Returns the name if it is relative, leads to no other folder with `..`, and has only plain
+    characters.
 
     >>> safe_name("figures/a.pdf")
     'figures/a.pdf'
 
     Raises:
-        NarrowsError: If it is not, or if it is a name of code.
+        NarrowsError: If the name is not such a name, or if it is that of a program or of settings
+            of Matplotlib.
     """
     text = name if isinstance(name, str) else ""
     parts = text.split("/")
@@ -164,7 +168,7 @@ def lines(text: str, name: str) -> list[Command]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Each line with the lines that continue it, and its number."""
+    """Yields each line, joined with the lines that continue it, after its line number."""
     first, begin = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         first = first or number
@@ -178,10 +182,10 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 
 def command(words: Sequence[Any]) -> Command:
-    """A command from its words.
+    """Parses the words of a command, without `narrows`.
 
     Raises:
-        NarrowsError: If a bundle may not have it.
+        NarrowsError: If a bundle may not have this command, or one of its words.
     """
     if not words or not all(isinstance(word, str) for word in words):
         raise NarrowsError("a command is a list of words")
@@ -222,7 +226,9 @@ def _argument(word: str, kind: str) -> str:
 
 
 def _plain(option: str, value: str) -> str:
-    """A value that names no file."""
+    """Returns a value if it has no slash and no special character, so that it names no file
+    elsewhere.
+    """
     if not _WORD.fullmatch(value):
         raise NarrowsError(f"{option} {value[:_MOST_NAME]!r}: a bundle has only plain values")
     return value

@@ -17,7 +17,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 OTHER = "Other"
-"""The group of options that name none; it is the last one."""
+"""The heading in the help of options without a group; it comes last."""
 
 NOTATIONS = {
     "RATE": "bits per second: 20Mbit, 1.5Gbit",
@@ -34,17 +34,21 @@ WRONG = 2
 """Exit code of errors that the caller can correct, such as a wrong option."""
 
 _HUGE = re.compile(r"; 0<=x<=\d{10,}(?=\])|  \[0<=x<=\d{10,}\]")
-"""The range of a seed, which help does not show."""
+"""Matches a range up to a number of ten or more digits, such as that of a seed, which the help does
+not show.
+"""
 
 _WIDEST_OPTION = 26
-"""Help of an option that is wider begins on the next line."""
+"""Maximum width of the names and the metavar of an option, in characters. The help text of a wider
+option begins on the next line.
+"""
 
 
 class _Parameter(click.Parameter):
-    """Names the value that was given in errors about it."""
+    """A parameter whose errors contain the value that was given."""
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:  # noqa: ANN401 - click's own
-        """Converts as click does.
+        """Converts the value as click does.
 
         Raises:
             click.BadParameter: If the value is not of the type.
@@ -81,7 +85,7 @@ class Option(_Parameter, click.Option):
         self.aliases = frozenset(aliases)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Names and help, without aliases."""
+        """The names of the option without aliases, and its help text with the default."""
         shown = copy.copy(self)
         shown.opts = [name for name in self.opts if name not in self.aliases]
         shown.secondary_opts = [name for name in self.secondary_opts if name not in self.aliases]
@@ -90,7 +94,7 @@ class Option(_Parameter, click.Option):
             return None
         left, text = record
         if isinstance(self.show_default, str):
-            # click puts a default that it has not got itself in parentheses.
+            # click puts a default that is given as text in parentheses, which are removed here.
             text = text.replace(f"default: ({self.show_default})", f"default: {self.show_default}")
         text = _HUGE.sub("", text)
         text = re.sub(r"(\d+)(?:\.0)?<=x<=(\d+)(?:\.0)?\]", r"range: \1 to \2]", text)
@@ -129,7 +133,9 @@ def argument(name: str, **attributes: Any) -> Callable[[F], F]:  # noqa: ANN401 
 
 
 def by_group(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """Help records of options by group, in the order of declaration; other options last."""
+    """Help records of arguments and options by group, in the order of declaration. Options without
+    a group come last.
+    """
     groups: dict[str, list[tuple[str, str]]] = {Argument.group: []}
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
@@ -155,7 +161,7 @@ class _WithHelp(click.Command):
     """A command with the options `-h` and `--help`, in whatever context its help is printed."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
-        """The names that no other parameter of the command has."""
+        """Those of the names `-h` and `--help` that no other parameter of the command has."""
         ctx.help_option_names = ["-h", "--help"]
         return super().get_help_option_names(ctx)
 
@@ -176,7 +182,7 @@ class Command(_WithHelp):
     """
 
     allow_extra_args = True
-    """An argument too many is reported here, not by click."""
+    """`parse_args` reports an unexpected argument, not click."""
 
     def __init__(
         self,
@@ -194,7 +200,7 @@ class Command(_WithHelp):
         """Parses as click does.
 
         Raises:
-            click.UsageError: If there is an argument too many, or an option is wrong.
+            click.UsageError: If there is an unexpected argument, or an option is wrong.
         """
         try:
             left = super().parse_args(ctx, args)
@@ -206,7 +212,9 @@ class Command(_WithHelp):
         return left
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options by group, and the notations that their values have."""
+        """Writes the arguments, the lists, the options by group, and the notations of the metavars
+        in use.
+        """
         groups = by_group(self, ctx)
         arguments = {head: groups.pop(head) for head in (Argument.group,) if head in groups}
         _write(formatter, arguments | self.lists | groups, _WIDEST_OPTION)
@@ -226,7 +234,7 @@ def _usage(ctx: click.Context) -> str:
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Writes commands under a heading, each on a line of its own."""
+    """Writes example commands under the heading Examples, each on its own line."""
     if examples:
         with formatter.section("Examples"):
             for example in examples:
@@ -282,7 +290,7 @@ class Group(_WithHelp, click.Group):
         """Finds the subcommand.
 
         Raises:
-            click.UsageError: If there is none of this name.
+            click.UsageError: If there is no subcommand of this name.
         """
         name = args[0]
         if (

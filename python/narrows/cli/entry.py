@@ -1,5 +1,5 @@
-"""The command `narrows`. A subcommand's module is imported when the subcommand is used: a small run
-starts at once.
+"""The command `narrows`. The module of a subcommand is imported when the subcommand is used, so
+that a small run starts quickly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from narrows.render.terminal import echo, shown_warnings
 from narrows.storage.command_line import remember
 
 _EMPTY = re.compile(r"(--[\w-]+=)?")
-"""A word with nothing in it, or an option's with nothing behind its sign."""
+"""Matches an empty word, or a long option with an empty value, such as `--token=`."""
 
 COMMANDS = {
     "Simulate": {
@@ -148,12 +148,13 @@ COMMANDS = {
 }
 """Module, object and summary of each subcommand, by heading of the help.
 
-The summary is the first sentence of the command's help; `narrows --help` imports no subcommand.
+The summary is the first sentence of the help of the subcommand. The summaries are stored here so
+that `narrows --help` imports no module of a subcommand.
 """
 
 _PLACES = {name: place for each in COMMANDS.values() for name, (place, _) in each.items()}
 _ALIASES = {"twin": "model"}
-"""Earlier names, which the help does not show."""
+"""Earlier names of subcommands, which still work and which the help does not show."""
 
 
 class _LazyGroup(Group):
@@ -178,7 +179,7 @@ class _LazyGroup(Group):
 
 class _Narrows(_LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuses empty words: `--token "$TOKEN"` with an unset variable must not mean no token."""
+        """Rejects empty words: `--token "$TOKEN"` with an unset variable must not mean no token."""
         ours = args[: args.index("--")] if "--" in args else args
         for at, word in enumerate(ours):
             if _EMPTY.fullmatch(word):
@@ -199,13 +200,15 @@ class _Narrows(_LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """After the import of the subcommand's module, a signal is an exception."""
+        """Imports the module of the subcommand; from then on, signals raise `KeyboardInterrupt`."""
         found = super().resolve_command(ctx, args)
         _interrupt.loaded()
         return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
-        """Prints errors without a traceback. A signal has its own exit code."""
+        """Executes the subcommand, and prints its errors without a traceback. After a signal, the
+        exit code is 128 plus the number of the signal.
+        """
         _ready_stdout()
         try:
             with shown_warnings():
@@ -222,13 +225,13 @@ class _Narrows(_LazyGroup):
             _refuse(error)
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise  # Click's: a reader that has seen enough is no mistake
+                raise  # Click ends silently: a closed pipe, as by `head`, is no error.
             echo(f"output: {reason(error)}", err=True)
             ctx.exit(WRONG)
 
 
 def _refuse(error: click.UsageError) -> NoReturn:
-    """Prints an error of the command line, and ends."""
+    """Prints an error of the command line, and exits with the code `WRONG`."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         raise error
     from narrows.cli import usage  # noqa: PLC0415 - for errors only
@@ -238,7 +241,9 @@ def _refuse(error: click.UsageError) -> NoReturn:
 
 
 def _ready_stdout() -> None:
-    """Makes stdout print `?` for a sign that the locale lacks, and accept text if it is closed."""
+    """Makes stdout print `?` for a character that its encoding lacks. If stdout is closed, the
+    output is discarded.
+    """
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     elif isinstance(sys.stdout, io.TextIOWrapper):

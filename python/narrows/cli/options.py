@@ -18,7 +18,7 @@ from narrows.storage import output
 F = TypeVar("F", bound=Callable[..., Any])
 
 WIDEST_SKETCH = 100
-"""A sketch in a terminal is no wider, in characters."""
+"""Maximum width of a plot in the terminal, in characters."""
 
 SEED = click.IntRange(0, 2**64 - 1)
 """Type of a seed."""
@@ -99,7 +99,7 @@ CONNECTION: tuple[Passed, ...] = (
 
 
 def passed_options(*rows: Passed) -> Callable[[F], F]:
-    """Declares options that go to `narrows-host` as they are, which checks them."""
+    """Declares options that are passed unchanged to `narrows-host`, which checks their values."""
 
     def declare(command: F) -> F:
         for name, group, metavar, default, text in reversed(rows):
@@ -328,7 +328,9 @@ def files_argument(what: str, *, name: str = "files", metavar: str = "FILE...") 
 def _allow_files(
     _context: click.Context, _param: click.Parameter, folders: tuple[str, ...]
 ) -> None:
-    """Workers and the live engine inherit it."""
+    """Stores the folders in an environment variable, which worker processes and the live engine
+    inherit.
+    """
     if folders:
         os.environ["NARROWS_FILES_FROM"] = os.pathsep.join(map(os.path.abspath, folders))
 
@@ -348,7 +350,9 @@ files_option = option(
 
 
 def _load_plugins(_context: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> None:
-    """Loads plugins before any other option is read: `narrows list` may name their models."""
+    """Loads plugins before other options are read, because arguments such as those of `narrows
+    list` may name models of plugins.
+    """
     if names:
         from narrows.models import plugins  # noqa: PLC0415 - most commands have no plugin
 
@@ -390,14 +394,16 @@ queues_option = option(
 
 
 def need_linux(engine: str, **options: str | None) -> None:
-    """Refuses the options of the engine `linux` with another engine."""
+    """Raises an error if an option of the engine `linux` is given with another engine."""
     for name, value in options.items():
         if value is not None and engine != "linux":
             raise click.BadParameter("this option requires --engine linux", param_hint=f"--{name}")
 
 
 def path_option(key: str, what: str, **attributes: Any) -> Callable[[F], F]:  # noqa: ANN401
-    """Declares the option of a key of the path. `errors.named_by` names it in errors."""
+    """Declares the option that sets a key of the path. Errors in the value name this option
+    (`errors.named_by`).
+    """
     return option(f"--{key}", group="Path", metavar=_PATH[key], help=what, **attributes)
 
 

@@ -10,7 +10,7 @@ from narrows.render.terminal import echo
 from narrows.storage.output import File
 
 Attempt = Callable[[], AbstractContextManager[None]]
-"""Makes a context for one output. It keeps an error until the other outputs were tried."""
+"""Makes a context for one output. The context keeps an error until the other outputs were tried."""
 
 
 class Picture(File):
@@ -44,12 +44,12 @@ def every() -> Iterator[Attempt]:
     narrows.errors.OutputError: a.json: no space left on device
     b.svg: permission denied
 
-    The code after the last attempt, usually printing, is executed even if outputs failed. If it
-    raises an error, too, the errors of the outputs are printed on stderr.
+    The code after the last attempt, usually printing, is executed even if outputs failed. If this
+    code raises an error, too, the errors of the outputs are printed on stderr.
 
     Raises:
-        OutputError: If outputs failed, with a line for each. An error that is no `NarrowsError` is
-            raised as it is.
+        OutputError: If several outputs failed, with a line for each. A single error, or one that is
+            neither a `NarrowsError` nor an `OSError`, is raised as it is.
     """
     failed: list[Exception] = []
 
@@ -82,7 +82,7 @@ def _said(error: Exception) -> str:
 
 
 def _report(failed: Sequence[Exception]) -> None:
-    # Nobody may read it: a terminal that has hung up must not replace the error that ended the
+    # stderr may be a terminal that has hung up; its error must not replace the one that ended the
     # command.
     with suppress(OSError):
         for error in failed:

@@ -65,7 +65,9 @@ def _range(kind: object) -> str:
 
 
 def _number(param: click.Parameter, given: str) -> int:
-    """A value that the option accepts: the nearest to a number, or else its default."""
+    """A value that the option accepts, for the fix: the one nearest to the given number. For text
+    that is no number, the value is the default of the option.
+    """
     low, high = getattr(param.type, "min", None), getattr(param.type, "max", None)
     try:
         number = round(float(given))

@@ -139,7 +139,7 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
                 chosen.run(file, seed=seed, **samples_for(None, plot, page, None), progress=bar)
             )
     titles = [title_of(done) for done in runs]
-    # Copies of one scenario have its title; their files have names.
+    # Copies of one scenario have the same title, so the names of the files are used instead.
     names = (
         titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
     )
@@ -252,7 +252,9 @@ def _replicated(
 
 
 def _read(named: Sequence[str]) -> Iterator[Measurement]:
-    """The measurements of files, or of the history if the file does not exist."""
+    """The measurements of these files, or those with these IDs in the history if no such file
+    exists.
+    """
     for name in named:
         yield (
             stored.read(name)
@@ -262,14 +264,16 @@ def _read(named: Sequence[str]) -> Iterator[Measurement]:
 
 
 def are_measurements(named: Sequence[str]) -> bool:
-    """Whether the first name is a measurement and not a scenario, which is TOML."""
+    """Whether the first name is that of a measurement or of a result of `narrows latency`, not of a
+    scenario.
+    """
     file = Path(named[0])
     if file.suffix == ".toml":
         return False
     try:
         begin = untrusted_input.head(file, 4096)
     except OSError:
-        # An id of the history has no dot.
+        # An ID of the history has neither a dot nor a slash.
         return not file.exists() and "." not in file.name and "/" not in named[0]
     return (
         begin.lstrip()[:1] == b"{"
@@ -287,7 +291,7 @@ def _measurements(
     as_json: bool = False,
     style: Style | None = None,
 ) -> None:
-    """Compares each measurement with the first."""
+    """Compares each measurement, or each result of `narrows latency`, with the first one."""
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
         raise click.UsageError(
             "FILE: a second file is missing; write narrows compare before.json after.json"

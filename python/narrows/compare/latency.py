@@ -2,14 +2,15 @@
 
 The comparison covers the percentiles of the response time and of the RTT. The response time counts
 from the scheduled send time, so it includes the delay of late requests and shows a host that
-stalls. It decides which host is slower. Losses are reported but not compared.
+stalls. The verdict about the slower host uses the response time. Losses are reported but not
+compared.
 
 Responses of one run are not independent, and two runs with the same hosts differ. A result has no
-time series that would show by how much. Two percentiles therefore count as different only under two
-conditions: their intervals do not overlap, and they differ by more than `LEAST_SHARE`. For these
-intervals, a run counts as at most `BLOCKS` independent responses. Slow responses within `APART_S`
-of each other count as one, since an interruption delays many responses (declustering
-by runs, as for the extremal index).
+time series from which the variation between runs could be estimated. Two percentiles therefore
+count as different only under two conditions: their intervals do not overlap, and they differ by
+more than `LEAST_SHARE`. For these intervals, a run counts as at most `BLOCKS` independent
+responses, or more for percentiles above p99. Slow responses within `APART_S` of each other count as
+one, since an interruption delays many responses (declustering by runs, as for the extremal index).
 """
 
 from __future__ import annotations
@@ -27,21 +28,23 @@ from narrows.measure.result import short
 from narrows.render.html import fragment
 
 LEAST_SHARE = 0.10
-"""Relative difference of percentiles of the same hosts between runs."""
+"""Minimum relative difference of two percentiles that count as different. Percentiles of the same
+hosts differ by less between runs.
+"""
 
 BLOCKS = 1000
-"""Maximum number of independent responses that a run counts as."""
+"""Maximum number of independent responses that a run counts as, for percentiles up to p99."""
 
 APART_S = 0.1
-"""Time in s between slow responses of different interruptions."""
+"""Slow responses that are more than this time apart, in s, count as different interruptions."""
 
 _Z = 2.58
 """Half-width of the interval with 99 % of a normal distribution, in standard deviations."""
 
 
 CLOCKS: dict[Clock, str] = {"response_us": "response time", "rtt_us": "RTT"}
-"""The compared times by their keys in a result. The headline uses the first one that both results
-have.
+"""The compared times by their keys in a result. The headline uses the first of these times that
+both results have.
 """
 
 
@@ -54,7 +57,7 @@ class Difference:
         key: Key of the percentile.
         before: Value in the first result.
         after: Value in the second result.
-        sure: Whether the two differ.
+        sure: Whether the two values count as different.
     """
 
     clock: Clock
@@ -97,7 +100,7 @@ class Comparison(list[Difference]):
 
 
 def differences(before: LatencyJson, after: LatencyJson) -> Comparison:
-    """Every percentile that both results have, in the order of `CLOCKS`."""
+    """The differences of all percentiles that both results have, in the order of `CLOCKS`."""
     out = Comparison()
     for clock in CLOCKS:
         a_took, b_took = before.get(clock), after.get(clock)
@@ -118,7 +121,7 @@ def differences(before: LatencyJson, after: LatencyJson) -> Comparison:
 
 
 def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
-    """The differences of each time, in the order of `CLOCKS`."""
+    """The differences in one list for each compared time, in the order of `CLOCKS`."""
     return [each for clock in CLOCKS if (each := [d for d in found if d.clock == clock])]
 
 
@@ -147,8 +150,9 @@ class _Ranks:
     def interval(self, share: float) -> tuple[float, float]:
         """The interval of a percentile: order statistics with binomially distributed ranks.
 
-        The largest value of a run is no upper limit of a percentile. An interval whose rank exceeds
-        the run has no upper end, as with few interruptions that delayed most responses.
+        The largest value of a run is no upper limit of a percentile. If the upper rank exceeds the
+        number of responses, the interval has no upper end. An interval without an upper end occurs
+        if a few interruptions caused all slow responses.
         """
         # A high percentile needs more responses than BLOCKS.
         effective = max(1, min(self.n, max(BLOCKS, 10 / (1 - share)))) / self.together

@@ -1,19 +1,22 @@
 """Compares measurements: significance and size of the difference of each metric.
 
-The value of a metric is that of all other commands (`measure.summary`). Its uncertainty comes from
-consecutive stretches of at least a second of the load, or of the idle time. Each stretch has one
-value, and `inference` takes their correlation into account. A measurement with three or more loads
-(`--repeats`) has one value per load instead, because loads differ more than the seconds of one
-load. If both measurements have the same number of loads, Student's t-test for two samples compares
-them.
+The value of a metric is the same as in all other commands (`measure.summary`). The uncertainty of a
+metric is estimated from consecutive stretches of the load, or of the idle time, of usually at least
+a second. Each stretch has one value, and `inference` takes their correlation into account. A
+measurement with three or more loads (`--repeats`) has one value per load instead, because loads
+differ more than the seconds of one load. If both measurements have the same number of loads,
+Student's t-test for two samples compares them.
 
-Single loads are compared by the ratio of their values. A verdict requires a difference
-significantly larger than the relevance threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. The
-whole confidence interval must lie beyond the threshold. Holm's procedure covers all metrics
-together: for two measurements of an unchanged path, the probability of any false verdict is 1 %.
-`python -m validation.comparison` measures that rate. "No difference seen" does not prove equality.
+With fewer than three loads, or different numbers of loads, the ratio of the values is tested
+instead. The verdicts better and worse require a difference significantly larger than the relevance
+threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. For these verdicts, the whole confidence
+interval must lie beyond the threshold. Holm's procedure covers all metrics together: for two
+measurements of an unchanged path, the probability of any false verdict is 1 %. `python -m
+validation.comparison` measures the rate of false verdicts. "No difference seen" does not prove
+equality.
 
-A metric has no verdict if the two tests loaded its direction differently (`mismatches`).
+A metric of a direction has no verdict if the two tests loaded this direction differently
+(`mismatches`).
 """
 
 from __future__ import annotations
@@ -47,21 +50,22 @@ LEAST_SHARE, LEAST_MS = 0.03, 0.1
 """Relevance threshold of a difference: relative, and in ms."""
 
 LEAST_S, SHORTEST_S = 1.0, 0.5
-"""Minimum length of a stretch, in s; the second value applies to loads shorter than four stretches.
+"""Minimum length of a stretch, in s. In a load shorter than four seconds, the minimum is a quarter
+of the load, but at least `SHORTEST_S`.
 """
 
 FEWEST = 3
-"""Minimum number of values for an uncertainty."""
+"""Minimum number of values from which an uncertainty is estimated."""
 
 _WIDEST = 50.0
-"""Maximum logarithm of a ratio; larger values overflow."""
+"""Maximum half-width of the interval of the logarithm of a ratio; larger values overflow."""
 
 PINGS_OF_P95 = 20
 """Minimum number of pings in a stretch for a p95."""
 
 
 OTHER_DURATION = 1.25
-"""Loads whose durations differ by this factor are reported as different."""
+"""Loads whose mean durations differ by more than this factor are reported as different."""
 
 
 Values = list[float]
@@ -90,11 +94,13 @@ class Figure:
     Attributes:
         key: Key in JSON, with the unit.
         name: Name in sentences and tables.
-        unit: `Mbit/s` or `ms`.
+        unit: `Mbit/s`, `ms` or `%`.
         better: 1 if more is better, -1 if less is better.
         of: Returns the metric of a measurement, or None if it was not measured.
-        direction: The direction whose load it depends on; None for the idle RTT.
-        total_only: Reason why no measurement has an uncertainty of this metric; empty if one can.
+        direction: The direction whose flows the metric depends on; None for other metrics, such as
+            the idle RTT.
+        total_only: Reason why no measurement can have an uncertainty of this metric; empty for all
+            other metrics.
     """
 
     key: str
@@ -106,7 +112,7 @@ class Figure:
     total_only: str = ""
 
     def least(self, before: float) -> float:
-        """The relevance threshold of a difference."""
+        """The relevance threshold of a difference, in the unit of the metric."""
         return max(LEAST_SHARE * abs(before), LEAST_MS if self.unit == "ms" else 0.0)
 
 
@@ -203,7 +209,7 @@ def differences(before: Measurement, after: Measurement) -> Comparison:
 
 
 def _total_only(measured: Measurement, figure: Figure) -> bool:
-    """Whether the metric is a rate of flows that sampled only sent bytes."""
+    """Whether the metric is the goodput of flows whose samples have only the sent bytes."""
     flows = [
         f for f in measured.flows if f.direction == figure.direction and f.goodput_mbit is not None
     ]
@@ -217,7 +223,8 @@ class _Test:
     """A test of one metric.
 
     Attributes:
-        p: Probability of such a difference without a relevant true difference.
+        p: p-value: probability of a difference at least this large if the true difference is only
+            at the relevance threshold.
         interval: Returns the confidence interval of the difference at a level.
     """
 
@@ -228,8 +235,8 @@ class _Test:
 def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) -> _Test:
     least = figure.least(a.value)
     if a.loads == b.loads > 0:
-        # On an unchanged path both have the same variance, and they have the same number of values:
-        # Student's t-test for two samples applies.
+        # On an unchanged path, both measurements have the same variance, and they have the same
+        # number of values, so Student's t-test for two samples applies.
         error = inference.of_sum([(b.value, of_b), (-a.value, of_a)]).error
         both = Estimate(error, of_a.freedom + of_b.freedom)
         middle = b.value - a.value
@@ -250,7 +257,9 @@ def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) 
 
 
 def _toward(difference: float, before: float, least: float) -> float:
-    """The relevance threshold in this direction: the ratio is the same for more and for less."""
+    """The relevance threshold for an increase or a decrease: as a ratio of the values, both are the
+    same.
+    """
     return least if difference > 0 else least * before / (before + least)
 
 
@@ -259,7 +268,9 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | None:
-    """A metric whose loads have these series, with one value per stretch."""
+    """The `Sample` of a metric with this value. `series` has a list for each load, with one value
+    per stretch.
+    """
     if value is None:
         return None
     known = [one for one in series if one]
@@ -277,13 +288,13 @@ def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | 
 
 
 def _settled(spans: Sequence[Span], settle_s: float) -> Iterator[Span]:
-    """Each span without its start."""
+    """Each span without its first `settle_s` seconds, but at least four fifths of it."""
     for begin, end in spans:
         yield begin + min(settle_s, (end - begin) / 5), end
 
 
 def _least(span: Span) -> float:
-    """The least length of a stretch of this span."""
+    """The minimum length of a stretch of this span, in s."""
     return max(SHORTEST_S, min(LEAST_S, (span[1] - span[0]) / 4))
 
 
@@ -299,7 +310,7 @@ def _rate(direction: Direction) -> Callable[[Measurement, Answer], Sample | None
 
 
 def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values:
-    """Mbit/s of these flows together in each stretch of a span."""
+    """Total goodput of these flows in each stretch of a span, in Mbit/s."""
     edges = _edges(flows, span)
     so_far = [math.fsum(_bytes(acked, edge) for acked in flows) for edge in edges]
     return [
@@ -309,13 +320,13 @@ def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values
 
 
 def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[float]:
-    """Ends of the stretches: samples of the flow with the fewest samples, so that few bytes are
-    interpolated.
+    """Times of the ends of the stretches. The ends are sample times of the flow with the fewest
+    samples, so that few bytes are interpolated.
     """
     inside = [[t for t, _ in acked if span[0] < t <= span[1]] for acked in flows]
     coarsest = min((times for times in inside if times), key=len, default=[])
     edges = [span[0]]
-    # Intervals of other tools are slightly shorter than a second.
+    # Sample intervals of other tools can be slightly shorter than a second.
     for t in coarsest:
         if t - edges[-1] >= 0.9 * _least(span):
             edges.append(t)
@@ -367,7 +378,7 @@ def _sectioned(sample: Sample | None, series: Sequence[Values]) -> Sample | None
 
 
 def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Values:
-    """The mean or a percentile of the pings of each stretch of a span."""
+    """The mean or a percentile of the ping RTTs in each stretch of a span, in ms."""
     length = span[1] - span[0]
     enough = length * PINGS_OF_P95 / len(pings) if which == "p95" and pings else 0.0
     count = int(length / max(_least(span), enough) + 1e-9)
@@ -516,7 +527,8 @@ def _asked(key: str, unit: str = "") -> Callable[[Measurement], str]:
 
 
 def _host(measured: Measurement) -> str:
-    # Two scenario files are meant to differ.
+    # In simulated measurements, the host is a scenario file, and two such files are meant to
+    # differ.
     return "" if (measured.json.get("peer") or {}).get("speaks") == "simulator" else measured.host
 
 
@@ -548,8 +560,8 @@ def _senders(measured: Measurement, direction: Direction) -> str:
 
 
 def _load(measured: Measurement, direction: Direction) -> str:
-    """The load of a direction: number of flows, protocol, and whether both directions are loaded at
-    once.
+    """The load of a direction in words: number of flows, protocol, and whether both directions are
+    loaded at once. Empty without a load.
     """
     spans = measured.loaded(direction)
     if not spans:

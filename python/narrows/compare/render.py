@@ -17,10 +17,12 @@ from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, number, percent, with_half
 
 _NOTHING = 1e-3
-"""Smaller values, in Mbit/s or ms, are printed as zero."""
+"""Ends of an interval with a smaller absolute value, in Mbit/s or ms, are printed as zero."""
 
 _IN_MS_FROM_US = 500
-"""From this maximum on, in µs, compared times are printed in ms with two decimals."""
+"""If the longest of the compared times is at least this long, in µs, all are printed in ms with two
+decimals.
+"""
 
 LATENCY_CAUTION = (
     "Two percentiles differ if their 99 % intervals do not overlap and one is at least "
@@ -75,7 +77,9 @@ def small(of: measurements.Difference) -> bool:
 
 
 def _verdict(of: measurements.Difference) -> str:
-    """The verdict in words: with a narrow interval, more is known than that nothing was seen."""
+    """The verdict in words; it is `no relevant difference` if the whole interval is below the
+    relevance threshold.
+    """
     return "no relevant difference" if small(of) else of.verdict
 
 
@@ -168,7 +172,9 @@ def latency_sentences(
 
 
 def _headline(first: latency.Difference, names: tuple[str, str]) -> str:
-    """The slower result and the factor."""
+    """The sentence with the slower result and the factor, or with the verdict that no difference
+    was seen.
+    """
     slow, fast = (names[1], names[0]) if first.after > first.before else (names[0], names[1])
     low, high = sorted((first.before, first.after))
     of = f"{latency.CLOCKS[first.clock]} {named(first.key)}"

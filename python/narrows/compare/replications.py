@@ -1,9 +1,9 @@
 """Comparison of scenarios by replications with common seeds.
 
 Each metric is compared by the differences between runs of the same seed. These differences are
-independent of each other, whether or not the runs of one seed are correlated. Their mean has
-Student's 95 % confidence interval. Holm's procedure covers all metrics of one comparison: the
-probability of any false verdict among them is at most 5 %.
+independent of each other, whether or not the runs of one seed are correlated. The 95 % confidence
+interval of their mean is that of Student's t. Holm's procedure covers all metrics of one
+comparison: the probability of any false verdict among them is at most 5 %.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("stalled_s", "stalled s"),
     ("udp_loss", "datagrams lost"),
 )
-"""The metrics that are compared, where both scenarios have them, and their headings."""
+"""The metrics that are compared if both scenarios have them, and their headings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class Difference:
         before: Interval of the first scenario.
         after: Interval of the other scenario.
         difference: Interval of the difference, other minus first.
-        p: Two-sided p-value of no difference.
-        differs: Verdict with Holm's procedure.
+        p: Two-sided p-value for the hypothesis of no difference.
+        differs: Whether the difference is significant by Holm's procedure.
     """
 
     metric: str
@@ -76,7 +76,7 @@ class Comparison(list[Difference]):
 
 
 def differences(first: Replications, other: Replications) -> Comparison:
-    """The metrics that both have with at least two seeds."""
+    """Compares the metrics that both scenarios have for at least two common seeds."""
     values = [[whole_metrics(run.rows()) for run in one.runs] for one in (first, other)]
     found = []
     for name, _ in METRICS:

@@ -1,9 +1,9 @@
-"""A check: scenarios, a metric, and the range in which a source expects it.
+"""A check: a scenario, a metric of its runs, and the range in which a source expects this metric.
 
 The metric of each seed is computed from the run of that seed. The verdict uses the 95 % confidence
 interval of the mean over the seeds (`narrows.inference.of_mean`). The check passes if the interval
-is inside the range, and fails if it is outside. If it contains a limit of the range, the check is
-not decided.
+is inside the range, and fails if the interval is outside. If the interval contains a limit of the
+range, the check is not decided.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class Result:
     Attributes:
         check: The check.
         verdict: The verdict.
-        mean: Mean over the seeds; None if it was not measured.
-        low: Lower end of its 95 % confidence interval.
+        mean: Mean of the metric over the seeds; None if it was not measured in all of them.
+        low: Lower end of the 95 % confidence interval of the mean.
         high: Upper end.
         seeds: Number of seeds.
-        reason: The reason if it is neither `pass` nor `fail`.
+        reason: The reason if the verdict is neither `pass` nor `fail`.
     """
 
     check: Check

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 Metric = Callable[["Run"], "float | None"]
 
 FIRST_FLIGHT = 0.75
-"""Part of an RTT after the first data in which the first flight arrives, and no later one."""
+"""Time after the arrival of the first data, as a share of the RTT. Within this time, the whole
+first flight arrives, and nothing of the second flight.
+"""
 
 DROP = 0.9
-"""A window below this part of its last maximum was reduced."""
+"""A congestion window below this share of its last maximum counts as reduced."""
 
 
 def utilization(rate_mbit: float) -> Metric:
@@ -60,7 +62,9 @@ def queue_p50(run: Run) -> float | None:
 
 
 def marked_retransmits(run: Run) -> float | None:
-    """The retransmitted share on a path that marks; None if nothing was marked."""
+    """The share of retransmitted bytes of the first flow, in percent; None if the queue marked no
+    packet (ECN).
+    """
     return retransmits(run) if run.json["queue"]["marks"] > 0 else None
 
 
@@ -73,12 +77,12 @@ def _delivered(run: Run) -> list[tuple[float, float]]:
 
 
 def _at(rows: list[tuple[float, float]], t_s: float) -> float:
-    """The bytes delivered until a time."""
+    """The bytes of the first flow that were delivered until a time."""
     return max((count for t, count in rows if t <= t_s), default=0.0)
 
 
 def first_flight(rtt_s: float) -> Metric:
-    """The bytes of the first flight."""
+    """The delivered bytes of the first flight of the first flow."""
 
     def metric(run: Run) -> float | None:
         rows = _delivered(run)
@@ -89,7 +93,9 @@ def first_flight(rtt_s: float) -> Metric:
 
 
 def growth(rtt_s: float, rounds: int = 3) -> Metric:
-    """The largest ratio of the data of a round trip to those of the round trip before."""
+    """The largest ratio of the data of a round trip to those of the one before, among the first
+    `rounds` round trips.
+    """
 
     def metric(run: Run) -> float | None:
         rows = _delivered(run)
@@ -104,7 +110,7 @@ def growth(rtt_s: float, rounds: int = 3) -> Metric:
 
 
 def delivered_between(begin_s: float, end_s: float, rate_mbit: float) -> Metric:
-    """The goodput of a part of the run, as a part of `rate_mbit`, in percent."""
+    """The goodput of the first flow between two times, in percent of `rate_mbit`."""
 
     def metric(run: Run) -> float | None:
         rows = _delivered(run)
@@ -117,9 +123,10 @@ def delivered_between(begin_s: float, end_s: float, rate_mbit: float) -> Metric:
 
 
 def reduction(run: Run) -> float | None:
-    """The median ratio of the window after a reduction to that before, after the warm-up.
+    """The median ratio of the congestion window after a reduction to that before, without the first
+    10 s.
 
-    None if the window is not known, or was reduced less than three times.
+    None if the window is not known, or if it was reduced fewer than three times.
     """
     rows = run.columns("samples")
     first = run.flows[0]["id"]

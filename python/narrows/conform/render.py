@@ -62,7 +62,9 @@ def sentences(found: Conformance) -> list[str]:
 
 
 def junit(found: Conformance) -> str:
-    """The results as a JUnit file; a check that is not decided is skipped there."""
+    """The results as a JUnit file; a check that is not decided or not applicable is a skipped test
+    there.
+    """
     skipped = found.count("not decided") + found.count("not applicable")
     suite = Xml.Element(
         "testsuite",

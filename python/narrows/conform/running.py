@@ -115,6 +115,6 @@ def play(
     *,
     samples: str | None = None,
 ) -> Run:
-    """The run of a check with a seed."""
+    """Runs the scenario of a check with a seed."""
     scenario = from_tree(check.scenario(target))
     return run(scenario, seed=seed, sample_interval=samples or check.samples, progress=progress)

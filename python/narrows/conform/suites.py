@@ -1,14 +1,15 @@
 """The checks of each suite, with their sources.
 
-`ccwg` has the criteria of RFC 9743 for proposed congestion controls. It contains those checks of
-both other suites that these criteria name. If a source has no number, it states how the range
-follows. Checks omit targets to which their source does not apply:
+`ccwg` has the criteria of RFC 9743 for proposed congestion controls. The suite `ccwg` contains the
+checks of both other suites that these criteria name, and two of its own. If a document has no
+number, `source` states how the range follows from it. Checks omit targets to which their source
+does not apply, such as:
 
-- Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. Its source
-  is Caini and Firrincieli, International Journal of Satellite Communications and Networking 22,
-  2004.
+- Hybla multiplies its growth by the RTT divided by 25 ms, so `start-up-growth` omits it. The source
+of Hybla is Caini and Firrincieli, International Journal of Satellite Communications and Networking
+22, 2004.
 - A control that responds to delay treats jitter as a queue, so `jitter` omits the family `delay`.
-- The closed forms and the reductions are those of Reno and CUBIC.
+- The checks `closed-form-…` and `reduction-…` exist for Reno and CUBIC only.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ RATE, RTT_MS = 20.0, 40.0
 """The path of most checks: rate in Mbit/s, RTT in ms. A buffer of one BDP empties in one RTT."""
 
 LEAST_SHARE = 10.0
-"""Starvation: less than this share of the goodput, in percent.
+"""A flow with less than this share of the total goodput, in percent, counts as starved.
 
 Arun, Alizadeh and Balakrishnan ("Starvation in End-to-End Congestion Control", SIGCOMM 2022) call a
-flow starved if the ratio of throughputs is not bounded. The limit is a ratio of nine.
+flow starved if the ratio of throughputs is not bounded. This limit corresponds to a ratio of nine.
 """
 
 RIVALS = ("reno", "cubic", "bbr")
@@ -55,7 +56,9 @@ def _alone(
 
 
 def _long(target: Target) -> JsonObject:
-    """A path whose round trips are distinct in the samples, and that no start-up fills."""
+    """A flow on a path with a long RTT, whose round trips are distinct in the samples, and with a
+    rate that no start-up reaches.
+    """
     return {
         "duration": "4s",
         "path": {"rate": "1Gbit", "rtt": "200ms", "buffer": "1bdp"},
@@ -365,7 +368,7 @@ OF_CCWG = frozenset({
     "start-up-growth", "steady-goodput", "retransmits", "policer", "reordering", "jitter",
     "share-of-reno-1", "share-of-cubic-1", "late-flow",
 })  # fmt: skip
-"""The checks of the other suites that RFC 9743 names."""
+"""The checks of the other suites that the criteria of RFC 9743 name."""
 
 CCWG: Sequence[Check] = (
     Check(

@@ -1,8 +1,9 @@
 """The target of conformance checks: a congestion control of narrows, or a transport of an adapter.
 
 The family of a target decides which checks apply. The registry has the families of narrows' own
-congestion controls. A transport's congestion control has that of narrows' control of the same name;
-one whose name begins with `bbr` belongs to the family `model`.
+congestion controls. A congestion control of another transport has the family of the congestion
+control of narrows with the same name. A congestion control whose name begins with `bbr` belongs to
+the family `model`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Target:
 
     Attributes:
         cc: Its congestion control.
-        family: The signals to which it responds.
+        family: Family of the congestion control, by the signals to which it responds.
         transport: The transport; None for the TCP of narrows.
         version: Package and version of its stack; empty for narrows itself.
         rules: The congestion control whose rules apply, usually `cc`.
@@ -34,7 +35,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Its name: `cubic`, or `quinn:cubic`.
+        """The name of the target, such as `cubic` or `quinn:cubic`.
 
         >>> Target(cc="cubic", family="loss", transport="quinn").name
         'quinn:cubic'
@@ -42,7 +43,7 @@ class Target:
         return self.cc if self.transport is None else f"{self.transport}:{self.cc}"
 
     def flow(self, **keys: object) -> JsonObject:
-        """A flow of it, with further keys."""
+        """The table of a flow of this target in a scenario, with further keys."""
         of = {} if self.transport is None else {"transport": self.transport}
         return {"cc": self.cc, **of, **keys}
 
@@ -58,7 +59,7 @@ def find(name: str, rules: str | None = None) -> Target:
     'loss'
 
     Raises:
-        NarrowsError: If there is none.
+        NarrowsError: If there is no such target.
     """
     transport, _, cc = name.partition(":")
     loaded = {row[0]: row for row in _core.transports()}

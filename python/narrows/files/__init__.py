@@ -1,9 +1,10 @@
-"""Measurements in files: our own JSON, flent's, iperf's, tables, histograms.
+"""Reads and writes measurements: JSON of narrows, flent and iperf3, text of iperf2, tables, and
+histograms.
 
-The content of a file selects its reader; the name selects its writer. Files are untrusted input,
-so their size is limited. At most `MOST_BYTES` are read, and a compressed file may unpack to at most
-`MOST_RATIO` times its size. JSON takes about twenty times its text in memory. Without the ratio,
-60 kB of gzip become more than a gigabyte.
+The content of a file selects its reader; the name selects its writer. Files are untrusted input, so
+their size is limited. At most `MOST_BYTES` are read. A compressed file may unpack to at most
+`MOST_RATIO` times its size, or to `ALWAYS_BYTES` if this is more. JSON takes about twenty times its
+text in memory. Without the ratio, 60 kB of gzip become more than a gigabyte.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_RATIO = 50
 """Maximum compression ratio; files of flent have a ratio of 5 to 20."""
 
 ALWAYS_BYTES = 4 * 1024 * 1024
-"""Size to which a compressed file may unpack whatever its ratio, in bytes."""
+"""Size in bytes to which every compressed file may unpack, even if its ratio is higher."""
 
 WRITTEN = (".json", ".flent.gz", ".flent", ".csv", ".jsonl", ".hlog", ".parquet")
 """Suffixes of files that can be written."""
@@ -41,7 +42,7 @@ def read(file: str | PathLike[str]) -> Measurement:
     iperf2's text.
 
     Raises:
-        MeasurementError: If it is none of these, or cannot be read.
+        MeasurementError: If the file has none of these formats, or cannot be read.
     """
     name = name_of(file)
     try:
@@ -54,7 +55,7 @@ def read(file: str | PathLike[str]) -> Measurement:
 
 
 def of_text(raw: bytes, name: str) -> Measurement:
-    """The measurement that a text holds; see `read`."""
+    """The measurement in the content of a file; see `read`."""
     text = raw.decode("utf-8", errors="replace").lstrip("\N{ZERO WIDTH NO-BREAK SPACE} \t\r\n")
     if not text.startswith("{"):
         if iperf2.is_iperf2(text):
@@ -83,7 +84,7 @@ def write(measured: Measurement, file: str | PathLike[str]) -> None:
     """Writes a measurement in the format of the suffix, one of `WRITTEN`; completely or not at all.
 
     Raises:
-        OutputError: If it cannot be written, or the suffix is unknown.
+        OutputError: If the file cannot be written, or the suffix is unknown.
     """
     writer = writer_of(file)
     output.write(file, writer(measured))
@@ -132,7 +133,7 @@ def _flent(measured: Measurement) -> bytes:
 
 def _flent_gz(measured: Measurement) -> bytes:
     out = io.BytesIO()
-    # Without a name and a date, so that the same measurement is the same file.
+    # The header of gzip has no name and no date, so that the same measurement gives the same bytes.
     with gzip.GzipFile(fileobj=out, mode="wb", filename="", mtime=0) as packed:
         packed.write(_flent(measured))
     return out.getvalue()

@@ -1,10 +1,10 @@
-"""Captures (pcapng) with pseudonyms in the place of addresses.
+"""Replaces the addresses in captures (pcapng) by pseudonyms.
 
 Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off, and
 MAC addresses become zero. Options of IPv4, the addresses in routing headers of IPv6, and TCP
 options that may contain addresses (such as those of Multipath TCP) are overwritten. Packets of
 other protocols, names, comments, secrets and descriptions of the machine are left out. The
-checksums of the headers fit the pseudonyms.
+checksums of the headers are changed to fit the pseudonyms.
 
 Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a checksum), RFC 8200,
 4.1 (extension headers).
@@ -41,7 +41,7 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
     """The capture with pseudonyms.
 
     Raises:
-        NarrowsError: If it is not a capture in the format pcapng, or is damaged.
+        NarrowsError: If the input is not a capture in the format pcapng, or is damaged.
     """
     out = [_SECTION]
     links: list[tuple[int, int]] = []
@@ -115,7 +115,7 @@ def _options(order: str, body: bytes, kept: set[int]) -> bytes:
 
 
 def _packet(data: bytes, link: int, by: Anonymizer) -> bytes | None:
-    """The headers of a packet with pseudonyms; None if it has no header of IP."""
+    """The headers of a packet with pseudonyms; None if the packet has no IP header."""
     ether = b""
     if link == _ETHERNET:
         ether, data = bytes(12) + data[12:_ETHER], data[_ETHER:]
@@ -164,7 +164,9 @@ def _address(packed: bytearray) -> str:
 
 
 def _transport(data: bytearray, head: int, protocol: int | None, change: int) -> bytes:
-    """The packet without payload; the checksum of its transport follows the addresses."""
+    """The packet without payload. The checksum of the transport header is changed to fit the
+    pseudonyms.
+    """
     kept = head
     if protocol == _TCP and len(data) >= head + 20:
         kept = head + (data[head + 12] >> 4) * 4
@@ -176,13 +178,13 @@ def _transport(data: bytearray, head: int, protocol: int | None, change: int) ->
     elif protocol in {_ICMP, _ICMP6} and len(data) >= head + 8:
         if protocol == _ICMP6:
             _add(data, head + 2, change)
-        # Messages about neighbours contain addresses behind these eight bytes.
+        # Messages of IPv6 neighbour discovery contain addresses after these eight bytes.
         kept = head + 8
     return bytes(data[:kept])
 
 
 def _overwrite(data: bytearray, start: int, end: int, kept: frozenset[int] = frozenset()) -> int:
-    """Overwrites the options that are not kept by no-operations; returns the change of the sum."""
+    """Overwrites options not in `kept` with no-operations; returns the change of the sum."""
     end = min(end, len(data) & ~1)
     before, at = bytes(data[start:end]), start
     while at < end and data[at] != _END:
@@ -207,7 +209,7 @@ def _difference(before: bytes, after: bytes) -> int:
 
 
 def _add(data: bytearray, at: int, change: int) -> None:
-    """Changes a checksum as the words that it covers (RFC 1624, equation 3)."""
+    """Updates a checksum by a change of the sum of its words (RFC 1624, equation 3)."""
     found = (~int.from_bytes(data[at : at + 2], "big") & 0xFFFF) + change
     found %= 0xFFFF
     data[at : at + 2] = (~found & 0xFFFF).to_bytes(2, "big")

@@ -1,4 +1,4 @@
-"""flent's data files (`.flent.gz`), read and written.
+"""Reads and writes the data files of flent (`.flent.gz`).
 
 Sources: flent's description of its format, version 4 (doc/data-format.rst); files that flent 2.1.1
 opens in a test. A file is a JSON object. `x_values` and `results` are series interpolated onto one
@@ -31,7 +31,7 @@ VERSION = 4
 """Version of the format; flent and this reader reject later ones."""
 
 STEP_S = 0.2
-"""Step of the grid, in s; flent uses the same."""
+"""Step of the grid of times, in s; flent uses the same step."""
 
 MOST_POINTS = 1_000_000
 
@@ -46,7 +46,7 @@ Points = list[tuple[float, float]]
 
 
 def text(measured: Measurement) -> bytes:
-    """The file's content, unpacked."""
+    """A measurement as the content of a flent file, not compressed."""
     begin = _begin(measured)
     name, flows, pings = _named(measured)
     end = max(
@@ -114,14 +114,15 @@ Trips = list[tuple[float, float | None]]
 
 
 def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips]]:
-    """The test of flent's, and its names for flows and for trains of pings."""
+    """The most similar test of flent, with its names for the flows and for the series of pings."""
     downs, ups = (
         [f for f in measured.flows if f.direction == direction] for direction in ("down", "up")
     )
     trips: dict[str, Trips] = {}
     for train in measured.pings:
         trips.setdefault(_class(train.dscp), []).extend(train.rtts())
-    # A call's pings and what else is in no class of the test's come after the plain ones.
+    # Pings without DSCP are preferred; those with a DSCP, such as pings of a call, replace them if
+    # there are none.
     plain = trips.get("BE") or next(iter(trips.values()), [])
     first = {"Ping (ms) ICMP": sorted(plain, key=lambda trip: trip[0])} if trips else {}
     if downs and ups and max(len(downs), len(ups)) <= len(_CLASSES):
@@ -149,7 +150,7 @@ def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips
 
 
 _NUMBERS = {"0": "BE", "8": "BK", "40": "CS5", "46": "EF", "CS0": "BE", "CS1": "BK"}
-"""flent's names of the classes, by code point."""
+"""flent's names of the traffic classes, by DSCP."""
 
 
 def _class(dscp: object) -> str:
@@ -158,7 +159,9 @@ def _class(dscp: object) -> str:
 
 
 def _places(group: list[Flow], names: tuple[str, ...]) -> list[str]:
-    """Each flow's place: its class where that is free, else the next one that is."""
+    """The name of each flow in the test: its traffic class if that is free, otherwise the next free
+    name.
+    """
     free, out = list(names), []
     for flow in group:
         name = _class(flow.told.get("dscp"))
@@ -176,7 +179,9 @@ def _goodput(flow: Flow) -> Points:
 
 
 def _on(points: Points, grid: list[float]) -> list[float | None]:
-    """Straight lines between the samples, and nothing before the first and after the last."""
+    """The samples, interpolated linearly onto the grid; None before the first and after the last
+    sample.
+    """
     out: list[float | None] = []
     at = 0
     for x in grid:
@@ -195,7 +200,7 @@ def _on(points: Points, grid: list[float]) -> list[float | None]:
 def _sums(
     test: str, results: dict[str, list[float | None]], points: int
 ) -> dict[str, list[float | None]]:
-    """The series that flent's test makes of the others."""
+    """The series that flent's test computes from the others: averages, sums and fairness."""
 
     def over(
         pick: Callable[[str], bool], make: Callable[[list[float]], float]
@@ -229,10 +234,10 @@ def _sums(
 
 
 def read(tree: JsonObject, name: str) -> Measurement:
-    """A file's content as a measurement.
+    """The measurement in the JSON of a flent file.
 
     Raises:
-        MeasurementError: If it is not right.
+        MeasurementError: If the content is not valid.
     """
     try:
         return _read(tree, name)
@@ -299,7 +304,7 @@ def _zero(about: JsonObject) -> float | None:
 
 
 def _points(values: list[Any], grid: list[float], own: object, zero: float | None) -> Points:
-    """The samples themselves where their time is known, else those on the grid."""
+    """The raw samples if their times are known, otherwise the values on the grid."""
     day = timedelta(days=1).total_seconds()
     if isinstance(own, list) and own and zero is not None:
         points = [
@@ -323,7 +328,9 @@ def _ping(label: str, points: Points) -> JsonObject:
 
 
 def _flow(label: str, direction: str, points: Points, meta: JsonObject) -> JsonObject:
-    """Rates become bytes so far: each holds since the sample before."""
+    """A flow of a series of rates, whose samples have cumulative bytes. Each rate holds for the
+    time since the previous sample.
+    """
     begin = max(0.0, points[0][0] - (points[1][0] - points[0][0] if len(points) > 1 else 0.0))
     so_far, last = 0.0, begin
     samples: list[list[float]] = [[round(begin, 6), 0]]
@@ -348,7 +355,9 @@ def _flow(label: str, direction: str, points: Points, meta: JsonObject) -> JsonO
 
 
 def _phases(flows: list[JsonObject], end: float) -> list[JsonObject]:
-    """Before the first flow it is idle, after the last one it recovers."""
+    """The phases: `idle` before the first flow, `loaded` while flows send, and `recovery` after the
+    last flow.
+    """
     if not flows:
         return [{"name": "idle", "from_s": 0.0, "to_s": end, "cc": None}]
     begin, last = min(f["from_s"] for f in flows), max(f["to_s"] for f in flows)

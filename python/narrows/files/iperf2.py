@@ -4,12 +4,12 @@ Source: output of iperf 2.0 and 2.1 (tested with 2.1.8). A line of a stream has 
 brackets, an interval, the transferred amount and the rate. The units differ from line to line. With
 `-e` a client also prints retransmits, window and RTT. A client sends in the direction `up`. The
 last lines of a stream are reports of the whole stream, which are left out of the samples. The first
-is that of the sender. Over UDP, that of the receiver ("Server Report") follows, with the received
-amount.
+of these reports is that of the sender. Over UDP, the report of the receiver ("Server Report")
+follows, with the received amount.
 
-The goodput of UDP counts received data. A client's text has it only in the report of the receiver,
-so that its samples are `sent_bytes`. A text that has only lines of the sum over all streams
-(`--sum-only`) is read as one stream.
+The goodput of UDP counts received data. The text of a client has the received data only in the
+report of the receiver, so that the samples are `sent_bytes`. A text that has only lines of the sum
+over all streams (`--sum-only`) is read as one stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from narrows.json_object import JsonObject
 from narrows.measure.result import Direction, Measurement, MeasurementError, Spread, short
 
 _NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
-"""A number that is finite as a float, whatever text follows."""
+"""Pattern of a number with so few digits that it is finite as a float."""
 
 _LINE = re.compile(
     rf"^\[ *(?P<id>\d{{1,15}}|SUM)\] +(?P<from>{_NUMBER}) *- *(?P<to>{_NUMBER}) sec +"
@@ -62,7 +62,7 @@ def read(text: str, name: str) -> Measurement:
     """Reads the output of iperf2.
 
     Raises:
-        MeasurementError: If it has too many lines.
+        MeasurementError: If the text has too many lines.
     """
     peer = _PEER.search(text)
     server = peer is not None and peer["who"].startswith("Server")
@@ -116,8 +116,8 @@ def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[st
         took = float(line["to"]) - float(line["from"])
         if took <= 0:
             continue
-        # The times of a short last interval are rounded by a large part of its length; its rate is
-        # not.
+        # The times of a short last interval are rounded by a large part of its length. For it, the
+        # transferred amount is more precise than the rate multiplied by the time.
         so_far += _amount(line) if took < usual / 2 else _rate(line) * took / 8
         more = _MORE.search(line["more"])
         if more:
@@ -176,7 +176,7 @@ def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[st
 
 def _rate(line: re.Match[str]) -> float:
     """Bit/s."""
-    # As in its source (byte_snprintf): a K of bits is 1000, one of bytes 1024.
+    # As in the source of iperf2 (byte_snprintf), K means 1000 for bits and 1024 for bytes.
     in_bits = line["rate_of"] == "bits"
     return (
         float(line["rate"])

@@ -2,11 +2,11 @@
 
 Sources: output of iperf3 3.12; for later versions its release notes. `--json-stream` exists since
 3.17 and has an object with `event` and `data` on each line. RTTs are smoothed RTTs of the kernel,
-in µs, and the window is in bytes. Both are those of the sender and missing unless the sender
-printed them. The RTTs of its connections are the only latencies, because iperf3 has no pings. The
-goodput of UDP counts received data. The output of a UDP sender has it as a total only, so that its
-samples are `sent_bytes`. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are
-therefore unknown values.
+in µs, and the window is in bytes. RTT and window are those of the sender, and are missing unless
+the sender printed the output. The RTTs of the connections are the only latencies, because iperf3
+has no pings. The goodput of UDP counts received data. The output of a UDP sender has the received
+data as a total only, so that its samples are `sent_bytes`. Version 3.12 prints -1 as an unsigned
+number of 64 bits; 2⁶³ and more are therefore unknown values.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def is_event(line: str) -> bool:
 
 
 def read_stream(text: str, name: str) -> Measurement:
-    """A measurement of `--json-stream`; of a truncated one, the complete lines.
+    """The measurement in output of `--json-stream`. Of truncated output, the complete lines are
+    read.
 
     Raises:
-        MeasurementError: If it is not valid.
+        MeasurementError: If the output is not valid.
     """
     tree: JsonObject = {"start": {}, "intervals": [], "end": {}}
     lines = [line for line in text.splitlines() if line.strip()]
@@ -71,10 +72,10 @@ def read_stream(text: str, name: str) -> Measurement:
 
 
 def read(tree: JsonObject, name: str) -> Measurement:
-    """A measurement of `-J`.
+    """The measurement in output of `-J`.
 
     Raises:
-        MeasurementError: If it is not right.
+        MeasurementError: If the JSON is not valid.
     """
     try:
         return Measurement.of(_tree(tree, name), name)
@@ -96,7 +97,7 @@ def _tree(tree: JsonObject, name: str) -> JsonObject:
                 continue
             if len(streams) > MOST_STREAMS:
                 raise MeasurementError(f"{name}: more than {MOST_STREAMS} streams")
-            # The one who printed this is the near end: it is `sender` of what goes up.
+            # The host that printed the output is the near end; it is `sender` of uploads.
             streams.setdefault(
                 (int(row["socket"]), bool(row.get("sender", not asked.get("reverse")))), []
             ).append(row)
@@ -196,7 +197,8 @@ def _flow(
             else _mbit(so_far, last - begin)
         )
     else:
-        # What arrived counts and not what was sent, where the other end told it.
+        # The goodput counts the received data if the receiver reported them, otherwise the sent
+        # data.
         rate = _known((end.get("receiver") or {}).get("bits_per_second"))
         measured = rate / 1e6 if rate else _mbit(so_far, last - begin)
     sent = _known((end.get("sender") or {}).get("bytes")) or so_far
@@ -235,7 +237,7 @@ def _mbit(so_far: float, took_s: float) -> float | None:
 def _arrived_mbit(udp: JsonObject, arrived_s: float | None) -> float | None:
     """The goodput of a stream that the near host sent, in Mbit/s.
 
-    It is None if the report of the receiver is missing.
+    The result is None if the report of the receiver is missing.
     """
     sent, lost = _known(udp.get("bytes")), _known(udp.get("lost_percent"))
     took_s = arrived_s or _known(udp.get("seconds"))

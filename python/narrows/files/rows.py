@@ -1,8 +1,8 @@
 """A measurement as rows: CSV, JSON lines, Parquet. One row per sample of a flow or a ping, all in
 one table.
 
-`kind` is `flow` or `ping`, and `id` is the number of the flow or ping. A column that does not apply
-is empty. Times are seconds from the start of the measurement; the units are in the names.
+`kind` is `flow` or `ping`, and `id` identifies the flow or the series of pings. A column that does
+not apply is empty. Times are seconds from the start of the measurement; the units are in the names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _samples(
 
 
 def csv_text(measured: Measurement) -> str:
-    """CSV with a header, as RFC 4180 has it but with the line ends of Unix."""
+    """The samples as CSV with a header, in the format of RFC 4180 but with Unix line ends."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -80,8 +80,8 @@ def json_lines(measured: Measurement) -> str:
 
 
 def parquet(measured: Measurement) -> bytes:
-    """The same table. The metadata of the schema contain the measurement without samples under
-    `narrows`.
+    """The samples as Parquet. The metadata of the schema contain the measurement without samples
+    under `narrows`.
     """
     extras.require_pyarrow()
     import pyarrow as pa  # noqa: PLC0415
@@ -98,7 +98,8 @@ def parquet(measured: Measurement) -> bytes:
 
 
 def _unicode(value: object) -> object:
-    r"""A text with `\ud800` for half of a surrogate pair, which a stranger's JSON may have.
+    r"""A text in which half of a surrogate pair, which untrusted JSON may have, is written as
+    `\ud800`.
 
     >>> _unicode("a\ud800")
     'a\\ud800'
@@ -109,7 +110,7 @@ def _unicode(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Whole numbers without a point."""
+    """The value for CSV: whole numbers have no decimal point, and None is empty."""
     if isinstance(value, float):
         return (
             int(value)

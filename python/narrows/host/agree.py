@@ -1,4 +1,6 @@
-"""`narrows agree`: the engines side by side, for a person or a program."""
+"""Runs the comparison of engines of `narrows agree`, and prints it as tables and sentences or as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def command(
     """Runs all scenarios and prints each result when it is complete; returns whether no metric
     disagrees and at least one agrees.
     """
-    # Every mistake before the first of many minutes.
+    # All scenarios are checked before the first run, because runs take minutes.
     trees = [engines.load(file, on) for file in files]
     if "live" in on:
         subjects = [engines.of_tree(tree, "", on["live"]) for tree in trees]
@@ -58,7 +60,7 @@ def command(
 
 
 def counts(outcomes: Sequence[engines.Outcome]) -> CountsJson:
-    """Number of figures by verdict."""
+    """Number of metrics by verdict, over all outcomes."""
     found = Counter(row.verdict for done in outcomes for row in done.rows)
     return {
         "agreed": found["agreed"],
@@ -91,7 +93,8 @@ def as_object(
 
 
 def number(x: float) -> str:
-    """A figure in three digits or more.
+    """A value with three significant digits, as a whole number from 1000 on, and with three
+    decimals below 1; `-` if it is not finite.
 
     >>> number(95.37), number(1234.5), number(0.0123), number(float("nan"))
     ('95.4', '1234', '0.012', '-')
@@ -104,7 +107,7 @@ def number(x: float) -> str:
 
 
 def show(done: engines.Agreement, on: Mapping[str, engines.Machine]) -> None:
-    """Prints one scenario as a table."""
+    """Prints the comparison of one scenario as a table."""
     out = console()
     out.print(f"{done.name}: {done.verdict}", style="bold", markup=False)
     table = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
@@ -146,7 +149,7 @@ def show(done: engines.Agreement, on: Mapping[str, engines.Machine]) -> None:
 def sentences(
     outcomes: Sequence[engines.Agreement], on: Mapping[str, engines.Machine]
 ) -> list[str]:
-    """The overall result, a sentence for each pair of engines."""
+    """The overall result over all scenarios, as one sentence for each pair of engines."""
     found = []
     for pair in engines.PAIRS:
         if not set(pair) <= set(on):

@@ -1,10 +1,10 @@
 """Compares engines: runs the same scenario with each of them and compares each metric in pairs.
 
-The engines `linux` and `live` run it several times, each with its own seed: `linux` on all cores,
-`live` in sequence and without other work. A live run whose self-check fails is repeated and
-counted. The simulator runs it with at least as many seeds. Its hosts have the tick and the rules of
-the kernel that it is compared with. The core decides whether a metric agrees
-(`core/src/metrics/engine_comparison.rs`).
+The engines `linux` and `live` run the scenario several times, each time with another seed. `linux`
+uses all cores, and `live` has one run at a time without other work. A live run whose self-check
+fails is repeated and counted. The simulator runs the scenario with `SEEDS` seeds by default. The
+simulated hosts have the tick and the rules of the kernel that the simulator is compared with. The
+core decides whether a metric agrees (`core/src/metrics/engine_comparison.rs`).
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ KERNEL_HZ = 1000
 """Tick of the kernels of the engine `linux`, in Hz (`narrows.kernel.options`)."""
 
 RUNS = 5
-"""Runs of a scenario with each of the engines `linux` and `live`."""
+"""Default number of runs of a scenario with each of the engines `linux` and `live`."""
 
 SEEDS = 15
-"""Simulations of it."""
+"""Default number of simulations of a scenario."""
 
 REPEATS = 5
-"""So many flagged runs of a scenario are repeated at most."""
+"""Maximum number of live runs of a scenario that are repeated because their self-check failed."""
 
 LEAST_RUNS = 3
-"""Of less trusted runs nobody can tell how far apart they are."""
+"""Minimum number of runs of the reference for a comparison. Fewer runs do not show how much they
+differ.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,7 @@ class Machine:
         hz: Tick of the kernel, in Hz.
         like: The release of Linux whose rules apply.
         release: The release of the kernel.
-        ccs: The loaded congestion controls of this machine; empty for a kernel of `linux`.
+        ccs: The available congestion controls of this machine; empty for a kernel of `linux`.
         key: The key of a kernel of `linux`; empty for this machine.
     """
 
@@ -82,7 +84,9 @@ class Machine:
 
 
 def of_kernel(kernel: store.Kernel) -> Machine:
-    """The properties of a built kernel. The rules are those of its series."""
+    """The properties of a built kernel. The rules of the simulated hosts are those of the series of
+    this kernel, such as 6.12.
+    """
     like = f"linux-{model.nearest(kernel.release)}"
     return Machine(hz=KERNEL_HZ, like=like, release=kernel.release, key=kernel.key)
 
@@ -113,10 +117,10 @@ def machines(engines: Sequence[str], kernel: str | None = None) -> dict[str, Mac
 
 
 def machine() -> Machine:
-    """The properties of this machine.
+    """The properties of the kernel of this machine, on which the engine `live` runs.
 
     Raises:
-        EngineError: If there is no live engine.
+        EngineError: If the engine `live` is not available on this machine.
     """
     told = json.loads(live.ask("machine"))
     return Machine(
@@ -137,13 +141,13 @@ class Subject:
 
     @property
     def ccs(self) -> list[str]:
-        """The congestion controls in it."""
+        """The congestion controls of the flows of the scenario, in alphabetical order."""
         ccs = (flow["cc"] for flow in self.tree.get("flow", []) if "cc" in flow)
         return sorted({cc if isinstance(cc, str) else str(cc["kind"]) for cc in ccs})
 
 
 def subject(text: str, name: str, on: Machine) -> Subject:
-    r"""The scenario of a text, its hosts like this machine.
+    r"""The scenario of a text, whose hosts get the tick and the rules of the kernel `on`.
 
     >>> here = Machine(hz=250, like="linux-6.12", release="6.12.1", ccs=("cubic",))
     >>> text = 'duration = "1s"\n[path]\nrate = "1Mbit"\nrtt = "9ms"\n[[flow]]\ncc = "cubic"\n'
@@ -151,16 +155,16 @@ def subject(text: str, name: str, on: Machine) -> Subject:
     {'hz': 250, 'like': 'linux-6.12'}
 
     Raises:
-        ScenarioError: If it is not right.
+        ScenarioError: If the scenario is invalid.
     """
     return of_tree(_core.toml_to_tree(text, name), name, on)
 
 
 def of_tree(tree: JsonObject, name: str, on: Machine) -> Subject:
-    """The scenario of nested tables, its hosts like this machine.
+    """The scenario of nested tables, whose hosts get the tick and the rules of the kernel `on`.
 
     Raises:
-        ScenarioError: If it is not right.
+        ScenarioError: If the scenario is invalid.
     """
     alike = tree | {"host": tree.get("host", {}) | {"hz": on.hz, "like": on.like}}
     return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike)
@@ -170,7 +174,7 @@ def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> JsonObject:
     """The scenario of a file as nested tables, checked for the engines of `on`.
 
     Raises:
-        NarrowsError: If it cannot be read, is not right, or is not supported.
+        NarrowsError: If the scenario cannot be read, is invalid, or is not supported.
     """
     tree: JsonObject = _core.toml_to_tree(read(file), name_of(file))
     check(tree, name_of(file), on)
@@ -192,10 +196,10 @@ def _mean(run: RunJson, *keys: str) -> float:
 
 
 def figures(run: RunJson) -> dict[str, float]:
-    """The figures of a run that are compared.
+    """The metrics of a run that are compared, by label.
 
-    Their labels are the core's names; where there are several congestion controls, each has a
-    goodput of its own.
+    The labels are the names in the core. If the flows have several congestion controls, each also
+    has its own goodput. Pings after the first one have a number.
     """
     found: dict[str, float] = {}
     if run["flows"]:
@@ -218,14 +222,16 @@ def figures(run: RunJson) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One figure of two engines.
+    """One metric of two engines.
 
     Attributes:
-        label: Name and unit, and what it is of.
+        label: Name of the metric with its unit, and the congestion control or the number of the
+            ping.
         ours: Median of the runs of the first engine.
         reference: Median of the runs of the second one, the reference.
-        spread: From the least run of the reference to the largest.
-        tolerance: The most that the medians may be apart.
+        spread: Difference between the largest and the smallest value among the runs of the
+            reference.
+        tolerance: Maximum difference of the medians of metrics that agree.
         verdict: `agreed`, `parted` or `undecided`.
     """
 
@@ -237,7 +243,7 @@ class Row:
     verdict: str
 
     def json(self) -> RowJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "figure": self.label,
             "ours": _shown(self.ours),
@@ -254,14 +260,14 @@ def _shown(x: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A scenario by two engines.
+    """The comparison of a scenario between two engines.
 
     Attributes:
         subject: The scenario.
         pair: The two engines; the second one is the reference.
-        rows: A figure each.
+        rows: The comparison of each metric.
         runs: Runs of the reference; of the engine `live`, those that passed their self-check.
-        flagged: The messages of the self-checks of each repeated live run.
+        flagged: The messages of the self-check for each live run that failed it.
     """
 
     subject: Subject
@@ -272,11 +278,13 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """`parted` if any figure has, `agreed` if any has and none parted."""
+        """`parted` if any metric parted; otherwise `agreed` if any metric agreed, or else
+        `undecided`.
+        """
         return overall(row.verdict for row in self.rows)
 
     def json(self) -> OutcomeJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "engines": list(self.pair),
             "verdict": self.verdict,
@@ -287,7 +295,8 @@ class Outcome:
 
 
 def overall(verdicts: Iterable[str]) -> str:
-    """The verdict of several ones.
+    """The overall verdict: `parted` if any verdict is `parted`, otherwise `agreed` if any is
+    `agreed`.
 
     >>> overall(["agreed", "undecided"]), overall(["agreed", "parted"]), overall([])
     ('agreed', 'parted', 'undecided')
@@ -298,11 +307,11 @@ def overall(verdicts: Iterable[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """A scenario by all engines.
+    """The comparison of a scenario between all pairs of engines.
 
     Attributes:
-        name: Its name.
-        outcomes: The pairs, in the order of `PAIRS`.
+        name: Name of the scenario.
+        outcomes: The comparison of each pair of engines, in the order of `PAIRS`.
     """
 
     name: str
@@ -310,16 +319,16 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """That of all pairs."""
+        """The overall verdict of all pairs of engines."""
         return overall(one.verdict for one in self.outcomes)
 
     @property
     def labels(self) -> list[str]:
-        """The figures, in their order."""
+        """The labels of the compared metrics, in their order."""
         return list(dict.fromkeys(row.label for one in self.outcomes for row in one.rows))
 
     def values(self, label: str) -> dict[str, float]:
-        """The median of each engine for a figure; of `sim`, that of its first pair."""
+        """The median of each engine for a metric; that of `sim` is from its first pair."""
         found: dict[str, float] = {}
         for one in self.outcomes:
             for row in one.rows:
@@ -329,7 +338,7 @@ class Agreement:
         return {name: found[name] for name in ORDER if name in found}
 
     def verdicts(self, label: str) -> dict[str, Row]:
-        """The comparison of each pair for a figure, by `sim-linux` and so on."""
+        """The comparison of each pair of engines for a metric, by names such as `sim-linux`."""
         return {
             "-".join(one.pair): row
             for one in self.outcomes
@@ -338,7 +347,7 @@ class Agreement:
         }
 
     def json(self) -> AgreementJson:
-        """As it is printed for a program."""
+        """The JSON object, as `narrows agree --json` contains it."""
         return {
             "scenario": self.name,
             "verdict": self.verdict,
@@ -355,7 +364,7 @@ class Agreement:
 
 
 def simulate(what: Subject, *, seeds: int = SEEDS) -> list[RunJson]:
-    """The scenario by the simulator, with seeds from 1 on."""
+    """Runs the scenario with the simulator, with the seeds from 1 to `seeds`."""
 
     def one(seed: int, keep_on: Progress) -> RunJson:
         raw = _core.run_toml(
@@ -374,7 +383,7 @@ def emulate(
     runs: int = RUNS,
     progress: Callable[[float], object] = lambda _part: None,
 ) -> list[RunJson]:
-    """The scenario by the engine `linux`, with seeds from 1 on, on all cores."""
+    """Runs the scenario with the engine `linux`, with the seeds from 1 to `runs`, on all cores."""
     scenario = from_tree(what.tree, Path.cwd())
     over = 0
 
@@ -397,7 +406,7 @@ def emulate(
 
 
 def once(what: Subject, seed: int, progress: Progress | None = None) -> RunJson:
-    """The scenario by the live engine."""
+    """Runs the scenario once with the engine `live`."""
     raw = live.run(
         what.toml,
         what.name,
@@ -418,13 +427,13 @@ def measure(
     repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
 ) -> tuple[list[RunJson], list[str]]:
-    """The scenario by the live engine, several times: trusted runs, and why each of the others is
-    none.
+    """Runs the scenario several times with the engine `live`. Returns the runs that passed their
+    self-check, and for each other run the reason why it failed.
     """
     trusted: list[RunJson] = []
     flagged: list[str] = []
     while len(trusted) < runs and len(flagged) <= repeats:
-        # A flagged run is repeated with a seed that was not used yet.
+        # A run that failed its self-check is repeated with a seed that was not used yet.
         seed, over = len(trusted) + len(flagged) + 1, len(trusted)
         one = once(
             what,
@@ -489,7 +498,7 @@ def agree(
     """Runs a scenario with the engines of `on`; `progress` receives the finished share.
 
     Raises:
-        EngineError: If an engine cannot run it.
+        EngineError: If an engine cannot run the scenario.
     """
     if "live" in on:
         ready(of_tree(tree, name, on["live"]).ccs)
@@ -520,11 +529,11 @@ def agree(
 
 
 def check(tree: JsonObject, name: str, on: Mapping[str, Machine]) -> None:
-    """Checks that the engines of `on` support a scenario, before the first of many minutes.
+    """Checks that the engines of `on` support a scenario, before runs that take minutes.
 
     Raises:
-        ScenarioError: If it is not right.
-        EngineError: If an engine does not support it.
+        ScenarioError: If the scenario is invalid.
+        EngineError: If an engine does not support the scenario.
     """
     for one in on.values():
         of_tree(tree, name, one)

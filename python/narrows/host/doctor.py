@@ -13,10 +13,10 @@ _MARKS = {"good": "good", "poor": "poor", "missing": "MISSING"}
 
 
 def examine(progress: Progress | None = None) -> DoctorJson:
-    """The examination; some seconds.
+    """Examines this machine, which takes some seconds, and returns the report.
 
     Raises:
-        EngineError: If this is not Linux.
+        EngineError: If the operating system is not Linux.
     """
     found: DoctorJson = json.loads(live.ask("doctor", "--stream", progress=progress))
     return found

@@ -2,7 +2,8 @@
 
 The program receives the text of the scenario. It prints lines of progress, `progress 1.25 30.000`
 (elapsed time and end, in s). Finally it prints `run J S`, followed by J bytes of JSON and S bytes
-of samples. Its namespaces end with it, and it ends with this process.
+of samples. The namespaces of the program disappear when it ends, and it ends when this process
+ends.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ HOST = Path(__file__).parents[1] / "bin" / "narrows-host"
 """The program."""
 
 STOPPED = frozenset(128 + number for number in operating_system.SIGNALS)
-"""Its exit codes after a signal."""
+"""Exit codes of the program after a signal."""
 
 _STOP = signal.SIGTERM
-"""Signal that ends the program: a background job and its children may ignore SIGINT."""
+"""Signal that ends the program. The signal is not SIGINT, because a background job and its children
+may ignore SIGINT.
+"""
 
 _PATIENCE_S = 5
-"""Time for the program to end after Ctrl-C, in s."""
+"""Time in s that the program has to end after the signal `_STOP`, before it is killed."""
 
 
 def become(*words: str) -> NoReturn:
@@ -78,8 +81,8 @@ def run(
     plugins: Sequence[str] = (),
     built: bool = False,
 ) -> _core.Run:
-    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
-    any file. `plugins` are shared libraries with queue disciplines.
+    """Runs the scenario in the text `toml`, which errors call `name`. A scenario that was `built`
+    in Python may name any file. `plugins` are shared libraries with queue disciplines.
     """
     _core.check_toml(toml, name, built=built)
     command = [
@@ -109,7 +112,7 @@ def run(
         except EngineError as error:
             if answer is None or record is None:
                 raise
-            # The run is whole; what failed after it is the capture.
+            # The run is complete; only its capture failed.
             wrong = str(error).removeprefix(f"--record {record}: ")
     if answer is None:
         raise EngineError(said or "the live engine ended without an answer")
@@ -141,15 +144,16 @@ def measure(
     Ctrl-C ends a measurement that has begun; its JSON contains the reason.
 
     Raises:
-        EngineError: If there is none.
-        KeyboardInterrupt: If it was stopped before it had begun.
+        EngineError: If the program ends without a measurement.
+        KeyboardInterrupt: If the operation was stopped before it had begun.
     """
     with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
         try:
             answer = _measured(child.stdout, progress)
         except KeyboardInterrupt:
-            # What was seen until now is worth having. A second one is not waited for.
+            # The program stops and returns the results so far. After a second Ctrl-C, they are not
+            # awaited.
             child.send_signal(_STOP)
             answer = _measured(child.stdout, None)
         if answer is not None:
@@ -178,14 +182,14 @@ def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str
 
     Raises:
         EngineError: If the program ends without a result.
-        KeyboardInterrupt: If it was stopped before it had begun.
+        KeyboardInterrupt: If the operation was stopped before it had begun.
     """
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
         for heard in (tell, lambda _: None, lambda _: None):
-            # As with `measure`, what was seen is worth having. After a second Ctrl-C the program
-            # awaits no more
-            # answers; a third is not waited for.
+            # As with `measure`, the program returns the results so far after Ctrl-C. After a second
+            # Ctrl-C, the program awaits no more responses. After a third one, the results are not
+            # awaited.
             try:
                 answer = _told(child.stdout, arguments[0], heard)
                 break
@@ -211,7 +215,7 @@ def _told(out: IO[bytes], name: str, tell: Callable[[list[str]], object]) -> str
 
 @contextmanager
 def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The program at work; whatever ends this early ends it, too."""
+    """Starts the program for a block, and ends the program if the block ends with an exception."""
     operating_system.require_linux("--engine live")
     pipe = subprocess.PIPE
     try:
@@ -233,7 +237,9 @@ def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> str:
-    """Waits for its end; answers what it said beside its answer, and raises what it ended with."""
+    """Waits until the program ends, and returns its messages on stderr. An exit code other than 0
+    raises an `EngineError`, and that of a signal a `KeyboardInterrupt`.
+    """
     assert child.stderr is not None
     said = child.stderr.read().decode(errors="replace").strip()
     code = child.wait()
@@ -245,7 +251,7 @@ def _end(child: subprocess.Popen[bytes]) -> str:
 
 
 def _progressed(line: bytes, progress: Callable[[float, float], object] | None) -> bool:
-    """Whether this is a line of progress, which is then reported."""
+    """Whether a line of the program is a line of progress, which is then passed to `progress`."""
     match line.split():
         case [b"progress", now, end]:
             if progress is not None:

@@ -36,7 +36,7 @@ class MachineJson(TypedDict):
 
 
 class RowJson(TypedDict):
-    """A figure of two engines; a value that was not measured is None."""
+    """A metric of two engines; a value that was not measured is None."""
 
     figure: str
     ours: float | None
@@ -47,7 +47,7 @@ class RowJson(TypedDict):
 
 
 class OutcomeJson(TypedDict):
-    """A scenario by two engines."""
+    """The comparison of a scenario between two engines."""
 
     engines: list[str]
     verdict: str
@@ -57,7 +57,9 @@ class OutcomeJson(TypedDict):
 
 
 class AgreementJson(TypedDict):
-    """A scenario by all engines; each figure has a value by engine and a verdict."""
+    """The comparison of a scenario between all pairs of engines. Each metric has a value for each
+    engine and a verdict.
+    """
 
     scenario: str
     verdict: str
@@ -66,7 +68,7 @@ class AgreementJson(TypedDict):
 
 
 class CountsJson(TypedDict):
-    """Numbers of figures by verdict."""
+    """Number of metrics by verdict."""
 
     agreed: int
     parted: int

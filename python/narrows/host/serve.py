@@ -1,6 +1,6 @@
 """`narrows serve`: the server for `narrows measure`, `narrows latency` and iperf3 clients.
 
-This process becomes `narrows-host serve`: signals and the exit code are its own business.
+This process becomes `narrows-host serve`, which then handles signals and sets the exit code.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LIMITS: list[dict[str, str]] = json.loads(
 """Output of `narrows-host serve --limits`."""
 
 _METAVARS = {"SPAN": "TIME", "BYTES": "SIZE"}
-"""Metavars of the table, and those of the other commands."""
+"""For metavars of the table of limits, those that other commands use."""
 
 
 def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that set limits, in the order of their table."""
+    """Adds the options that set limits to the command, in the order of `LIMITS`."""
     for row in reversed([row for row in LIMITS if row["option"]]):
         text = row["text"]
         server = option(

@@ -1,7 +1,7 @@
-"""`narrows shell`: any program over an emulated path.
+"""`narrows shell`: runs any program over an emulated path.
 
-This process becomes `narrows-host shell`: the terminal, signals and the exit code are the program's
-own business.
+With the engine `live`, this process becomes `narrows-host shell`, which then controls the terminal,
+handles signals and sets the exit code.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from narrows.storage.text import name_of
 
 _FLAGS = "the options"
 _UNLIMITED: JsonObject = {"rate": "1Tbit", "buffer": "100000p"}
-"""A direction without a rate of its own while the other one has one: a path cannot be without a
-rate.
+"""Keys of a direction without a rate if the other direction has one. A path needs a rate, so this
+one is practically unlimited.
 """
 
 
@@ -159,12 +159,12 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _in_machine(words: list[str], toml: str, name: str, **how: Any) -> NoReturn:  # noqa: ANN401
-    """Runs the programs in a virtual machine, and exits with the code of the front program."""
+    """Runs the programs in a virtual machine, and exits with the exit code of PROGRAM."""
     click.get_current_context().exit(machine.shell(words, toml, name, **how))
 
 
 def _scenario(file: str | None, path: JsonObject) -> tuple[str, str]:
-    """The text of the scenario and what it is called."""
+    """The text of the scenario, and its name in errors."""
     if file is not None:
         if path:
             given = ", ".join(f"--{key}" for key in path)
@@ -184,7 +184,7 @@ def _scenario(file: str | None, path: JsonObject) -> tuple[str, str]:
     others["path.rate"] = "down" if "down" in path else "rate"
     others["path.reverse.rate"] = "up" if "up" in path else "rate"
     with named_by(path, others):
-        # A scenario has a duration and somebody who sends; here both count for nothing.
+        # A scenario needs a duration and a flow or ping; `narrows shell` ignores both.
         scenario = Scenario(
             Path(rtt=path.get("rtt", "1us"), reverse=reverse, **forward),
             probes=[Ping()],

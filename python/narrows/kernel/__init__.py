@@ -1,1 +1,3 @@
-"""Linux as a user-space process in virtual time: its source, its build, its runs."""
+"""Linux kernels as user-space processes in virtual time: source, build, runs, and rules of
+releases.
+"""

@@ -1,7 +1,8 @@
 """Building a kernel: unpack, change, patch, configure, compile.
 
-The tree is in the cache while it is being built, about 1 GB. It is removed at the end, after an
-error and after Ctrl-C; a tree that a killed process left is removed by the next build.
+The source tree is in the cache during the build and takes 1.3 GB with its objects. The source tree
+is removed at the end, after an error and after Ctrl-C. A tree that a killed process left is removed
+by the next build.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LEAST_FREE = 2 << 30
 """Required free space, bytes: the tree and its objects take 1.3 GB."""
 
 MOST_PATCH_BYTES = 64 * 1024 * 1024
-"""Size limit of a patch."""
+"""Size limit of a patch, bytes."""
 
 Progress = Callable[[float, float, str], object]
 """Receives the amount of work done, the whole amount, and a description."""
@@ -72,7 +73,7 @@ _SHOWN = 12
 
 
 def missing_tools(*, patched: bool) -> list[str]:
-    """The Debian packages of programs and files that this host lacks."""
+    """The Debian packages of programs and files that a build needs and that this host lacks."""
     wanted = TOOLS | (dict([PATCH]) if patched else {})
     packages = [package for tool, package in wanted.items() if shutil.which(tool) is None]
     if not Path(HEADERS[0]).exists():
@@ -83,10 +84,11 @@ def missing_tools(*, patched: bool) -> list[str]:
 def build(
     name: str, patches: Sequence[Path], progress: Progress, *, again: bool = False
 ) -> tuple[store.Kernel, bool]:
-    """The kernel of a release or a source archive, and whether it was built now.
+    """The kernel of a release or of a source archive, which is built if necessary, and whether it
+    was built by this call.
 
     Raises:
-        EngineError: If it cannot be built.
+        EngineError: If the kernel cannot be built.
     """
     machine = operating_system.machine()[3]
     if machine != "x86_64":
@@ -157,7 +159,9 @@ def _hashes(patches: Sequence[Path]) -> dict[str, str]:
 
 @contextmanager
 def _tree() -> Iterator[Path]:
-    """An empty folder for a source tree. Other builds wait; their remains are removed."""
+    """An empty folder for a source tree, which is removed at the end. Other builds wait until this
+    one ends. Trees that killed builds left are removed first.
+    """
     place = store.folder() / "build"
     place.mkdir(parents=True, exist_ok=True)
     with (place / "lock").open("w") as lock:
@@ -239,7 +243,7 @@ def _configure(tree: Path, release: str) -> None:
 
 
 def _compile(tree: Path, progress: Progress) -> None:
-    """Runs make, which is interrupted with all its children."""
+    """Runs make; after an exception such as Ctrl-C, make and all its children are ended."""
     command = ["make", "ARCH=um", f"-j{os.cpu_count() or 1}", store.BINARY]
     kept: list[bytes] = []
     done = 0
@@ -267,17 +271,17 @@ def _compile(tree: Path, progress: Progress) -> None:
 
 
 def _environment(**more: str) -> dict[str, str]:
-    """The environment of the build: without variables that change what make does."""
+    """The environment of the build, without variables that change the behaviour of make."""
     removed = ("MAKEFLAGS", "MAKELEVEL", "ARCH", "CROSS_COMPILE", "KBUILD_OUTPUT", "KCFLAGS", "O")
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     return kept | {"LC_ALL": "C"} | more
 
 
 def _run(command: list[str], tree: Path, what: str, **environment: str) -> None:
-    """Runs a command in the tree; its output becomes the error.
+    """Runs a command in the source tree; if it fails, the error contains its output.
 
     Raises:
-        EngineError: If it fails.
+        EngineError: If the command fails.
     """
     done = subprocess.run(
         command,

@@ -4,11 +4,12 @@ The effect of a rule is measured by simulation. One change is applied to the fir
 that only the second release has is added (`with_rules`); a rule that only the first one has is
 removed (`without_rules`). The scenario runs with the first release, with each change alone, and
 with the second release, each with the same seeds. An effect is the mean of the differences of runs
-with equal seeds. Its interval is Student's, of the mean of these differences.
+with equal seeds. The 95 % confidence interval of an effect is that of Student's t for the mean of
+these differences.
 
 The effects of single rules need not add up to the effect of the second release, because rules may
-interact. Rules that the scenario itself adds or removes, and flows with a release of their own,
-stay as they are.
+interact. Rules that the scenario itself adds or removes are not changed, nor are flows for which
+the scenario sets a release.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Effect:
 
     @property
     def certain(self) -> bool:
-        """Whether an interval excludes zero."""
+        """Whether the interval of at least one metric excludes zero."""
         return any(
             one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
             for one in self.changes.values()
@@ -69,9 +70,10 @@ class Effects:
 
     Attributes:
         base: The metrics of the first release.
-        rules: The effect of each rule, the largest first.
+        rules: The effect of each rule: first the certain effects, then the others, each time the
+            largest first.
         whole: The effect of the second release.
-        seeds: Number of runs of each host.
+        seeds: Number of runs with each set of rules.
     """
 
     base: Mapping[str, Interval]
@@ -91,7 +93,7 @@ class Effects:
 
 
 def changed(tree: Tree, like: str, change: Difference | None = None) -> Tree:
-    """The tree of a scenario on a release with one change.
+    """The tree of a scenario whose hosts have the rules of a release, with one change.
 
     >>> changed({"host": {"iw": 4}}, "linux-6.12")
     {'host': {'iw': 4, 'like': 'linux-6.12'}}
@@ -103,7 +105,7 @@ def changed(tree: Tree, like: str, change: Difference | None = None) -> Tree:
 
 
 def open_differences(tree: Tree, found: Sequence[Difference]) -> list[Difference]:
-    """The differences that the scenario does not itself decide."""
+    """The differences in rules that the scenario itself neither adds nor removes."""
     host = tree.get("host", {})
     decided = {*host.get(ADDED, ()), *host.get(REMOVED, ())}
     return [one for one in found if one.rule.name not in decided]
@@ -120,14 +122,14 @@ def effects(
     """Measures the effect of each rule in which two releases differ.
 
     Args:
-        scenario: The scenario; its release has no influence.
+        scenario: The scenario; the release that its `[host]` names has no influence.
         first: The first release.
         second: The second release.
-        seeds: Number of runs of each host, with consecutive seeds.
+        seeds: Number of runs with each set of rules, with consecutive seeds.
         progress: Called with the number of finished runs and their total number.
 
     Raises:
-        NarrowsError: If one of them is no known release, or the scenario has no flow.
+        NarrowsError: If a release is not known, or the scenario has no flow.
         ScenarioError: If the scenario is not valid.
     """
     asked, _ = with_jitter(scenario)

@@ -1,12 +1,14 @@
-"""The engine `linux`: a run inside a virtual machine in virtual time.
+"""The engine `linux`: runs scenarios and programs inside a virtual machine in virtual time.
 
-The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. Its
-clock advances from event to event, and processing takes no virtual time. Its first process is
-`narrows-host guest`, which runs a scenario or a shell as `narrows-host` does on a host
-(host/src/emulator/guest.rs describes the folder that both share).
+The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. The
+clock of the machine advances from event to event, and processing takes no virtual time. The first
+process in the machine is `narrows-host guest`, which runs a scenario or a shell as `narrows-host`
+does on a host. The folder that this process and the machine share is described in
+host/src/emulator/guest.rs.
 
-The machine reads the file system of this host and can write to the folder of the run only. Programs
-of a shell have an overlay. Progress arrives on its console. All its processes end with this one.
+The machine reads the file system of this host and can write only to the folder of the run. Programs
+of a shell write to an overlay. The machine prints its progress on its console. All processes of the
+machine end when this process ends.
 """
 
 from __future__ import annotations
@@ -39,20 +41,23 @@ START_NS = 1_704_067_200_000_000_000
 """Time of day in the machine at its start, in ns since 1970: 2024-01-01."""
 
 STALLED_S = 60.0
-"""Processor time without progress of virtual time after which a run ends, in s."""
+"""Processor time in s without progress of virtual time, after which a run is ended with an error.
+"""
 
 MOST_RECORD_BYTES = 64 << 30
-"""Size limit of a capture."""
+"""Size limit of a capture, bytes."""
 
 _MOST_LINE_BYTES = 1 << 16
-"""Maximum length of a line of the console, and of the message of an error."""
+"""Maximum length of a line of the console, and of the message of an error, bytes."""
 
 _MOST_CODE_BYTES = 16
 
 _LOOK_S = 0.5
 _FOLLOW_S = 0.05
 _SECCOMP = (6, 16)
-"""Since this release, the kernel needs no ptrace: it stops its programs with seccomp."""
+"""From this release on, the kernel needs no ptrace, because it intercepts its programs with
+seccomp.
+"""
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEPT_LINES = 200
@@ -77,9 +82,9 @@ def run(
     built: bool = False,
     queues: str = "kernel",
 ) -> tuple[_core.Run, store.Kernel]:
-    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
-    any file. `plugins` are shared libraries with queue disciplines. `queues` are the queue
-    disciplines of the `kernel` or those of `narrows`.
+    """Runs the scenario in the text `toml`, which errors call `name`. A scenario that was `built`
+    in Python may name any file. `plugins` are shared libraries with queue disciplines. `queues`
+    selects the queue disciplines of the `kernel` or those of `narrows`.
 
     Raises:
         EngineError: If the kernel is not built, or the run fails.
@@ -112,8 +117,8 @@ def shell(
     seed: int | None,
     outputs: dict[str, str],
 ) -> int:
-    """Runs programs over the path of a scenario: those of `words`, the arguments of `narrows-host
-    shell`. Returns the exit code. `outputs` are files that the options of `words` name.
+    """Runs the programs in `words`, the arguments of `narrows-host shell`, over the path of a
+    scenario. Returns the exit code. `outputs` has output files by option, such as `--record`.
 
     Standard input is read to its end before the start, unless it is a terminal. The standard
     streams of the programs are those of this process.
@@ -145,7 +150,7 @@ def shell(
 
 
 def programs(words: list[str]) -> list[str]:
-    """The programs of a shell, for messages.
+    """The command lines of the programs of a shell, for error messages.
 
     >>> programs(["shell", "--far", "iperf3 -s", "--", "iperf3", "-c", "far"])
     ['iperf3 -c far', 'iperf3 -s']
@@ -157,7 +162,7 @@ def programs(words: list[str]) -> list[str]:
 
 
 def _ready(kernel: str | None) -> store.Kernel:
-    """The kernel of a name, if this user can run it."""
+    """The kernel of this name; an error if it is not built or this user cannot run it."""
     operating_system.require_linux("--engine linux")
     found = store.find(kernel)
     if tuple(map(int, found.release.split(".")[:2])) < _SECCOMP:
@@ -166,7 +171,7 @@ def _ready(kernel: str | None) -> store.Kernel:
 
 
 def _write(folder: Path, words: list[str], given: bytes) -> None:
-    """Writes the input of a machine."""
+    """Writes the arguments, standard input and first program of a machine into its folder."""
     (folder / "arguments").write_text("\0".join(words), encoding="utf-8")
     (folder / "stdin").write_bytes(given)
     (folder / "init").symlink_to(HOST)
@@ -203,7 +208,7 @@ def _following(folder: Path) -> Iterator[None]:
 
 
 def _seed(toml: str, name: str, seed: int | None) -> int:
-    """The seed of a run."""
+    """The given seed, otherwise that of the scenario, otherwise the default."""
     if seed is not None:
         return seed
     keys = json.loads(_core.list_json("scenario"))["scenario"]
@@ -212,10 +217,10 @@ def _seed(toml: str, name: str, seed: int | None) -> int:
 
 
 def check_ptrace(yama: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> None:
-    """Checks that this user may trace processes, which the kernel needs for its programs.
+    """Checks that this user may trace processes, which a kernel before 6.16 needs to run programs.
 
     Raises:
-        EngineError: If not, with the remedy.
+        EngineError: If this user may not trace processes, with the remedy.
     """
     with suppress(OSError, ValueError):
         scope = int(yama.read_text(encoding="ascii"))
@@ -228,7 +233,9 @@ def check_ptrace(yama: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> Non
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for a run, whose name the command line of a kernel can contain."""
+    """A temporary folder for a run, whose name has only characters that the command line of a
+    kernel can contain.
+    """
     places = [tempfile.gettempdir(), "/tmp", "/var/tmp"]
     place = next((p for p in places if _PLAIN.fullmatch(p) and os.access(p, os.W_OK)), None)
     if place is None:
@@ -242,7 +249,7 @@ def _folder() -> Iterator[Path]:
 
 
 def most() -> int:
-    """Number of machines whose memory this host has free; at least 1."""
+    """Number of machines that fit into the free memory of this host; at least 1."""
     free = [_free(_memory_folder())]
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -252,7 +259,9 @@ def most() -> int:
 
 
 def _memory_folder() -> str:
-    """The folder of the file that holds the machine's memory: in memory if it is large enough."""
+    """The folder of the file that holds the memory of the machine: `/dev/shm` if it has enough free
+    space, otherwise a folder for temporary files.
+    """
     for place in ("/dev/shm", "/tmp"):
         with suppress(OSError):
             if _free(place) >= MEMORY and os.access(place, os.W_OK):
@@ -347,22 +356,22 @@ class Watchdog(threading.Thread):
     """Ends the machine if virtual time does not advance while it uses processor time."""
 
     def __init__(self, session: int, stalled: threading.Event) -> None:
-        """For the session and process group of this number."""
+        """Creates a watchdog for the session and process group with this number."""
         super().__init__(daemon=True)
         self._session, self._stalled = session, stalled
         self._ended = threading.Event()
         self._advanced = threading.Event()
 
     def advanced(self) -> None:
-        """Virtual time has advanced."""
+        """Reports to the watchdog that virtual time has advanced."""
         self._advanced.set()
 
     def end(self) -> None:
-        """Ends the watch."""
+        """Ends the thread of the watchdog."""
         self._ended.set()
 
     def run(self) -> None:
-        """Compares processor times; while virtual time advances, none is read."""
+        """Compares the processor times of the session while virtual time does not advance."""
         last: float | None = 0.0
         while not self._ended.wait(_LOOK_S):
             if self._advanced.is_set():
@@ -378,8 +387,8 @@ class Watchdog(threading.Thread):
 
 
 def processor_time(session: int) -> float:
-    """Processor time of all processes of a session, in s; a kernel before 6.16 executes its
-    programs in processes of their own.
+    """Processor time of all processes of a session, in s. All processes of the session are counted,
+    because a kernel before 6.16 executes its programs in separate processes.
     """
     ticks = 0
     for process in Path("/proc").iterdir():
@@ -396,7 +405,9 @@ def processor_time(session: int) -> float:
 def _listen(
     console: IO[bytes], lines: list[str], progress: Progress | None, watch: Watchdog
 ) -> None:
-    """Reports progress; keeps the other lines."""
+    """Reports the lines of progress on the console, and stores the last of the other lines in
+    `lines`.
+    """
     for raw in iter(lambda: console.readline(_MOST_LINE_BYTES), b""):
         line = raw.decode(errors="replace").rstrip()
         match line.split():
@@ -409,10 +420,10 @@ def _listen(
 
 
 def _code(folder: Path, console: list[str]) -> int:
-    """The exit code in the folder.
+    """The exit code that the machine wrote into the folder.
 
     Raises:
-        EngineError: If there is none, because the machine ended early.
+        EngineError: If there is no exit code, because the machine ended early.
     """
     try:
         return int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
@@ -430,10 +441,10 @@ def _copy(captured: Path, to: Path) -> None:
 
 
 def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
-    """The run in the folder.
+    """The run whose result the machine wrote into the folder.
 
     Raises:
-        EngineError: If there is none, with the reason.
+        EngineError: If there is no result, with the reason.
     """
     code = _code(folder, console)
     words = untrusted_input.head(folder / "stderr", _MOST_LINE_BYTES)

@@ -12,7 +12,9 @@ BUILDABLE = ("6.12", "7.3")
 """Releases that `narrows kernel build` is tested with."""
 
 NAMED = ("7.3", "6.12", "5.15", "4.15", "4.4")
-"""Releases that are listed although no kernel of them is built; scenarios may name all from 4.4."""
+"""Releases that are listed even if no kernel of them is built. A scenario can name every release
+from 4.4 to 7.3.
+"""
 
 Number = tuple[int, ...]
 
@@ -23,9 +25,9 @@ class Release:
 
     Attributes:
         name: The name.
-        modelled: Whether a scenario can name it (`[host] like`).
-        rules: Number of the simulator's dated rules that it follows.
-        kernels: Its built kernels.
+        modelled: Whether a scenario can name the release (`[host] like`).
+        rules: Number of the dated rules of the simulator that this release follows.
+        kernels: The built kernels of this release.
     """
 
     name: str
@@ -53,8 +55,8 @@ def number(release: str) -> Number:
 
 
 def rules(release: str) -> list[dict[str, Any]] | None:
-    """The dated rules of the simulator, each with `active`: whether a release has it. None for a
-    release that a scenario cannot name.
+    """The dated rules of the simulator, each with `active`, which is true if this release follows
+    the rule. None for a release that a scenario cannot name.
 
     >>> all(rule["active"] for rule in rules("7.3"))
     True
@@ -68,7 +70,8 @@ def rules(release: str) -> list[dict[str, Any]] | None:
 
 
 def nearest(release: str) -> str:
-    """The series of a release that a scenario can name; the newest or the oldest one otherwise.
+    """The series of a release, such as 6.12, if a scenario can name it. Otherwise the result is the
+    newest or the oldest series that a scenario can name.
 
     >>> nearest("6.12.117"), nearest("9.1"), nearest("3.10.0")
     ('6.12', '7.3', '4.4')
@@ -80,7 +83,7 @@ def nearest(release: str) -> str:
 
 
 def releases() -> list[Release]:
-    """Releases that are well known, built or known to build; the newest first."""
+    """The releases in `NAMED` and `BUILDABLE`, and those of built kernels; the newest first."""
     kernels = store.built()
     by_release: dict[str, list[store.Kernel]] = {}
     for kernel in kernels:

@@ -1,15 +1,17 @@
 """The configuration of the kernel, and the changes that narrows makes to its source.
 
 The configuration starts from `make allnoconfig`, so that everything without an entry here is off.
-It has no modules and no drivers of devices, which makes the build short. `REQUIRED` options must be
-in effect after the configuration; `OPTIONAL` ones exist in some releases only.
+The configuration has no modules and no drivers of devices, which makes the build short. `REQUIRED`
+options must be in effect after the configuration; `OPTIONAL` ones exist in some releases only.
 
 The changes concern the machine and the TUN driver, not the network:
 
-- The tick rate of `ARCH=um` has no prompt; it becomes `HZ`, the default of scenarios.
-- Random numbers of the machine come from the host. They become a stream of a seed: initial sequence
-  numbers, hash seeds and the drops of an AQM are the same in each run. The command line, which
-  contains the name of a temporary folder, no longer contributes to them.
+- The configuration cannot set the tick rate of `ARCH=um`; it becomes `HZ`, the default of
+scenarios.
+- Random numbers of the machine, which come from the host, are replaced by a stream that depends
+only on the seed. Initial sequence numbers, hash seeds and the drops of an AQM are therefore the
+same in each run. The command line, which contains the name of a temporary folder, no longer
+contributes to random numbers.
 - A TUN device with the flag `IFF_ONE_QUEUE` accepts one packet per read. The emulator is then the
   network card behind a queue discipline (host/src/sys/gate.rs).
 """
@@ -66,7 +68,7 @@ REQUIRED: tuple[str, ...] = (
     *_named("NET_SCH_", _QUEUES),
     *_named("NET_", _CLASSIFIERS),
 )
-"""Options that must be in effect."""
+"""Options that must be in effect after the configuration."""
 
 OPTIONAL: tuple[str, ...] = (
     "CONFIG_PROC_SYSCTL=y",
@@ -142,7 +144,9 @@ _RANDOM = r"""\1
 _GATE_CLOSES = r"""	if (tun->flags & IFF_ONE_QUEUE)
 		netif_tx_stop_queue(queue);
 \g<0>"""
-"""After each packet, a device with `IFF_ONE_QUEUE`, which has no other effect, is stopped."""
+"""Stops the queue of a TUN device with the flag `IFF_ONE_QUEUE` after each packet; this flag has no
+other effect.
+"""
 
 _GATE_OPENS = r"""		if ((tun->flags & IFF_ONE_QUEUE) && ptr_ring_empty(&tfile->tx_ring)) {
 			local_bh_disable();
@@ -150,7 +154,9 @@ _GATE_OPENS = r"""		if ((tun->flags & IFF_ONE_QUEUE) && ptr_ring_empty(&tfile->t
 			local_bh_enable();
 		}
 \g<0>"""
-"""A read from it requests the next packet of the queue discipline."""
+"""Wakes the queue of such a device when it is read, which requests the next packet from the queue
+discipline.
+"""
 
 CHANGES: tuple[Change, ...] = (
     Change(

@@ -46,7 +46,9 @@ def _state(kernel: Kernel) -> str:
 
 
 def rules(found: Sequence[dict[str, Any]], *, sources: bool) -> Table:
-    """A row per rule, as `narrows list` knows it; `active` is a column if the rules have it."""
+    """A row per rule of `narrows list rules`; the table has a column `active` if the rules have
+    this key.
+    """
     has_active = any("active" in rule for rule in found)
     rows = []
     for rule in found:

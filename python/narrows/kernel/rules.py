@@ -18,13 +18,14 @@ class Rule:
     """A change of the TCP of Linux.
 
     Attributes:
-        name: Its name in `with_rules` and `without_rules` of a scenario.
-        of: The part of TCP that follows it.
-        since: The first release with it.
-        backports: The first stable release of each series that contains it, too.
-        help: The behaviour since then, and the behaviour before.
-        source: The commit that introduced it.
-        active: Whether the release in question has it.
+        name: Name of the rule in `with_rules` and `without_rules` of a scenario.
+        of: The part of TCP that follows the rule.
+        since: The first release with the rule.
+        backports: For each older series with a backport of the rule, the first stable release that
+            contains it.
+        help: The behaviour with the rule, and the behaviour before.
+        source: The commit that introduced the rule.
+        active: Whether the release in question has the rule.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Difference:
 
     Attributes:
         rule: The rule.
-        added: True if the second release has it, false if the first one has it.
+        added: True if only the second release has the rule, false if only the first one has it.
     """
 
     rule: Rule
@@ -74,7 +75,7 @@ def release(text: str) -> str:
 
 
 def rules_of(like: str) -> list[Rule]:
-    """All rules, and which of them a release has.
+    """All rules; `active` of each is true if the release `like` has it.
 
     Raises:
         NarrowsError: If there is no such release.
@@ -96,7 +97,7 @@ def differences(first: str, second: str) -> list[Difference]:
     """The rules that only one of two releases has, in the order of the table.
 
     Raises:
-        NarrowsError: If one of them is no known release.
+        NarrowsError: If one of the releases is not known.
     """
     both = zip(rules_of(first), rules_of(second), strict=True)
     return [Difference(one, other.active) for one, other in both if one.active != other.active]

@@ -2,7 +2,8 @@
 
 The package index of this host is used if it lists the package. Otherwise apt runs with a private
 configuration in the cache of narrows, which has its own list of sources, indexes and archives. The
-sources of the host are only read. The mirror, proxies, transports and keys are those of the host.
+apt sources of this host are read and not changed. The private configuration uses the mirror,
+proxies, transports and keys of the host.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from narrows.errors import EngineError, reason
 from narrows.kernel import store
 
 MIRROR = "http://deb.debian.org/debian"
-"""The mirror of a host without Debian sources."""
+"""The mirror that is used on a host without Debian sources."""
 
 SUITES = ("trixie", "trixie-backports", "sid")
 """Suites of Debian that are searched, in this order."""
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-"""The keys of Debian's archive."""
+"""The file with the keys of Debian's archive."""
 
 _SOURCES = Path("/etc/apt")
 _RELEASE = re.compile(r"\d+\.\d+")
@@ -61,7 +62,7 @@ def of(name: str, tell: Progress) -> Source:
     """The source of a release, which is downloaded if necessary, or an archive of the user.
 
     Raises:
-        EngineError: If there is none.
+        EngineError: If there is no such package or file.
     """
     if is_release(name):
         return _of_release(name, tell)
@@ -99,7 +100,7 @@ def _of_release(release: str, tell: Progress) -> Source:
 
 
 def mirror(sources: Path = _SOURCES) -> str:
-    """The Debian mirror in the sources of the host."""
+    """The first Debian mirror in the apt sources of the host; `MIRROR` if they have none."""
     files = [sources / "sources.list"]
     with suppress(OSError):
         files += sorted((sources / "sources.list.d").iterdir())
@@ -129,7 +130,9 @@ def uris(text: str) -> list[str]:
 
 
 def _private() -> list[str]:
-    """The options of a private configuration; makes its folders."""
+    """Creates the folders of a private configuration of apt, and returns the options that select
+    it.
+    """
     place = store.folder() / "apt"
     for name in ("lists/partial", "archives/partial"):
         (place / name).mkdir(parents=True, exist_ok=True)
@@ -152,7 +155,7 @@ def _private() -> list[str]:
 
 
 def _search(package: str, options: list[str], version: str | None, tell: Progress) -> str | None:
-    """The version of a package in the first suite that has it."""
+    """The version of a package in the first of `SUITES` that has it; None if none has it."""
     at = mirror()
     signed = f" [signed-by={KEYRING}]" if KEYRING.is_file() else ""
     for number in range(1, len(SUITES) + 1):
@@ -175,7 +178,9 @@ def _candidate(package: str, options: list[str]) -> str | None:
 
 
 def _download(package: str, version: str, options: list[str], tell: Progress) -> Source:
-    """Downloads a package unless the cache has it, and takes the archive from it."""
+    """Downloads a package and extracts its source archive, unless the cache already has the
+    archive.
+    """
     place = store.folder() / "sources"
     place.mkdir(parents=True, exist_ok=True)
     archive = place / f"{package}_{version.replace(':', '_')}.tar.xz"
@@ -202,7 +207,7 @@ def _apt(command: list[str], folder: Path | None = None) -> str:
     """The output of a command.
 
     Raises:
-        EngineError: If it fails, with its error.
+        EngineError: If the command fails, with its error message.
     """
     try:
         done = subprocess.run(

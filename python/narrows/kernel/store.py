@@ -1,8 +1,8 @@
 """The cache of built kernels.
 
-`$XDG_CACHE_HOME/narrows/kernels` (`~/.cache`) has one folder per binary. Its name is the key: a
-hash of the source, the patches, the configuration and the changes. The folder contains `linux`, the
-binary, and `kernel.json`, its description.
+`$XDG_CACHE_HOME/narrows/kernels` (`~/.cache`) has one folder per binary. The name of the folder is
+the key of the kernel: a hash of the source, the patches, the configuration and the changes. The
+folder contains `linux`, the binary, and `kernel.json`, its description.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Kernel:
         name: The name of `--kernel`: the release, and the names of patches after a plus sign.
         release: The whole release, such as 6.12.117.
         key: The hash that names the folder.
-        configuration: The hash of configuration and changes.
+        configuration: The hash of the configuration and of the changes to the source.
         source: The hash of the source archive.
         origin: The package or file of the source.
         patches: Names and hashes of the patches.
@@ -66,7 +66,9 @@ class Kernel:
 
     @property
     def current(self) -> bool:
-        """Whether it has the configuration of this version of narrows."""
+        """Whether the kernel was built with the configuration and changes of this version of
+        narrows.
+        """
         return self.configuration == configuration_hash()
 
     def as_object(self) -> dict[str, Any]:
@@ -90,7 +92,9 @@ def file_hash(file: Path) -> str:
 
 
 def key(source: str, patches: Iterable[str]) -> str:
-    """The key of a kernel: of the hashes of its source and its patches, in their order."""
+    """The key of a kernel: a hash of its configuration and of the hashes of its source and its
+    patches, in their order.
+    """
     parts = (source, configuration_hash(), *patches)
     return _hash(part.encode() for part in parts)[:_KEY_DIGITS]
 
@@ -104,7 +108,7 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def name_of_kernel(release: str, patches: Iterable[str]) -> str:
-    """The name of a kernel: of its release and the files of its patches.
+    """The name of a kernel, from its release and the file names of its patches.
 
     >>> name_of_kernel("6.12.117", ["fixes/cubic-beta.patch"])
     '6.12+cubic-beta'
@@ -130,10 +134,11 @@ def built() -> list[Kernel]:
 
 
 def find(name: str | None) -> Kernel:
-    """The newest built kernel of a name or key; without a name, the newest without patches.
+    """The newest kernel of a name or key; without a name, the newest without patches. Kernels that
+    another version of narrows built with another configuration are left out.
 
     Raises:
-        EngineError: If there is none, with the command that builds it.
+        EngineError: If there is no such kernel, with the command that builds it.
     """
     kernels = built()
     if name is None:
@@ -159,7 +164,7 @@ def find(name: str | None) -> Kernel:
 
 
 def add(kernel: Kernel, binary: Path) -> None:
-    """Moves a binary into the cache.
+    """Copies a binary into the cache, with the description of its kernel.
 
     Raises:
         OSError: If the cache cannot be written.
@@ -173,10 +178,10 @@ def add(kernel: Kernel, binary: Path) -> None:
 
 
 def remove(kernel: Kernel) -> None:
-    """Removes a binary from the cache.
+    """Removes a built kernel from the cache.
 
     Raises:
-        NarrowsError: If it cannot be removed.
+        NarrowsError: If the kernel cannot be removed.
     """
     try:
         shutil.rmtree(folder() / kernel.key)

@@ -1,3 +1,3 @@
-"""Response time of a host over UDP, and the attribution of the delay to application, kernel and
-network.
+"""Measures the response time of a host over UDP, and attributes the delay to application, kernel
+and network.
 """

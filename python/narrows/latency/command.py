@@ -1,6 +1,4 @@
-"""The command `narrows latency`: response times and the attribution of delays. Large modules are
-imported on use.
-"""
+"""The command `narrows latency`: response times and the attribution of delays."""
 
 from __future__ import annotations
 
@@ -67,7 +65,7 @@ _passed = passed_options(
      "Self-test: suspend the client for LENGTH once per INTERVAL. The report must attribute this "
      "delay to the client"),
 )  # fmt: skip
-"""The options that go to `narrows-host` as they are."""
+"""The options that are passed unchanged to `narrows-host`."""
 
 
 @command(
@@ -165,7 +163,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
             elif not quiet:
                 _show(told)
         except OSError:
-            # After SIGHUP the terminal is gone.
+            # After SIGHUP, the terminal can no longer be written.
             if not told["interrupted"]:
                 raise
         if told["interrupted"]:

@@ -1,7 +1,7 @@
 """The types of the JSON of `narrows latency`; docs/reference/latency.md describes each key.
 
-`result.read` checks a file and adds keys that results of earlier versions lack. The keys of the
-program's own counters, and of the machine, are in the page only.
+`result.read` checks a file and adds keys that results of earlier versions lack. The same page
+describes the counters of the program and the properties of the machine, which have no types here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 Percentile = Literal["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"]
-"""A percentile; one that too few replies support is None or absent."""
+"""The key of a percentile. The value of a percentile is None or absent if there are too few replies
+for it.
+"""
 
 Statistic = Literal["min", "mean", "p50", "p90", "p99", "p99_9", "p99_99", "p99_999", "max"]
 """A statistic of a distribution."""
 
 Clock = Literal["response_us", "rtt_us"]
-"""A time of each reply."""
+"""The key of a time of replies: response time or RTT."""
 
 Count = Literal[
     "duplicates", "reordered", "mismatches", "unsent", "skipped", "refused", "socket_drops"
@@ -54,7 +56,9 @@ class SlowReplyJson(TypedDict):
 
 
 class EpisodeJson(TypedDict):
-    """Slow replies that were outstanding at the same time; the times of the slowest one."""
+    """An episode: slow replies that were outstanding at the same time. Response time, RTT and send
+    delay are those of the slowest reply.
+    """
 
     t_s: float
     blamed: str
@@ -67,7 +71,7 @@ class EpisodeJson(TypedDict):
 
 
 class EpisodesJson(TypedDict):
-    """Episodes: their number, and those that are stored."""
+    """Episodes of slow replies: their number, and those that are stored."""
 
     count: int
     kept: list[EpisodeJson]
@@ -92,7 +96,9 @@ class PeerJson(TypedDict, total=False):
 
 
 class ClassJson(TypedDict, total=False):
-    """The traffic classes of requests at the far host, and of replies at the client."""
+    """The traffic class bytes of requests at the far host (`there`), and of replies at the client
+    (`back`).
+    """
 
     there: int | None
     back: int | None
@@ -147,7 +153,9 @@ class LatencyJson(_Classes):
 
 
 class SetupJson(TypedDict):
-    """A policy and a load of the CPUs, with their result; `refused` is the reason of the kernel."""
+    """A policy and a load of the CPUs, with their result. `refused` is the reason why the kernel
+    refused the policy; None if it did not.
+    """
 
     policy: str
     load: str

@@ -1,6 +1,7 @@
 """Renders a latency test of several scheduling policies: benefits and costs of each.
 
-`narrows-host latency` computes all values. The baseline is the first policy under the same load.
+`narrows-host latency` computes all values. The baseline is the first permitted policy under the
+same load.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def name(setup: SetupJson) -> str:
 
 
 def several(told: PoliciesJson) -> list[tuple[str, LatencyJson]]:
-    """Names and results of all setups that the host permitted."""
+    """Names and results of all setups whose policy the kernel permitted."""
     return [(name(setup), setup["latency"]) for setup in told["setups"] if not setup["refused"]]
 
 
@@ -50,7 +51,9 @@ def _answered(setup: SetupJson) -> int:
 
 
 def _grade(told: PoliciesJson) -> Statistic:
-    """The highest percentile that all results have."""
+    """The highest percentile that all permitted setups have; the maximum if they have none in
+    common.
+    """
     outcomes = [_responses(setup) for setup in told["setups"] if not setup["refused"]]
     carried = [p for p in PERCENTILES if all(took.get(p) is not None for took in outcomes)]
     return carried[-1] if carried else "max"
@@ -83,7 +86,7 @@ def _cost(setup: SetupJson, base: SetupJson) -> str:
 
 
 def sentences(told: PoliciesJson) -> list[str]:
-    """For each load: the baseline, then benefits and costs of every other policy."""
+    """The sentences for each load: the baseline, then benefits and costs of every other policy."""
     grade, limit = _grade(told), span(told["slow_us"])
     out = ["The measurement was stopped early."] if told.get("interrupted") else []
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
@@ -164,7 +167,7 @@ def table(told: PoliciesJson) -> Table:
 
 
 def fewest(told: PoliciesJson) -> list[str]:
-    """For each load, the policy with the fewest slow responses."""
+    """For each load, a sentence about the policy with the fewest slow responses."""
     out, limit = [], span(told["slow_us"])
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
         tried = [

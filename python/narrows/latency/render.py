@@ -1,6 +1,7 @@
 """Renders a result of `narrows latency` as sentences, tables, pictures and a page.
 
-Sentences use ms from 10 ms on. A missing percentile is shown as "–".
+Sentences show times of 10 ms or more in ms, and shorter times in µs. A missing percentile is shown
+as "–".
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _NONE = "–"
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
-"""Time without replies at the end, in s, after which the far host counts as lost. A reply is
-awaited for one second.
+"""Time without replies at the end of a measurement, in s, after which the host is reported to have
+stopped replying. A reply is awaited for one second.
 """
 _SHOWN = 12
 """Maximum number of listed episodes of slow responses."""
@@ -102,7 +103,7 @@ def _round_trip(told: LatencyJson) -> list[str]:
 
 
 def _took(part: TimesJson) -> str:
-    """Median, percentiles and maximum."""
+    """The median, the percentiles from p99 on and the maximum, in words."""
     shown = [
         (named(p), part[p])
         for p in PERCENTILES
@@ -149,7 +150,7 @@ def _slow(told: LatencyJson) -> list[str]:
         return [f"No response time exceeded {limit}."]
     blamed = sorted(slow["blamed"].items(), key=lambda item: -item[1])
     whose = ", ".join(f"{PARTS[part]} {n:,}" for part, n in blamed)
-    # Results of earlier versions have none.
+    # Results of earlier versions of narrows have no episodes.
     many = slow.get("episodes", {}).get("count", 0)
     grouped = f", in {many:,} episode{'s' * (many != 1)}" if many else ""
     plural = "s" * (slow["count"] != 1)
@@ -223,7 +224,7 @@ def episodes(told: LatencyJson, most: int = _SHOWN) -> Table:
     """The episodes with the longest response times, in order of time. Overlapping slow responses
     are one episode.
     """
-    # Files of earlier versions have none.
+    # Files of earlier versions of narrows have no episodes.
     known = told["slow"].get("episodes", {"count": 0, "kept": []})
     kept = sorted(enumerate(known["kept"]), key=lambda one: -one[1]["response_us"])[:most]
     rows = []
@@ -336,7 +337,7 @@ def plot(
             colour = colours[policies.index(policy) % len(colours)]
             nth = loads.index(load) + (policies.index(policy) if style.look == "print" else 0)
             dash = _DASHES[nth % len(_DASHES)]
-            # Files of earlier versions have round trips only.
+            # Files of earlier versions of narrows have RTTs but no response times.
             times = told.get("response_us") or told["rtt_us"]
             took = [] if times is None else times["histogram_ns"]
             if not took:
@@ -382,7 +383,7 @@ def plot(
 
 
 def _kernels(several: Sequence[tuple[str, LatencyJson]]) -> list[str]:
-    """The kernels of the measuring hosts."""
+    """The kernel releases of the hosts that measured, each once."""
     return list(dict.fromkeys(told["kernel"] for _, told in several if told.get("kernel")))
 
 

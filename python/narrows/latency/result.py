@@ -1,8 +1,9 @@
 """Results of `narrows latency`: their JSON, and distributions of times.
 
 `narrows-host` computes all values. The response time counts from the scheduled send time of a
-request to its reply; summary, slow responses and episodes use it. The RTT counts from the actual
-send time. Times are in µs. A percentile with fewer than ten replies beyond it is `None`.
+request to its reply. The summary, slow responses and episodes use the response time. The RTT counts
+from the actual send time. Times are in µs. A percentile with fewer than ten replies beyond it is
+`None`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ PARTS = {
     "server": "server",
     "beyond": "network and server",
 }
-"""Components that a delay is attributed to. The last two are for protocols that cannot separate the
-others.
+"""Components to which a delay is attributed. The last two are for protocols that do not show the
+server or the network separately.
 """
 
 PERCENTILES: tuple[Percentile, ...] = get_args(Percentile)
@@ -68,7 +69,7 @@ def is_result(file: str | PathLike[str]) -> bool:
 
 
 def _filled(told: JsonObject) -> LatencyJson:
-    """A result of an earlier version, or an incomplete one, with the keys that all results have."""
+    """Adds default values of missing keys to an incomplete result or one of an earlier version."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
         key: value for key, value in known.get("slow", {}).items() if value is not None
@@ -198,7 +199,7 @@ _EMPTY: JsonObject = {
 
 
 def needed(percentile: str) -> int:
-    """Number of replies that a percentile needs.
+    """Minimum number of replies for a percentile: `BEYOND` replies must lie beyond it.
 
     >>> needed("p50"), needed("p99"), needed("p99_999")
     (20, 1000, 1000000)
@@ -222,7 +223,7 @@ def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float
 
 
 def hlog(several: Sequence[tuple[str, LatencyJson]]) -> str:
-    """An HdrHistogram log with one line per result, in nanoseconds."""
+    """An HdrHistogram log of RTTs in nanoseconds, with one line per result."""
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:
         tag = "".join(c if c.isalnum() else "_" for c in name)

@@ -9,18 +9,18 @@ from narrows.host import live
 from narrows.latency.model import ResultJson
 
 Tell = Callable[[float, str], object]
-"""Receives the progress from 0 to 1 and a summary in words."""
+"""Receives the progress from 0 to 1, and a summary of the replies so far in words."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C after the first replies, with the result up to that time.
+    """A measurement was stopped by Ctrl-C, SIGTERM or SIGHUP after it had begun.
 
     Attributes:
         told: The result so far.
     """
 
     def __init__(self, told: ResultJson) -> None:
-        """With the result so far."""
+        """Stores the result up to the time of the signal."""
         super().__init__()
         self.told = told
 
@@ -35,8 +35,8 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
 
     Raises:
         EngineError: If the measurement fails.
-        Interrupted: If the user stopped the measurement; it contains the result so far. It is a
-            `KeyboardInterrupt`.
+        Interrupted: If the user stopped the measurement. This exception contains the result so far,
+            and is a `KeyboardInterrupt`.
     """
     share = 0.0
 

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 _WIDEST = 100
 
 _TESTS = list(registry.measurement_tests())
-"""The first is the default."""
+"""The names of the tests; the first test is the default."""
 
 _OF_FLENT = ("rrul", "rrul_be", "tcp_nup", "tcp_ndown", "udp_flood", "voip", "ping")
 """Tests that have their name from a test of Flent."""
 
 
 def _streams() -> str:
-    """The default of --streams."""
+    """The default of --streams for each test, in words."""
     by_number: dict[int, list[str]] = {}
     for name in _TESTS:
         by_number.setdefault(registry.streams(name), []).append(name)
@@ -92,7 +92,7 @@ _passed = passed_options(
     ("--speaks", "Connection", "PROTOCOL", "auto",
      "Protocol of the server: auto, narrows, iperf3 or http"),
 )  # fmt: skip
-"""The options that go to `narrows-host` as they are."""
+"""The options that are passed unchanged to `narrows-host`."""
 
 
 @command(
@@ -232,7 +232,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             elif not quiet:
                 _show(measured, model, scored, sketch=plot == IN_TERMINAL)
         except OSError:
-            # After SIGHUP the terminal is gone.
+            # After SIGHUP, the terminal can no longer be written.
             if not stopped:
                 raise
         if stopped:
@@ -253,7 +253,7 @@ def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
     """Stores the measurement in the history, scores the sealed forecasts that apply to it, and
     returns the scores as sentences.
 
-    Both are optional, so a failure is only a warning.
+    History and scores are optional, so a failure causes only a warning.
     """
     if kept.installed():
         with attempt(), _warned("the measurement was not stored in the history"):
@@ -266,7 +266,7 @@ def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
 
 @contextmanager
 def _warned(what: str) -> Iterator[None]:
-    """Prints an error as a warning."""
+    """Prints a `NarrowsError` of the block as a warning, and continues after the block."""
     try:
         yield
     except NarrowsError as error:
@@ -277,8 +277,8 @@ def _warned(what: str) -> Iterator[None]:
 def _model(
     measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool
 ) -> tuple[PathModel | None, bool]:
-    """The path model, or None without one, and whether Ctrl-C stopped its inference. `path_file`
-    selects a file for the model.
+    """The path model, or None without one, and whether Ctrl-C stopped its inference. The model is
+    also written to `path_file`, if it is given.
     """
     model = None
     with attempt():

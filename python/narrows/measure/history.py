@@ -5,8 +5,9 @@ DuckDB is an extra (`pip install 'narrows[history]'`) because it is larger than 
 `$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`). DuckDB
 itself can query it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
 
-Measurements stay until `forget` deletes them. With `$NARROWS_HISTORY_DAYS`, `keep` deletes older
-ones. DuckDB leaves deleted rows in its file; `forget` therefore writes a new file with the others.
+Measurements stay until `forget` deletes them. If `$NARROWS_HISTORY_DAYS` is set, `keep` deletes
+measurements that are older than this number of days. DuckDB leaves deleted rows in its file.
+`forget` therefore writes a new file with the remaining rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ COLUMNS = (
     "loaded_p95_ms",
     "increase_ms", "grade",
 )  # fmt: skip
-"""The columns of a row, besides `json`."""
+"""The columns of a row, except `json`."""
 
 MOST_DAYS = 365_000
 """The largest number of days after which measurements are deleted."""
@@ -95,7 +96,8 @@ def keep(measured: Measurement) -> str:
 
 
 def retention_days() -> int | None:
-    """The days after which `keep` deletes measurements: `$NARROWS_HISTORY_DAYS`; None: never.
+    """The number of days after which `keep` deletes measurements (`$NARROWS_HISTORY_DAYS`). The
+    result is None if `keep` never deletes measurements.
 
     Raises:
         NarrowsError: If the variable is not a whole number.
@@ -115,11 +117,11 @@ def forget(
 ) -> int:
     """Deletes the measurements that meet all conditions, and returns their number.
 
-    A measurement without a start time counts as old.
+    A measurement without a start time counts as older than any number of days.
 
     Args:
         host: Only measurements to this host.
-        older_than_days: Only measurements that started earlier.
+        older_than_days: Only measurements that started more than this number of days ago.
         name: Only the measurement with this id or with this unique prefix of it.
 
     Raises:
@@ -147,7 +149,7 @@ def forget(
 
 
 def _rewrite(where: str, values: Sequence[object]) -> None:
-    """Replaces the file by one without the rows that meet a condition."""
+    """Replaces the history file by a new one without the rows that meet a condition."""
     import duckdb  # noqa: PLC0415
 
     whole = file()
@@ -230,5 +232,5 @@ def _ask(question: str, values: Sequence[object], *, write: bool = False) -> lis
 
 
 def _is_locked(error: Exception) -> bool:
-    """Whether another process has the file open."""
+    """Whether the error means that another process has the history file open."""
     return "lock on file" in str(error)

@@ -37,7 +37,7 @@ class FlowSpreadJson(TypedDict):
 
 
 class LatencyJson(TypedDict):
-    """The RTT distributions, idle, under any load and by direction of the load."""
+    """The RTT distributions: idle, under any load, and by direction of the load."""
 
     idle: SpreadJson
     loaded: SpreadJson
@@ -46,7 +46,7 @@ class LatencyJson(TypedDict):
 
 
 class AskedJson(TypedDict, total=False):
-    """The request."""
+    """The requested parameters of a measurement."""
 
     host: str | None
     port: int | None
@@ -80,7 +80,7 @@ class HostJson(TypedDict, total=False):
 
 
 class DataJson(TypedDict, total=False):
-    """Amounts of payload, and the reason of the end."""
+    """Planned and transferred amounts of payload, and the reason why the measurement ended."""
 
     planned_bytes: float | None
     moved_bytes: float | None
@@ -88,7 +88,7 @@ class DataJson(TypedDict, total=False):
 
 
 class LatenessJson(TypedDict, total=False):
-    """The lateness of pings, in ms."""
+    """How much later than scheduled pings were sent, in ms."""
 
     p50: float | None
     p99: float | None
@@ -96,7 +96,7 @@ class LatenessJson(TypedDict, total=False):
 
 
 class ClockJson(TypedDict, total=False):
-    """The relation of the clocks."""
+    """The relation of the clocks of both hosts, which one-way delays need."""
 
     kind: str | None
     offset_ms: float | None
@@ -105,13 +105,13 @@ class ClockJson(TypedDict, total=False):
 
 
 class FarErrorJson(TypedDict, total=False):
-    """The error of the far host."""
+    """The error of a measurement that the far host causes."""
 
     answering_ms: float | None
 
 
 class OwnErrorJson(TypedDict, total=False):
-    """The error of the instrument."""
+    """The error of a measurement that the measuring programs and hosts cause."""
 
     lateness_ms: LatenessJson | None
     leaving_ms: float | None
@@ -150,7 +150,8 @@ class MeasurementJson(TypedDict, total=False):
     flows: list[JsonObject] | None
     pings: list[JsonObject] | None
     latency_ms: JsonObject | None
-    """As `LatencyJson`; a file of another version may have other distributions."""
+    """Usually a `LatencyJson`; a file of another version of narrows may have other distributions.
+    """
     voip: JsonObject | None
     page: JsonObject | None
     udp_load: UdpLoadJson | None

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     pass
 
 MOST_FLOWS = 4
-"""Number of flows that are named or, per direction, drawn individually."""
+"""Maximum number of flows that a sentence names, and that a picture draws individually for each
+direction.
+"""
 
 
 def pictures(measured: Measurement) -> list[Picture]:
-    """Goodput, RTT, congestion window, retransmits and latency distribution, without empty
-    pictures.
+    """The pictures of goodput, RTT, congestion window, retransmits and latency distribution, except
+    those without data.
     """
     shown = [
         f
@@ -137,7 +139,7 @@ def _together(measured: Measurement) -> list[Line]:
                 )
                 times.append((t0 + t1) / 2)
                 rates.append(bits / (t1 - t0))
-            # A gap between two loads.
+            # None interrupts the line between two loads.
             times.append(last)
             rates.append(None)
         out.append(Line(f"all, {LOADS[direction]}", None, "dotted", times, rates))
@@ -145,7 +147,7 @@ def _together(measured: Measurement) -> list[Line]:
 
 
 def _delivered(acked: Sequence[tuple[float, float]], at: float) -> float:
-    """Bytes delivered until a time, interpolated between samples."""
+    """Bytes of a flow that were delivered until a time, interpolated between samples."""
     place = bisect.bisect_right(acked, at, key=lambda row: row[0])
     if place == 0:
         return acked[0][1]

@@ -44,7 +44,7 @@ def sentences(measured: Measurement) -> list[str]:
 
 
 def _ended(measured: Measurement) -> list[str]:
-    """The reason for a premature end of the measurement."""
+    """A sentence with the reason for an early end of the measurement; empty if it was complete."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
     most = (measured.json.get("asked") or {}).get("max_data_bytes")
     data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
@@ -74,7 +74,7 @@ def _outages(said: Answer) -> list[str]:
 
 
 def _datagrams(measured: Measurement) -> list[str]:
-    """Counts, rates and loss of a UDP load."""
+    """Sentences with counts, rates and loss of a UDP load; empty without such a load."""
     told = measured.json.get("udp_load") or {}
     if not isinstance(sent := told.get("sent"), int):
         return []
@@ -167,7 +167,9 @@ def _spread(spread: Spread) -> str:
 
 
 def _voip(measured: Measurement) -> list[str]:
-    """The estimated quality of a call: the lower score of the two directions."""
+    """A sentence with the estimated quality of a call, idle and under load: each time, the lower
+    score of the two directions.
+    """
     told = measured.json.get("voip") or {}
     scores = []
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
@@ -211,7 +213,9 @@ def _page(measured: Measurement) -> list[str]:
 
 
 def _held_back(measured: Measurement) -> list[str]:
-    """Flows whose rate a host limited instead of the path."""
+    """Sentences about flows whose rate was limited by the receive window or the send buffer of a
+    host.
+    """
     out = []
     for key, what in (
         ("rwnd_limited_pct", "receive window"),
@@ -278,7 +282,7 @@ def notes(measured: Measurement) -> list[str]:
 
 
 def latencies(measured: Measurement) -> Table:
-    """A row for the idle phase and one for each load."""
+    """A row for the idle phase, and one for the load of each direction and congestion control."""
     said = answer(measured)
     rows = [("idle", said.idle, "latency_ms.idle")]
     if said.together or not said.loaded:

@@ -1,8 +1,8 @@
 """A measurement of a path as seen by the client, stored as one JSON object (version 1).
 
 `narrows-host measure` writes this object, and the readers of other tools' files create it.
-Renderers, comparisons and the path model use it. A value that was not measured is None, never zero.
-Files are untrusted: this module checks them once and reports the place of each error.
+Renderers, comparisons and the path model use the object. A value that was not measured is None,
+never zero. Files are untrusted: this module checks them once and reports the place of each error.
 
 docs/reference/measurement.md lists every key with its unit.
 """
@@ -28,14 +28,18 @@ VERSION = 1
 """Version of the JSON format; later versions are rejected."""
 
 MOST_SAMPLES = 20_000_000
-"""Maximum count of numbers in a measurement. A day of pings every 20 ms has four million rows."""
+"""Maximum count of numbers in all samples of a measurement. A day of pings every 20 ms has four
+million rows.
+"""
 
 MOST_S = 1e6
-"""Maximum absolute time, in s (eleven days). It limits lists that have a value for each second."""
+"""Maximum absolute time, in s (eleven days). This maximum limits the length of lists that have a
+value for each second.
+"""
 
 SETTLE_S = 2.0
-"""Warm-up at the start of each load that is left out, in s; at most a fifth of the load. It
-contains the burst of slow start.
+"""Warm-up at the start of each load that is left out, in s; at most a fifth of the load. The
+warm-up contains the burst of slow start.
 """
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -70,8 +74,8 @@ class MeasurementError(NarrowsError):
 
 @dataclass(frozen=True)
 class Spread:
-    """Summary of a distribution, in ms. Percentile q of n sorted values has rank
-    `min(n - 1, ⌊q n⌋)`.
+    """Summary of a distribution, in ms. The quantile q of n sorted values is the one with the
+    zero-based rank `min(n - 1, ⌊q n⌋)`.
 
     >>> Spread.of([1.0, 2.0, 3.0, None])
     Spread(n=3, min=1.0, mean=2.0, p50=2.0, p95=3.0, p99=3.0, max=3.0)
@@ -141,8 +145,8 @@ class Flow:
         cc: Congestion control of the sender.
         from_s: Start time, in s.
         to_s: End time, in s.
-        told: All other values of its JSON object, unchanged.
-        columns: The samples. A missing column was not measured.
+        told: All values of the JSON object of the flow except `columns` and `samples`, unchanged.
+        columns: The samples. A column that is missing was not measured.
     """
 
     id: str
@@ -165,7 +169,7 @@ class Flow:
         return int(_number(self.told.get("mss_bytes")) or 1448)
 
     def figure(self, name: str) -> float | None:
-        """A number of its JSON object, such as `retransmits`."""
+        """A number in the JSON object of the flow, such as `retransmits`; None if it is missing."""
         return _number(self.told.get(name))
 
     def acked(self) -> list[tuple[float, float]]:
@@ -186,7 +190,7 @@ class Flow:
 class Pings:
     """A train of pings with its samples by column. An unanswered ping has an RTT of None.
 
-    `told` holds all other values of its JSON object, unchanged.
+    `told` has all values of its JSON object except `columns` and `samples`, unchanged.
     """
 
     id: str
@@ -245,7 +249,7 @@ class Measurement:
         """Checks a decoded JSON object.
 
         Raises:
-            MeasurementError: If it is not a valid measurement.
+            MeasurementError: If the object is not a valid measurement.
         """
         check = _Check(name)
         top = check.table(tree, "")
@@ -291,7 +295,7 @@ class Measurement:
 
     @property
     def host(self) -> str:
-        """The measured host."""
+        """The far host, as requested; its address if the request is unknown."""
         return str(
             (self.json.get("asked") or {}).get("host")
             or (self.json.get("peer") or {}).get("address")
@@ -327,7 +331,7 @@ class Measurement:
         """Times in which flows sent, in s, with overlaps merged.
 
         `direction` and `cc` select a direction and a congestion control. Without flows, as under a
-        UDP load, these are the loaded phases.
+        UDP load, the result is the loaded phases.
         """
         if direction is None and not self.flows:
             return self.spans("loaded")
@@ -357,8 +361,8 @@ class Measurement:
     def rtts(
         self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0
     ) -> list[float | None]:
-        """RTTs of all trains within spans, each without its first `settle_s`, in ms. Unanswered
-        pings are None.
+        """RTTs of all pings that were sent within spans, in ms; None for unanswered pings. The
+        first `settle_s` seconds of each span, at most a fifth of it, are left out.
         """
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
         return [
@@ -369,9 +373,11 @@ class Measurement:
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The RTT distribution of a phase: of its pings or, without pings, that of the JSON object.
+        """The RTT distribution of a phase, from its pings. Without pings, the distribution in the
+        JSON object is returned.
 
-        Under load it covers every load without its first `SETTLE_S`. All commands use this one.
+        Under load, the distribution covers all loads without the first `SETTLE_S` seconds of each.
+        All commands use this distribution.
         """
         loaded = phase == "loaded"
         spans = (self.loads() if loaded else []) or self.spans(phase)
@@ -389,13 +395,15 @@ class Measurement:
         """The RTT distribution under load of a direction, without the first `SETTLE_S` of each
         load.
 
-        If both directions were loaded at once, it covers both.
+        If both directions were loaded at once, the distribution covers both.
         """
         loaded = None if self.together else direction
         return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
     def latency_json(self) -> LatencyJson:
-        """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
+        """The RTT distributions that all commands use, in the form of `latency_ms` of the JSON
+        object.
+        """
         found: LatencyJson = {
             "idle": self.latency("idle").json(),
             "loaded": self.latency("loaded").json(),

@@ -1,5 +1,5 @@
-"""Measures a path with `narrows-host measure`, once per direction, and joins the parts into one
-measurement.
+"""Measures a path with `narrows-host measure`, once for each part of the test, and joins the parts
+into one measurement.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ TESTS = registry.measurement_tests()
 """Each test with its parts, which are measured in sequence."""
 
 DEFAULT = next(iter(TESTS))
-"""Many flows down, then many flows up: a path model needs loads of single directions."""
+"""The default test: many download flows, then many upload flows. A path model needs loads of single
+directions.
+"""
 
 LOADER = "cubic"
-"""Default congestion control: every Linux has it, and a load that fills buffers determines most
-properties of a path model.
+"""Default congestion control. Every Linux host has CUBIC, and CUBIC fills buffers, which shows most
+properties of a path.
 """
 
 Progress = Callable[[float, float], object]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C after the load had begun, with the results up to that time.
+    """A measurement was stopped by Ctrl-C, SIGTERM or SIGHUP after it had begun.
 
     Attributes:
         measured: The measurement so far.
@@ -41,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, measured: Measurement, said: list[str]) -> None:
-        """With the results so far."""
+        """Stores the results up to the time of the signal."""
         super().__init__()
         self.measured = measured
         self.said = said
@@ -64,10 +66,10 @@ def measure(
             stop the measurement.
 
     Raises:
-        EngineError: If the path cannot be measured. If only the second direction fails, a note
-            reports it instead.
-        Interrupted: If the user stopped the measurement; it contains the results so far. It is a
-            `KeyboardInterrupt`.
+        EngineError: If the path cannot be measured. If only a later part of the test fails, a note
+            reports this failure instead.
+        Interrupted: If the user stopped the measurement. This exception contains the results so
+            far, and is a `KeyboardInterrupt`.
     """
     if test == DEFAULT and host.startswith(("http://", "https://")):
         # A web server only sends, with its own congestion control.
@@ -107,7 +109,9 @@ def measure(
 
 
 def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
-    """The arguments of the next part, with its share of the rest of `--max-data`."""
+    """The arguments of the next part of the test. The limit of data of the next part is a share of
+    what the earlier parts left of `--max-data`.
+    """
     words = (
         [*arguments, "--parts", str(parts - len(done))]
         if parts > len(done) + 1
@@ -127,7 +131,7 @@ def simulated(
     test: str = DEFAULT,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Measures the path of a scenario in the simulator, as its client.
+    """Measures the path of a scenario in the simulator, as a client of a real path would.
 
     Raises:
         NarrowsError: If the file is not a scenario, or an option applies only to real paths.
@@ -170,7 +174,9 @@ _AMOUNTS: tuple[Literal["planned_bytes", "moved_bytes"], ...] = ("planned_bytes"
 
 
 def joined(parts: Sequence[Measurement], test: str) -> Measurement:
-    """Joins consecutive measurements on one time axis. Other values come from the first one."""
+    """Joins consecutive measurements on one time axis. `_add` combines amounts of data and errors,
+    and all other values come from the first measurement.
+    """
     whole = copy.deepcopy(parts[0].json)
     if len(parts) > 1:
         asked: AskedJson = whole.get("asked") or {}
@@ -195,7 +201,7 @@ def joined(parts: Sequence[Measurement], test: str) -> Measurement:
 
 
 def summarized(measured: Measurement) -> Measurement:
-    """The measurement with the latency distributions of all commands in its JSON object."""
+    """Adds the latency distributions that all commands use to the JSON of the measurement."""
     measured.json["latency_ms"] = (measured.json.get("latency_ms") or {}) | measured.latency_json()
     return measured
 
@@ -213,7 +219,9 @@ def _shift(row: JsonObject, by: float) -> None:
 
 
 def _add(whole: MeasurementJson, more: MeasurementJson) -> None:
-    """Adds the amounts of data and keeps the worst of the errors."""
+    """Adds the amounts of data of `more` to those of `whole`, and keeps the larger one of each
+    error.
+    """
     data, also = whole.get("data"), more.get("data")
     if data and also:
         for key in _AMOUNTS:

@@ -1,8 +1,8 @@
 """Measures a simulated path with only the data that a real client would have.
 
 A client has its pings and the `TCP_INFO` of each sender: acknowledged bytes, window, smoothed RTT
-and retransmits. The server transmits those of the download. Queues, drops and the parameters of the
-path are not part of the measurement.
+and retransmits. In a download, the server transmits its `TCP_INFO` to the client. Queues, drops and
+the parameters of the path are not part of the measurement.
 
 The measurement has an idle phase, a download, a pause and an upload, so that each direction is
 loaded alone.
@@ -79,10 +79,10 @@ class Plan:
         return out
 
     def flows(self) -> dict[str, str]:
-        """The flow of the scenario to its name in the measurement.
+        """The name in the measurement of each flow of the scenario.
 
-        A real measurement numbers flows from 1. In the scenario they are numbered from 0, as the
-        flows of every scenario; the name selects the random start time.
+        A real measurement numbers flows from 1. In the scenario, flows are numbered from 0, as in
+        every scenario. The name of a flow in the scenario determines its random start time.
 
         >>> Plan(streams=1).flows()
         {'down0': 'down1', 'up0': 'up1'}
@@ -151,7 +151,9 @@ def watch(
     beside: Sequence[Flow] = (),
     progress: Callable[[float, float], object] | None = None,
 ) -> Measurement:
-    """Like `measure`, but without the JSON object, for callers that simulate many paths."""
+    """Like `measure`, but the result has no JSON object, which saves time if many paths are
+    simulated.
+    """
     done = run(
         scenario(path, plan, seed=seed, beside=beside),
         sample_interval=f"{plan.sample_ms:g}ms",

@@ -1,10 +1,11 @@
 """Summarizes a measurement: rates, idle and loaded latency, latency increase, grade, round trips
 per minute.
 
-Sources: the grade is that of DSLReports (dslreports.com/faq/17930). It depends on the mean latency
-increase under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips per minute
-are 60 s divided by the RTT of pings under load. The method of draft-ietf-ippm-responsiveness counts
-HTTP requests on the loaded connections instead: the two numbers differ.
+Sources: the grade is that of DSLReports (dslreports.com/faq/17930). The grade depends on the mean
+latency increase under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips
+per minute are 60 s divided by the RTT of pings under load. The method of
+draft-ietf-ippm-responsiveness counts HTTP requests on the loaded connections instead: the two
+numbers differ.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement,
 Span = tuple[float, float]
 
 GRADES: tuple[tuple[float, str], ...] = ((5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D"))
-"""Upper limit of the latency increase in ms, and its grade; larger increases have grade F."""
+"""Pairs of a latency increase in ms and the grade of smaller increases. Increases of 400 ms or more
+have grade F.
+"""
 
 MINUTE_MS = 60_000
 
@@ -27,7 +30,7 @@ FEWEST_PINGS = 20
 """
 
 SILENT_S, SILENT_PINGS = 2.0, 5
-"""Connectivity is lost if no ping is answered for this time in s and this number of pings."""
+"""Minimum duration of an outage, in s, and minimum number of consecutive unanswered pings in it."""
 
 AWAITED_S = 1.0
 """Time to wait for replies after the last ping, in s."""
@@ -39,7 +42,8 @@ class Outage:
 
     Attributes:
         from_s: Send time of the first unanswered ping, in s.
-        to_s: Send time of the next answered ping, or the end of the measurement, in s.
+        to_s: Send time of the next answered ping, in s; that of the last ping if no later one was
+            answered.
         ended: Whether later pings were answered.
         data_arrived: Whether a flow still delivered data, so that only pings were lost.
     """
@@ -72,7 +76,7 @@ class Answer:
         together: Whether both directions were loaded at once and share one distribution.
         by_cc: RTTs under load by congestion control and direction (`both` for both at once), if
             several congestion controls were measured.
-        outages: Times without any answered ping.
+        outages: Periods of at least `SILENT_S` seconds without any answered ping.
     """
 
     rates_mbit: dict[Direction, float]
@@ -86,19 +90,21 @@ class Answer:
 
     @property
     def connectivity_lost(self) -> bool:
-        """Whether neither pings nor data arrived for some time."""
+        """Whether neither replies to pings nor data arrived during at least one outage."""
         return any(not outage.data_arrived for outage in self.outages)
 
     @property
     def too_few(self) -> tuple[int, int] | None:
-        """Numbers of answered pings, idle and under load, if too few for a grade."""
-        # A file may have a mean without a count.
+        """Numbers of answered pings, idle and under load, if one of them is too small for a grade;
+        otherwise None.
+        """
+        # A file may have a mean without a count, which is then 0.
         counts = (self.idle.n, min((s.n for s in self.loaded.values()), default=self.every.n))
         return counts if any(0 < n < FEWEST_PINGS for n in counts) else None
 
     @property
     def increase_ms(self) -> float | None:
-        """Mean RTT under load minus mean idle RTT, averaged over the directions, in ms."""
+        """Mean RTT under load minus mean idle RTT, averaged over directions, in ms; at least 0."""
         if self.idle.mean is None:
             return None
         more = [s.mean - self.idle.mean for s in self.loaded.values() if s.mean is not None]
@@ -203,7 +209,7 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
 
 
 def outages(measured: Measurement) -> list[Outage]:
-    """Times of at least `SILENT_S` during which no ping of any train was answered.
+    """Periods of at least `SILENT_S` during which no ping of any train was answered.
 
     Pings whose replies may have arrived after the end of the measurement do not count. A reply is
     awaited for `AWAITED_S` and may take twice as long as the slowest one so far.
@@ -232,8 +238,8 @@ def outages(measured: Measurement) -> list[Outage]:
 
 
 def _arrived(measured: Measurement, span: Span) -> bool:
-    """Whether flows delivered data in the middle half of a span, whose ends are known to one ping
-    interval.
+    """Whether flows delivered data in the middle half of a span. The ends of the span are known
+    only to one ping interval.
     """
     quarter = (span[1] - span[0]) / 4
     counts = [

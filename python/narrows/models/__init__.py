@@ -28,7 +28,7 @@ __all__ = ["CongestionControl", "QueueDiscipline", "load", "parameter", "registe
 _HOMES = dict.fromkeys(("CongestionControl", "QueueDiscipline", "parameter"), "base") | (
     dict.fromkeys(("load", "register", "unregister"), "plugins")
 )
-"""The module of each name, which is imported when the name is first used."""
+"""The module of each public name; it is imported when the name is first used."""
 
 
 def __getattr__(name: str) -> object:

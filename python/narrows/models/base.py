@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from narrows.models.model import SpecificationJson
 
 FAMILIES = ("loss", "delay", "model", "network-assisted", "computer-generated")
-"""The main signals of a congestion control."""
+"""The families of congestion controls, by the main signal to which they respond."""
 
 _TIME = re.compile(r"[\d.]+ ?(ns|us|ms|s|min|h)")
 _RATE = re.compile(r"[\d.]+ ?[kKMGT]?i?bit")
@@ -42,12 +42,14 @@ _ACKS = (
     ("time_s", "<f8"), ("rtt_s", "<f8"), ("delivered", "<i8"), ("lost", "<i8"), ("marked", "<i8"),
     ("in_flight", "<i8"),
 )  # fmt: skip
-"""The columns of an interval."""
+"""Name and type of each column of the array that `on_interval` receives."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """The declaration of a parameter; an instance has its value under the same name."""
+    """The declaration of a parameter of a model. An instance of the model has the value under the
+    same name.
+    """
 
     default: bool | int | float | str
     minimum: float | str | None
@@ -57,7 +59,7 @@ class Parameter:
     source: str
 
     def kind(self) -> str:
-        """The name of its kind in the core."""
+        """The name of the type of the parameter in the core."""
         if self.words:
             return "word"
         if not isinstance(self.default, str):
@@ -87,8 +89,8 @@ def parameter(
         minimum: The least value.
         maximum: The largest value.
         words: The words to choose from.
-        help: One line.
-        source: Where the default comes from.
+        help: Description of the parameter, in one line.
+        source: Source of the default, such as an RFC.
     """
     if words and default in words:
         words = (str(default), *(word for word in words if word != default))
@@ -96,12 +98,12 @@ def parameter(
 
 
 class _Model:
-    """The common part of both kinds of models.
+    """The common part of congestion controls and queue disciplines in Python.
 
     Attributes:
         name: The name in a scenario.
-        source: The specification that it implements.
-        seed: The seed of its random choices; every flow and every queue has another.
+        source: The specification that the model implements.
+        seed: The seed of its random choices, which differs between all flows and queues.
     """
 
     name: ClassVar[str] = ""
@@ -110,14 +112,16 @@ class _Model:
 
     @cached_property
     def random(self) -> Random:
-        """Random numbers from `seed`. Other random numbers make a run irreproducible."""
+        """A generator of random numbers with the seed `seed`. Random numbers from elsewhere make
+        runs irreproducible.
+        """
         return Random(self.seed)
 
 
 class CongestionControl(_Model):
     """A congestion control; `on_ack` or `on_interval` is required.
 
-    The transport lends the window to each call. For one ACK, the order is `on_sample`,
+    Each call receives the window of the connection. For one ACK, the order is `on_sample`,
     `on_packet_lost`, then `on_loss`, `on_spurious_loss`, `on_reduced` and `on_state` if the state
     of recovery changed, and `on_ack` or `on_interval`.
 
@@ -128,7 +132,7 @@ class CongestionControl(_Model):
         owns_recovery: Whether the class sets the window in recovery itself, without PRR.
         needs: Requirements on the connection: `ecn_echo`, `ecn_count`, `no_sack`, `pacing`.
         interval: The length of an interval of `on_interval`, in seconds; 0 is one smoothed RTT.
-        send_buffer_windows: The number of windows for which the send buffer has room.
+        send_buffer_windows: The size of the send buffer, in congestion windows.
     """
 
     family: ClassVar[str] = "loss"
@@ -140,47 +144,52 @@ class CongestionControl(_Model):
     send_buffer_windows: ClassVar[int] = 2
 
     def on_start(self, window: Window, start: Start) -> None:
-        """The connection is established."""
+        """Called when the connection is established."""
 
     def on_sent(self, window: Window, sent: Sent) -> None:
-        """Data leaves while no other data is in flight."""
+        """Called when data leaves while no other data is in flight."""
 
     def on_sample(self, window: Window, sample: Sample) -> None:
-        """The measurements of an ACK, before loss detection."""
+        """Called with the measurements of an ACK, before loss detection."""
 
     def on_ack(self, window: Window, ack: Ack) -> None:
-        """An ACK, after loss detection. The window may grow if `ack.may_grow`."""
+        """Called for an ACK, after loss detection. The window may grow only if `ack.may_grow`."""
 
     def on_interval(self, window: Window, acks: Any) -> None:  # noqa: ANN401 - a NumPy array
-        """The ACKs of an interval, as a NumPy array with a field per column.
+        """Called with the ACKs of an interval, as a NumPy array with a field per column.
 
         The columns are `time_s`, `rtt_s` (NaN if unknown), `delivered`, `lost`, `marked` and
         `in_flight`.
         """
 
     def on_loss(self, window: Window, loss: Loss) -> None:
-        """Congestion, at most once per round trip: sets `ssthresh`; by default to half the window.
+        """Called at a congestion event, at most once per round trip. The function sets `ssthresh`,
+        by default to half the window.
 
         PRR then reduces the window to `ssthresh`, unless the class sets `owns_recovery`.
         """
 
     def on_packet_lost(self, window: Window, lost: LostPacket) -> None:
-        """One packet was marked lost."""
+        """Called for each packet that was marked lost."""
 
     def on_rto(self, window: Window, rto: Rto) -> None:
-        """The retransmission timer fired."""
+        """Called when the retransmission timer has fired."""
 
     def on_reduced(self, window: Window, reduced: Reduced) -> None:
-        """A reduction is over."""
+        """Called when a reduction of the window is complete."""
 
     def on_state(self, window: Window, change: StateChange) -> None:
-        """The state of recovery changes."""
+        """Called when the state of recovery changes."""
 
     def on_spurious_loss(self, window: Window, spurious: SpuriousLoss) -> None:
-        """A reduction was spurious; by default the window becomes the larger, earlier one."""
+        """Called when a reduction turns out to be spurious. By default, the window returns to its
+        larger, earlier value.
+        """
 
     def in_slow_start(self, window: Window) -> bool:
-        """Whether it is in slow start, for observers; by default if `cwnd` is below `ssthresh`."""
+        """Whether the flow is in slow start, for reports; by default, if `cwnd` is below
+        `ssthresh`.
+        """
         return window.in_slow_start
 
     def describe(self) -> dict[str, float | str]:
@@ -189,7 +198,7 @@ class CongestionControl(_Model):
 
 
 class QueueDiscipline(_Model):
-    """A queue discipline; without changes it is first in, first out.
+    """A queue discipline; if no function is overridden, it is first in, first out.
 
     A packet is in the queue from `enqueue` on, until `dequeue` returns it or `packet.drop()` is
     called. The discipline stores the packets in the order of its choice.
@@ -202,7 +211,7 @@ class QueueDiscipline(_Model):
 
     @cached_property
     def fifo(self) -> deque[QueuedPacket]:
-        """The packets of the functions below."""
+        """The packets in the queue, if `enqueue` and `dequeue` are not overridden."""
         return deque()
 
     def enqueue(self, now_s: float, packet: QueuedPacket) -> None:
@@ -217,7 +226,7 @@ class QueueDiscipline(_Model):
         return self.fifo.popleft() if self.fifo else None
 
     def next_wakeup(self) -> float | None:
-        """The time at which `on_wakeup` must be called even if no packet moves, in seconds."""
+        """The time in seconds at which `on_wakeup` is called even if no packet moves."""
         return None
 
     def on_wakeup(self, now_s: float) -> None:
@@ -235,7 +244,8 @@ def _check_functions(of: type[_Model], base: type[_Model], names: tuple[str, ...
     """Checks that the core can call the functions that a class defines.
 
     Raises:
-        ValueError: If one is no function, is asynchronous, or takes other arguments.
+        ValueError: If the attribute of such a name is no function, is asynchronous, or takes other
+            arguments.
     """
     for name in names:
         if not _defines(of, base, name):
@@ -260,7 +270,7 @@ def _defines(of: type, base: type, function: str) -> bool:
 
 
 def _check_parameter(name: str, of: Parameter) -> None:
-    """Checks what the core would report as an error of the scenario.
+    """Checks a parameter for mistakes that the core would report as errors of the scenario.
 
     Raises:
         ValueError: If the name is reserved, or a number is not in its range.
@@ -297,7 +307,7 @@ def specification(of: type[_Model], came_from: str, file: str) -> SpecificationJ
 
     Args:
         of: The class.
-        came_from: Its name in errors.
+        came_from: The name of its plugin in errors.
         file: The file of its code.
 
     Raises:
@@ -346,5 +356,5 @@ def _numpy() -> Any:  # noqa: ANN401 - the module
 
 
 def acks(rows: bytes) -> Any:  # noqa: ANN401 - a NumPy array
-    """The ACKs of an interval, from the bytes of the core."""
+    """The array of the ACKs of an interval, from the bytes that the core provides."""
     return _numpy().frombuffer(rows, dtype=list(_ACKS))

@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _passed(command: F) -> F:
-    """The argument and the options of both commands."""
+    """Adds the argument and the options that `narrows new cc` and `narrows new queue` share."""
     for declare in (
         option(
             "--core",

@@ -1,6 +1,4 @@
-"""Faults of models in Python: the text of an exception, and the end of an event that takes too
-long.
-"""
+"""Faults of models in Python: describes exceptions, and ends functions that take too long."""
 
 from __future__ import annotations
 
@@ -11,13 +9,14 @@ from types import TracebackType
 
 
 class TookTooLongError(BaseException):
-    """Raised in an event that does not return. It is no `Exception`, so that models do not catch
-    it.
+    """Raised in a function of a model that does not return. This exception is no subclass of
+    `Exception`, so that `except Exception` in a model does not catch it.
     """
 
 
 def describe(error: BaseException, file: str, trace: TracebackType | None = None) -> str:
-    """Type and text of an exception, and the last line of the model that it passed.
+    """Type and text of an exception, and the last line in the file of the model that its traceback
+    contains.
 
     Args:
         error: The exception.
@@ -37,7 +36,7 @@ def describe(error: BaseException, file: str, trace: TracebackType | None = None
 
 
 def interrupt(thread: int) -> None:
-    """Raises `TookTooLongError` in a thread, at its next instruction of Python."""
+    """Raises `TookTooLongError` in a thread, at the next Python instruction of this thread."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread), ctypes.py_object(TookTooLongError)
     )

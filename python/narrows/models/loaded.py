@@ -1,6 +1,6 @@
 """The plugins of this process, for the parts of narrows that run models.
 
-This module imports little, because every command uses it; `plugins` loads them.
+This module imports little, because every command uses it. The module `plugins` loads plugins.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Plugin(NamedTuple):
     """A plugin that was loaded.
 
     Attributes:
-        name: As the user wrote it.
+        name: Name of the plugin, as the user wrote it.
         kind: `file`, `module`, `class` or `package`.
-        path: Its file, if there is one.
-        sha256: The hash of its file.
-        version: The version of its package.
+        path: File of the plugin, if there is one.
+        sha256: SHA-256 of this file.
+        version: Version of the package that contains the plugin; None without a package.
         models: Its models.
     """
 
@@ -45,16 +45,16 @@ class Plugin(NamedTuple):
         return {key: value for key, value in given.items() if value is not None}
 
     def native(self) -> bool:
-        """Whether it is a shared library."""
+        """Whether the plugin is a shared library."""
         return self.path is not None and self.path.endswith(LIBRARIES)
 
 
 LOADED: list[Plugin] = []
-"""In the order of loading."""
+"""The loaded plugins, in the order of loading."""
 
 
 def names(of: str) -> list[str]:
-    """The names of the models of plugins.
+    """The names of the models of all loaded plugins.
 
     Args:
         of: `cc` or `queue`.
@@ -63,7 +63,7 @@ def names(of: str) -> list[str]:
 
 
 def only_here() -> bool:
-    """Whether there is a class of this program, which no other process has."""
+    """Whether this program registered a class as a model, which another process cannot import."""
     return any(plugin.kind == "class" for plugin in LOADED)
 
 
@@ -83,7 +83,7 @@ def named(scenario: object) -> Iterator[tuple[str, str]]:
 
 
 def used(scenario: Mapping[str, Any]) -> dict[str, JsonObject]:
-    """The models from outside that a scenario names, with their origin."""
+    """The models of plugins that a scenario names, each with the origin of its plugin."""
     if not LOADED:
         return {}
     names = set(named(scenario))
@@ -96,14 +96,15 @@ def used(scenario: Mapping[str, Any]) -> dict[str, JsonObject]:
 
 
 def check_live(scenario: Mapping[str, Any], engine: str) -> list[str]:
-    """The shared libraries that a run of a scenario over real packets needs.
+    """The shared libraries of plugins that a run of a scenario with real packets needs.
 
     Args:
-        scenario: Its tables.
+        scenario: The tables of the scenario.
         engine: `live` or `linux`, for the error.
 
     Raises:
-        EngineError: If it names a model in Python, which only the simulator runs.
+        EngineError: If the scenario names a transport of a plugin or a model in Python, which only
+            the simulator runs.
     """
     names = set(named(scenario))
     libraries = []

@@ -1,8 +1,9 @@
 """Plugins: files, modules and installed packages that contain models.
 
-A plugin is code with all rights of the user. Only the option `--plugin`, a call of `load` or
-`register`, or the entry point of an installed package loads one. A scenario never does: a name that
-it uses is looked up among the entry points of packages that the user has installed.
+The code of a plugin has all rights of the user. Only the option `--plugin`, a call of `load` or
+`register`, or the entry point of an installed package loads a plugin. A scenario cannot name a file
+of a plugin. An unknown name of a model in a scenario is looked up among the entry points of
+packages that the user has installed.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Model = type[CongestionControl] | type[QueueDiscipline]
 
 @dataclass(frozen=True, kw_only=True)
 class Cargo:
-    """A plugin on its way to another process, perhaps on another machine.
+    """A plugin in a form that can be sent to another process, possibly on another machine.
 
     Attributes:
-        name: As the user wrote it.
-        path: Its file; None for a module.
+        name: Name of the plugin, as the user wrote it.
+        path: File of the plugin; None for a module or a class.
         content: The content of the file, for another machine.
-        sha256: Its hash.
+        sha256: SHA-256 of the file.
         model: A class, which only Ray can send.
     """
 
@@ -53,7 +54,7 @@ class Cargo:
     model: Any = None
 
     def unpack(self) -> None:
-        """Loads the plugin in this process, once."""
+        """Loads the plugin in this process, unless it is already loaded."""
         if any(p.name == self.name and p.sha256 == self.sha256 for p in LOADED):
             return
         if self.model is not None:
@@ -79,7 +80,7 @@ _MISSING: set[tuple[str, str]] = set()
 
 @cache
 def _folder() -> Path:
-    """A new folder of this process, which only this user can read."""
+    """A temporary folder of this process, which only this user can read."""
     kept = ExitStack()
     atexit.register(kept.close)
     return kept.enter_context(scratch.folder("plugins"))
@@ -89,7 +90,7 @@ def load(name: str | PathLike[str]) -> Names:
     """Loads the plugin of this name: a Python file, a shared library, an adapter, or a module.
 
     Raises:
-        NarrowsError: If it cannot be loaded.
+        NarrowsError: If the plugin cannot be loaded.
     """
     text = str(name)
     if text.endswith((".py", *LIBRARIES)) or "/" in text:
@@ -110,7 +111,7 @@ def _adapter(name: str) -> Path | None:
 
 
 class _named:  # noqa: N801 - a context manager
-    """An exception of a plugin, with the name of the plugin."""
+    """Turns an exception in the code of a plugin into an `EngineError` that names the plugin."""
 
     def __init__(self, name: str, file: str) -> None:
         self._name, self._file = name, file
@@ -153,7 +154,7 @@ def _digest(name: str, content: bytes, sha256: str | None) -> str:
 
 
 def _source(name: str, file: Path, content: bytes, sha256: str | None) -> Names:
-    """Loads Python code; its file may be on another machine."""
+    """Loads the content of a Python file, which may be on another machine."""
     path, digest = str(file.absolute()), _digest(name, content, sha256)
     module = ModuleType(f"narrows_plugin_{file.stem}_{digest[:8]}")
     module.__file__ = path
@@ -187,7 +188,8 @@ def _module(
 
 
 def register(model: Model) -> None:
-    """Registers a class of this program under its `name`; one of the same name is replaced.
+    """Registers a class of this program as a model under its `name`. A registered class of the same
+    name is replaced.
 
     Raises:
         NarrowsError: If the class is not complete, or its name is taken.
@@ -247,7 +249,7 @@ def _forget(models: Names) -> None:
 def _note(plugin: Plugin) -> None:
     _forget(plugin.models)
     LOADED.append(plugin)
-    # Transports are in no list of the registry.
+    # The registry has no list of transports.
     registry.EXTERNAL.update(model for model in plugin.models if model[0] != "transport")
     registry.forget()
 
@@ -258,14 +260,14 @@ def _entry_points(name: str | None = None) -> Iterable[metadata.EntryPoint]:
 
 
 def installed(of: str, name: str) -> bool:
-    """Loads the model of this name from an installed package, if one has it.
+    """Loads the model of this name from an installed package; returns whether a package has it.
 
     Args:
         of: `cc` or `queue`.
         name: The name of the model, which is that of the entry point.
 
     Raises:
-        EngineError: If the package fails.
+        EngineError: If the code of the package raises an exception.
     """
     if (of, name) in _MISSING:
         return False
@@ -313,7 +315,7 @@ def _enter(point: metadata.EntryPoint) -> Names:
 def cargo(*, content: bool = False) -> list[Cargo]:
     """The plugins for another process; with their `content` for another machine.
 
-    Packages are not among them: the other process finds them itself.
+    Plugins of installed packages are not among them, because the other process finds them itself.
     """
     found = []
     for plugin in LOADED:

@@ -31,7 +31,7 @@ _FILES = {
         "rust.md": "README.md",
     },
 }
-"""The template of each file."""
+"""The templates for each language, with the name of the file that is made from each."""
 
 LANGUAGES = tuple(_FILES)
 
@@ -56,10 +56,11 @@ class Skeleton:
     core: Path | None = None
 
     def check(self) -> None:
-        """Checks everything before a file is written.
+        """Checks the name, the new folder and `core` before any file is written.
 
         Raises:
-            NarrowsError: If the name is not a name, or the folder exists.
+            NarrowsError: If the name is invalid or taken, the new folder exists, or `core` has no
+                Cargo.toml.
         """
         if not _NAME.fullmatch(self.name) or keyword.iskeyword(self.name):
             raise NarrowsError(
@@ -81,7 +82,7 @@ class Skeleton:
             )
 
     def files(self) -> dict[str, str]:
-        """The text of each file."""
+        """The text of each file, by file name."""
         words = {
             "@NAME@": self.name,
             "@CLASS@": "".join(part.capitalize() for part in self.name.split("_")),
@@ -108,7 +109,7 @@ class Skeleton:
         """Writes the files; returns their names.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the files cannot be written.
         """
         self.check()
         try:
@@ -119,7 +120,7 @@ class Skeleton:
             if self.language == "rust" and self.core is not None:
                 locked = self.core.parent / "Cargo.lock"
                 if locked.is_file():
-                    # The versions of the checkout: cargo needs no network for them.
+                    # With the versions of the checkout, cargo needs no network.
                     shutil.copyfile(locked, self.folder / "Cargo.lock")
         except OSError as error:
             raise OutputError(f"{self.folder}: {reason(error)}") from error
@@ -127,7 +128,9 @@ class Skeleton:
 
 
 def checkout() -> Path | None:
-    """The folder `core` of the checkout that this program or this package lies in."""
+    """The folder `core` of the checkout that contains this Python environment or this package; None
+    without a checkout.
+    """
     for place in (Path(sys.prefix).parent, Path(__file__).parents[3]):
         if (place / "core" / "Cargo.toml").is_file() and (place / "plugin").is_dir():
             return place / "core"
@@ -143,7 +146,7 @@ def write_new(file: Path, text: str) -> None:
     """Writes a file that does not exist yet.
 
     Raises:
-        OutputError: If it exists, or cannot be written.
+        OutputError: If the file exists, or cannot be written.
     """
     try:
         with file.open("x", encoding="utf-8") as to:

@@ -125,7 +125,7 @@ def _panels(buffer: int, by: Both, gains: Mapping[Place, float]) -> list[Grid]:
             for rate in rates
         )
         return Grid(
-            f"{buffer} KB: {title}; narrows|published", ("", *(f"{rtt} ms" for rtt in rtts)), rows
+            f"{buffer} KiB: {title}; narrows|published", ("", *(f"{rtt} ms" for rtt in rtts)), rows
         )
 
     def again_of(cc: str) -> Callable[[Place], tuple[float | None, float | None]]:

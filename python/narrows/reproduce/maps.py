@@ -25,15 +25,15 @@ from narrows.study.study import by
 from narrows.sweeps.keys import put
 
 CAO = "data/cao-2019-gain.csv"
-"""The published values of figure 5: buffer size (KB), rate (Mbit/s), RTT (ms), gain of BBR over
+"""The published values of figure 5: buffer size (KiB), rate (Mbit/s), RTT (ms), gain of BBR over
 CUBIC (%)."""
 
 _CLEAR_PCT = 10
 _NOISY = (10, 10000)
-"""Rate in Mbit/s and buffer size in KB of the row whose gains (−34 to +35 %) are noise."""
+"""Rate in Mbit/s and buffer size in KiB of the row whose gains (−34 to +35 %) are noise."""
 
 Place = tuple[int, int, int]
-"""Buffer size in KB, rate in Mbit/s, RTT in ms."""
+"""Buffer size in KiB, rate in Mbit/s, RTT in ms."""
 
 
 def published_gains() -> dict[Place, float]:

@@ -355,12 +355,12 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
         bbr2 = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == ("bbr2", buffer_kib)]
         judged += [
             (
-                f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %",
+                f"BBRv2's goodput with a buffer of {buffer_kib} KiB within 10 %",
                 [r.agrees for r in bbr2],
                 BBR2_SHARE,
             ),
             (
-                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2 "
+                f"BBRv2's retransmissions with a buffer of {buffer_kib} KiB within a factor of 2 "
                 "(zero if none)",
                 [r.sends_again_as_often for r in bbr2],
                 AGAIN_SHARE,

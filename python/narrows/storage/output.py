@@ -25,14 +25,20 @@ from narrows.storage.durable import replacing
 from narrows.storage.text import name_of
 
 
-def check(file: str | PathLike[str]) -> None:
+def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
     """Checks, before a command starts its work, whether this file can be written at its end.
+
+    Args:
+        file: The file to write.
+        makes_folders: Whether the folder of the file may be missing, because `write` creates it.
 
     Raises:
         OutputError: If it cannot be written.
     """
     target = Path(file)
     folder = target.absolute().parent
+    while makes_folders and not os.path.lexists(folder):
+        folder = folder.parent
     if not folder.is_dir():
         raise OutputError(f"{name_of(file)}: there is no directory {name_of(folder)}")
     place = target if target.exists() else folder
@@ -75,7 +81,7 @@ class File(click.Path):
         if file and not (self.allow_dash and file == "-"):
             if self._suffix is not None:
                 self._suffix(file)
-            check(file)
+            check(file, makes_folders=False)
         return file
 
 

@@ -1,11 +1,11 @@
-//! The events of one end of the path in a window: arrivals and timers, sorted by flow.
+//! The events of one end of the path in a window (arrivals and timers), sorted by flow.
 
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use narrows_core::units::Time;
 use std::collections::VecDeque;
 
-/// Packets on their way to one end, in the order of arrival, each with its time.
+/// Packets on their way to one end, in the order of arrival, each with its time of arrival.
 pub(crate) type Arrivals = VecDeque<(Time, Packet)>;
 
 /// The end of a list.
@@ -23,7 +23,7 @@ pub(crate) struct Inbox {
     busy: Vec<u32>,
 }
 
-/// The arrivals of one flow that are not handled yet: the places of the first and the last one.
+/// The arrivals of one flow that are not handled yet: the indices of the first and the last one.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Agenda {
     pub first: u32,
@@ -37,7 +37,7 @@ const IDLE: Agenda = Agenda {
 };
 
 /// Time of each flow's timer; [`Time::MAX`] for none. Within a window, timers need no order.
-/// Therefore a search finds those that fire. It skips blocks where none can fire.
+/// Therefore those that fire are found by a search, which skips blocks in which none can fire.
 #[derive(Debug, Default)]
 struct Alarms {
     due: Vec<Time>,
@@ -47,7 +47,7 @@ struct Alarms {
     next: Time,
 }
 
-/// Flows per block: their times fill eight cache lines.
+/// Number of flows per block. The times of a block fill eight cache lines.
 const BLOCK: usize = 64;
 
 impl Alarms {
@@ -65,7 +65,8 @@ impl Alarms {
         self.next = due.min(self.next);
         self.due[id as usize] = due;
     }
-    /// Calls `fires` for the timers before `end`; the caller sets all of these anew.
+    /// Calls `fires` for each timer before `end`. The caller must set these timers again
+    /// afterwards.
     fn fire(&mut self, end: Time, mut fires: impl FnMut(u32)) {
         if self.next >= end {
             return;
@@ -93,7 +94,7 @@ impl Alarms {
 }
 
 impl Inbox {
-    /// No events of `n` flows.
+    /// An inbox for `n` flows, without events.
     pub fn new(n: usize) -> Inbox {
         Inbox {
             alarms: Alarms::new(n),
@@ -110,13 +111,13 @@ impl Inbox {
     pub fn set(&mut self, id: u32, due: Option<Time>) {
         self.alarms.set(id, due.unwrap_or(Time::MAX));
     }
-    /// The window has `n` arrivals, whose [places](super::Outbox::caused_by_arrival) are 0 to
+    /// Begins a window with `n` arrivals, whose [places](super::Outbox::caused_by_arrival) are 0 to
     /// `n − 1`.
     pub fn begin(&mut self, n: usize) {
         self.next.clear();
         self.next.extend(1..=n as u32);
     }
-    /// The arrivals from place `first` to `last` are of flow `id`.
+    /// Records that the arrivals from place `first` to `last` belong to flow `id`.
     #[inline]
     pub fn arrive(&mut self, id: u32, first: u32, last: u32) {
         self.next[last as usize] = NONE;
@@ -129,7 +130,7 @@ impl Inbox {
         }
         agenda.last = last;
     }
-    /// Number of arrivals.
+    /// Number of arrivals in this window.
     pub fn arrived(&self) -> usize {
         self.next.len()
     }
@@ -140,7 +141,8 @@ impl Inbox {
             prefetch(agenda);
         }
     }
-    /// All packets of this window have arrived. Adds the flows whose timers fire before `end`.
+    /// Called when all arrivals of the window are recorded. Adds the flows whose timers fire before
+    /// `end`.
     pub fn wake(&mut self, end: Time) {
         self.alarms.fire(end, |id| {
             if self.flows[id as usize].first == NONE {
@@ -148,12 +150,12 @@ impl Inbox {
             }
         });
     }
-    /// The `n`th flow with events.
+    /// The `n`th flow with events in this window.
     #[inline]
     pub fn busy(&self, n: usize) -> Option<u32> {
         self.busy.get(n).copied()
     }
-    /// Prefetches the agenda and the timer of the `n`th of them.
+    /// Prefetches the agenda and the timer of the `n`th flow with events.
     #[inline]
     pub fn prefetch_agenda(&self, n: usize) {
         if let Some(id) = self.busy(n) {
@@ -161,14 +163,14 @@ impl Inbox {
             prefetch(&self.alarms.due[id as usize]);
         }
     }
-    /// Prefetches the first arrival of the `n`th of them.
+    /// Prefetches the first arrival of the `n`th flow with events.
     #[inline]
     pub fn prefetch_arrival(&self, n: usize, arrivals: &Arrivals) {
         if let Some(arrival) = self.first_of(n, arrivals) {
             prefetch(arrival);
         }
     }
-    /// The first arrival of the `n`th of them.
+    /// The first arrival of the `n`th flow with events.
     #[inline]
     pub fn first_of<'a>(&self, n: usize, arrivals: &'a Arrivals) -> Option<&'a (Time, Packet)> {
         arrivals.get(self.flows[self.busy(n)? as usize].first as usize)
@@ -183,13 +185,13 @@ impl Inbox {
     pub fn take_arrival(&self, agenda: &mut Agenda) {
         agenda.first = self.next[agenda.first as usize];
     }
-    /// All events of flow `id` are handled; its timer fires at `due`.
+    /// Records that all events of flow `id` are handled, and that its timer fires at `due`.
     #[inline]
     pub fn done(&mut self, id: u32, due: Time) {
         self.flows[id as usize] = IDLE;
         self.alarms.set(id, due);
     }
-    /// All events of the window are handled.
+    /// Ends the window: all its events are handled.
     pub fn clear(&mut self) {
         self.next.clear();
         self.busy.clear();
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
     use narrows_core::rng::Rng;
 
-    /// Alarms that are set, moved and cleared at random, compared with a plain list.
+    /// Sets, moves and clears alarms at random, and compares them with a plain list.
     #[test]
     fn alarms_fire_in_the_window_they_are_due_in() {
         let mut rng = Rng::named(1, "alarms");

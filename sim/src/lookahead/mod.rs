@@ -3,8 +3,8 @@
 //!
 //! The lookahead is the shortest propagation delay between the ends of the path. An event at one
 //! end has no effect at the other end before this time has passed. Within a window of this length,
-//! three parts are therefore independent, as logical processes in conservative parallel
-//! discrete-event simulation with synchronous windows. `t` is the begin of a window and `L` the
+//! three parts are therefore independent of each other, like logical processes in a conservative
+//! parallel simulation with synchronous windows. `t` is the begin of a window and `L` the
 //! lookahead:
 //!
 //! ```text
@@ -15,18 +15,19 @@
 //! ([`inbox`]) before those of the next one. The packets that they send are sorted by time before
 //! they enter the path ([`outbox`]).
 //!
-//! The parts run one after the other, on one thread. They run faster than event by event, because
-//! the code of one part fits into the innermost instruction cache. The state of a flow is loaded
-//! once per window, and more of the next packets are known for prefetching.
+//! The parts run one after the other, on one thread. This is faster than a run event by event, for
+//! three reasons. The code of one part fits into the innermost instruction cache. The state of a
+//! flow is loaded only once per window. More of the next packets are known for prefetching.
 //!
 //! Results are equal to those of a run event by event. Each part receives its events in the same
-//! order. Events of several parts at one instant do not depend on each other. An event that
-//! concerns several flows, or that samples them, is handled at its own time: senders run up to it
-//! first ([`event_loop`](crate::world)).
+//! order, and events of different parts at one instant do not depend on each other. An event that
+//! concerns several flows, or that samples them, is handled at its own time; the senders first run
+//! up to that time ([`event_loop`](crate::world)).
 //!
 //! **Conditions.** All data travels in the forward direction. The path has no queue in the reverse
-//! direction and a constant delay behind the last hop. No receiver has an access link. There are no
-//! applications, no interface and no capture, which records the order of all events.
+//! direction, and a constant delay after the last hop. No receiver has an access link. There are no
+//! applications, no transports and no interface. There is no capture, since that records the order
+//! of all events.
 //!
 //! Sources:
 //!
@@ -49,12 +50,12 @@ use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 pub(crate) use outbox::Outbox;
 
-/// Number of elements between the present and the prefetched one.
+/// Distance between the present element and the prefetched one, in elements.
 const AHEAD: usize = 8;
-/// Longest window. A longer one has more packets per flow, but all packets of a window are in
-/// memory at the same time.
+/// Longest window. In a longer one, a flow would have more packets, but the memory for all packets
+/// of the window would grow.
 const LONGEST: Span = Span::ms(25);
-/// Shortest window; a shorter one saves nothing.
+/// Shortest window; a shorter one would save nothing.
 const SHORTEST: Span = Span::us(50);
 
 /// Both ends of the path.
@@ -68,8 +69,8 @@ pub(crate) struct Lookahead {
 }
 
 impl Lookahead {
-    /// Lookahead for this network and these flows, if the conditions hold. The caller has checked
-    /// that there is no application.
+    /// Lookahead for this network and these flows; `None` if the conditions are not met. The caller
+    /// has checked that there are no applications and transports.
     pub fn new(datapath: &mut Datapath) -> Option<Lookahead> {
         let forward = datapath
             .flows
@@ -102,7 +103,7 @@ impl Lookahead {
         self.far.set(id, None);
     }
 
-    /// Begin of the next window, given the time of the next sample.
+    /// Begin of the next window, given the time of the next sample; `None` without lookahead.
     pub fn next_window(&self, datapath: &Datapath, sample: Time) -> Option<Time> {
         let network = &datapath.network;
         let (Network::Wired(path), Some(sent)) = (&network.network, &network.outbox) else {
@@ -138,7 +139,8 @@ impl Lookahead {
     }
 }
 
-/// The path receives all packets that senders have sent, and handles its events up to `now`.
+/// Passes all packets that senders have sent to the path, and handles the path's events up to
+/// `now`.
 pub(crate) fn run_path(datapath: &mut Datapath, now: Time) {
     send(datapath, NEAR);
     if let Some((path, _)) = datapath.network.with_outbox() {
@@ -154,7 +156,7 @@ pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
     }
 }
 
-/// The packets in the outbox enter the path at `port`.
+/// Passes the packets in the outbox to the path at `port`.
 fn send(datapath: &mut Datapath, port: Port) {
     if let Some((path, outbox)) = datapath.network.with_outbox() {
         outbox.drain(|at, packet| path.push(at, port, packet, &mut datapath.observer));
@@ -263,7 +265,7 @@ fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals,
     }
 }
 
-/// Prefetches the flows that are handled next, while others are handled; `n` is the next one.
+/// Prefetches the flows that are handled next, beginning with the `n`th flow with events.
 #[inline]
 fn prefetch_flows<const PORT: Port>(
     datapath: &Datapath,

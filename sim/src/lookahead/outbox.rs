@@ -11,7 +11,7 @@ use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use narrows_core::units::{Span, Time};
 
-/// The place of packets caused by timers, after that of all arrivals.
+/// Bit in the place of packets caused by timers, which sorts them after those caused by arrivals.
 const TIMER: u32 = 1 << 31;
 
 /// The packets that one end has sent and that have not entered the path yet.
@@ -19,22 +19,23 @@ const TIMER: u32 = 1 << 31;
 pub(crate) struct Outbox {
     /// Begin of the window.
     began: Time,
-    /// Place of the present event among those of its instant. Has it sent a packet?
+    /// Place of the present event among those of its instant.
     place: u32,
     sent: bool,
     packets: Vec<Packet>,
     bursts: Vec<Burst>,
-    /// For sorting them.
+    /// The bursts in sorted order.
     sorted: Vec<Burst>,
     slots: Vec<u32>,
 }
 
-/// Packets sent by one event, as one integer for sorting. Its four parts of 32 bits are the time in
-/// the window, the place at that instant, the first packet, and the number of packets.
+/// Packets sent by one event, as one integer for sorting. The integer has four parts of 32 bits.
+/// They are the time since the begin of the window (ns), the place at that instant, the first
+/// packet's index, and the number of packets.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 
-/// Largest number of bursts in a slot for insertion sort.
+/// Largest number of bursts in a slot with which insertion sort is used.
 const CROWDED: u32 = 32;
 
 impl Burst {
@@ -51,26 +52,26 @@ impl Burst {
 }
 
 impl Outbox {
-    /// A window begins.
+    /// Begins a window at `now`.
     pub fn begin(&mut self, now: Time) {
         debug_assert!(self.is_empty());
         self.began = now;
     }
-    /// Is nothing in it?
+    /// Whether there are no packets in the outbox.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
-    /// The next packets are caused by the arrival with this place.
+    /// Records that the next packets are caused by the arrival with this place.
     #[inline]
     pub fn caused_by_arrival(&mut self, place: u32) {
         (self.place, self.sent) = (place, false);
     }
-    /// The next packets are caused by the timer with this number.
+    /// Records that the next packets are caused by the timer with this number.
     #[inline]
     pub fn caused_by_timer(&mut self, number: u32) {
         (self.place, self.sent) = (TIMER | number, false);
     }
-    /// A packet is sent.
+    /// Adds a packet that is sent at `now`.
     #[inline]
     pub fn push(&mut self, now: Time, packet: Packet) {
         match self.bursts.last_mut() {
@@ -102,7 +103,8 @@ impl Outbox {
         self.packets.clear();
         self.sent = false;
     }
-    /// Sorts the bursts: first into as many slots of time as there are bursts, then by insertion.
+    /// Sorts the bursts: first into about as many slots of time as there are bursts, then by
+    /// insertion.
     fn sort(&mut self) {
         if self.bursts.is_sorted() {
             return std::mem::swap(&mut self.bursts, &mut self.sorted);
@@ -152,12 +154,12 @@ mod tests {
     use super::*;
     use narrows_core::rng::Rng;
 
-    /// Packets sent flow by flow come out by time. At one instant, those of arrivals come first, by
-    /// their place.
+    /// Packets sent flow by flow are drained in the order of time. At one instant, those of
+    /// arrivals come first, by their place.
     #[test]
     fn packets_leave_the_outbox_in_the_order_of_events() {
         let mut rng = Rng::named(1, "outbox");
-        // Few instants for many bursts, and many for few.
+        // Few different times for many bursts, and many for few.
         for (bursts, instants) in [(0, 1), (1, 1), (50, 3), (500, 3), (500, 1_000_000)] {
             let (mut outbox, mut expected) = (Outbox::default(), Vec::new());
             let began = Time::from_ns(7_000_000);

@@ -1,13 +1,14 @@
-//! The contents of packets under way that have no room in 32 bytes.
+//! The contents of packets in transit that do not fit into 32 bytes.
 //!
-//! Each kind of content has a slab. A packet contains the index of its content, which is free again
-//! when the packet arrives or is dropped. In steady state, nothing is allocated.
+//! Each kind of content has a slab. A packet contains the index of its content. The index becomes
+//! free when the packet arrives or is dropped. In steady state, nothing is allocated.
 
 use super::{HEADER, Kind, OPTION, Packet, option};
 use narrows_core::packet::{self, Congestion};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 
-/// Values by index; the index freed last is reused first, because its slot is in the cache.
+/// Values by index. The index that was freed last is reused first, because its slot is in the
+/// cache.
 #[derive(Debug)]
 struct Slab<T> {
     slots: Vec<T>,
@@ -53,12 +54,12 @@ struct Displaced {
     tsecr: u32,
 }
 
-/// The fields that the congestion headers of packets under way replace.
+/// The fields that congestion headers replace in packets in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Headers(Slab<Displaced>);
 
 impl Headers {
-    /// A segment of `flow` with the congestion header `header`.
+    /// A packet with a segment of `flow` and the congestion header `header`.
     pub fn packet(&mut self, flow: u32, segment: &Segment, header: &Congestion) -> Packet {
         let plain = Packet::data(flow, segment);
         let &Segment {
@@ -112,12 +113,12 @@ impl Headers {
     }
 }
 
-/// The contents of ACKs under way.
+/// The contents of ACKs in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Acks(Slab<AckSegment>);
 
 impl Acks {
-    /// A packet with `ack` of `flow`.
+    /// A packet with the ACK `ack` of `flow`.
     pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
         Packet::ack(flow, &ack, self.0.put(ack))
     }
@@ -129,11 +130,11 @@ impl Acks {
             ..*packet
         }
     }
-    /// The content of an ACK under way.
+    /// The content of an ACK in transit.
     pub fn look(&self, packet: &Packet) -> &AckSegment {
         self.0.look(packet.word)
     }
-    /// Adds the SACK blocks, which a router can read.
+    /// Adds the SACK blocks to `ack`, the part of an ACK that a router can read.
     pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
         let content = self.look(packet);
         let blocks = content

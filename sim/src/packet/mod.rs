@@ -1,9 +1,6 @@
-//! A packet in 32 bytes, which is copied and never allocated.
+//! A simulated packet. It has 32 bytes, is copied, and is never allocated on the heap.
 //!
 //! Six of its eight fields depend on the kind of the packet:
-//!
-//! The datagrams of transports are like those of applications; `seq` is their number in
-//! [`Payloads`].
 //!
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
@@ -20,21 +17,24 @@
 //! | `flags`, bit 6 | damaged | damaged | damaged | damaged | damaged |
 //! | `flags`, bit 7 | 0 | 1 | ECE, or bit 0 of ACE | 0 | 0 |
 //!
+//! A datagram of a transport is like one of an application, and its `seq` is the number in
+//! [`Payloads`].
+//!
 //! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
 //! - `bytes`: payload or whole frame, in bytes.
 //! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
-//!   times are below three days, so this bit is free.
+//!   runs are shorter than three days, so timestamps do not need this bit.
 //! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
-//!   application ([`owners`](crate::owners)). Probes follow the last flow.
+//!   application ([`owners`](crate::owners)). Indices of probes follow those of the flows.
 //! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
 //!   counter of accurate ECN.
-//! - A header is a congestion header (XCP). It takes the place of the sequence number and the
-//!   timestamps, so that routers can read and change it. [`contents`] has the replaced fields, and
-//!   the SACK blocks of ACKs.
+//! - "Header" means a congestion header (XCP). It is stored in the place of the sequence number and
+//!   the timestamps, so that routers can read and change it. [`contents`] has the replaced fields,
+//!   and the SACK blocks of ACKs.
 //!
-//! The other two fields are equal for all kinds. `class` is the kind (bits 0 and 1) and the
-//! differentiated-services code point (bits 2 to 7). `entered` has three parts:
+//! The other two fields have the same meaning for all kinds. `class` is the kind (bits 0 and 1) and
+//! the DSCP (bits 2 to 7). `entered` has three parts:
 //!
 //! | bits of `entered` | content |
 //! |---|---|
@@ -53,9 +53,9 @@ use narrows_core::transport::{HEADERS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 pub(crate) use payloads::Payloads;
 
-/// Ethernet, IP and UDP headers and 64 bytes of payload.
+/// Size of a ping on the wire, bytes: Ethernet, IP and UDP headers and 64 bytes of payload.
 pub const PING_SIZE: u16 = 14 + 20 + 8 + PING_PAYLOAD;
-/// Payload of a probe, in bytes.
+/// Payload of a ping, bytes.
 pub const PING_PAYLOAD: u16 = 64;
 
 /// The kind of a packet.
@@ -65,9 +65,9 @@ pub enum Kind {
     Data,
     /// An ACK of a flow, towards its sender.
     Ack,
-    /// A probe, or an application's datagram, towards the far side.
+    /// A ping, or a datagram of an application or transport, towards the far side.
     Ping,
-    /// The answer to a probe, or an application's datagram, towards the near side.
+    /// The answer to a ping, or a datagram of an application or transport, towards the near side.
     Pong,
 }
 
@@ -78,21 +78,21 @@ const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
 const CWR: u8 = 1 << 5;
 const DAMAGED: u8 = 1 << 6;
-/// In an ACK.
+/// In an ACK: ECE, or bit 0 of ACE.
 const ECE: u8 = 1 << 7;
 /// In data: the packet has a congestion header.
 const HEADER: u8 = 1 << 7;
 /// `word`: data has the AccECN option.
 const OPTION: u32 = 1 << 31;
-/// `class`: first bit of the code point.
+/// `class`: position of the DSCP's first bit.
 const DSCP: u8 = 2;
 /// `entered`: the bits of the time, up to three days.
 const WHEN: u64 = (1 << 48) - 1;
-/// `entered`: first bit of the host and of the station.
+/// `entered`: positions of the first bits of the far host and of the station.
 const HOST: u32 = 48;
 const STATION: u32 = 56;
-/// The byte of the host: its number; whether the path shows one address for all hosts; whether the
-/// host is the source.
+/// Parts of the byte of the far host: its number; whether its address is translated; whether the
+/// host is the source of the packet.
 const NUMBER: u8 = 0x3f;
 const TRANSLATED: u8 = 1 << 6;
 const SOURCE: u8 = 1 << 7;
@@ -105,8 +105,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// A differentiated-services code point and a far host. The path hides the address
-    /// of a `translated` host.
+    /// The label of a flow with this DSCP and far host. `translated`: a NAT hides the address of
+    /// the host.
     pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
         Label {
             dscp,
@@ -129,7 +129,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A segment of `flow`.
+    /// A data packet with a segment of `flow`.
     #[inline]
     pub fn data(flow: u32, segment: &Segment) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
@@ -159,7 +159,7 @@ impl Packet {
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
         Packet {
-            // The part that the network can read, as in the TCP header.
+            // These fields are those that routers can read in the TCP header.
             seq: ack.ack & u64::from(u32::MAX) | u64::from(ack.tsval) << 32,
             tsecr: ack.tsecr,
             flags: flag(ack.syn, SYN)
@@ -171,7 +171,7 @@ impl Packet {
             ..Packet::blank(flow, Kind::Ack)
         }
     }
-    /// The `number`th packet of a probe.
+    /// Ping `number` of the probe with the index `flow`.
     pub fn ping(flow: u32, number: u64) -> Packet {
         Packet {
             seq: number,
@@ -179,7 +179,8 @@ impl Packet {
             ..Packet::blank(flow, Kind::Ping)
         }
     }
-    /// Datagram `number` of an application, of `bytes` on the wire; `down`: towards the far side.
+    /// Datagram `number` of an application, sent at `now`, with `bytes` on the wire; `down`:
+    /// towards the far side.
     pub fn datagram(flow: u32, down: bool, number: u64, now: Time, bytes: u16) -> Packet {
         let kind = if down { Kind::Ping } else { Kind::Pong };
         Packet {
@@ -195,7 +196,7 @@ impl Packet {
         self.flags = self.flags & !ECN | bits & ECN;
         self
     }
-    /// Its ECN bits.
+    /// The ECN bits of the packet.
     pub fn ecn_bits(&self) -> u8 {
         self.flags & ECN
     }
@@ -206,7 +207,7 @@ impl Packet {
             ..self
         }
     }
-    /// Time of sending of an application's datagram.
+    /// Time at which an application's datagram was sent.
     pub fn sent_at(&self) -> Time {
         Time::from_ns(u64::from(self.tsecr) << 32 | u64::from(self.word))
     }
@@ -231,7 +232,7 @@ impl Packet {
             flags: 0,
         }
     }
-    /// The kind.
+    /// The kind of the packet.
     pub fn kind(&self) -> Kind {
         match self.class & 0b11 {
             0 => Kind::Data,
@@ -240,7 +241,7 @@ impl Packet {
             _ => Kind::Pong,
         }
     }
-    /// This packet with another code point (the lowest six bits count).
+    /// This packet with another DSCP (the lowest six bits of `dscp`).
     pub fn of_class(mut self, dscp: u8) -> Packet {
         self.class = self.class & 0b11 | dscp << DSCP;
         self
@@ -254,7 +255,7 @@ impl Packet {
             ..self.of_class(label.dscp)
         }
     }
-    /// The port where it entered the path.
+    /// The port at which the packet entered the path.
     pub fn port(&self) -> Port {
         if (self.entered >> HOST) as u8 & SOURCE != 0 {
             FAR
@@ -262,15 +263,15 @@ impl Packet {
             NEAR
         }
     }
-    /// Number of the far host, if it is one of several, and the source or destination as
-    /// requested. `behind`: also if the path shows another address.
+    /// Number of the far host, if it is one of several and, as `source` requests, the packet's
+    /// source or destination. `behind`: also if a NAT hides its address.
     fn host(&self, source: bool, behind: bool) -> Option<u64> {
         let host = (self.entered >> HOST) as u8;
         let hidden = host & TRANSLATED != 0 && !behind;
         let own = (host & SOURCE != 0) == source && host & NUMBER > 0 && !hidden;
         own.then(|| u64::from(host & NUMBER))
     }
-    /// This packet on its way to or from a station.
+    /// This packet with the Wi-Fi station to or from which it goes.
     pub fn at_station(mut self, station: u8) -> Packet {
         self.entered = self.entered & !(0xff << STATION) | u64::from(station) << STATION;
         self
@@ -279,7 +280,8 @@ impl Packet {
     pub fn station(&self) -> u8 {
         (self.entered >> STATION) as u8
     }
-    /// Removes and returns the first segment of a super-packet; `None` for a single segment.
+    /// Removes and returns the first segment of a super-packet; `None` if the packet is a single
+    /// segment.
     #[inline]
     pub fn first_segment(&mut self) -> Option<Packet> {
         let full = self.options().payload();
@@ -309,11 +311,11 @@ impl Packet {
     pub fn payload(&self) -> u64 {
         u64::from(self.bytes)
     }
-    /// Was it damaged on the way? Its receiver drops it.
+    /// Whether the packet was damaged in transit. Its receiver drops it.
     pub fn damaged(&self) -> bool {
         self.flags & DAMAGED != 0
     }
-    /// Is it a segment or an ACK, and not damaged? An endpoint handles it.
+    /// Whether the packet is an undamaged segment or ACK, which an endpoint handles.
     #[inline]
     pub fn is_of_endpoint(&self) -> bool {
         self.class & 0b10 == 0 && self.flags & DAMAGED == 0
@@ -327,7 +329,7 @@ impl Packet {
     pub fn number(&self) -> u64 {
         self.seq
     }
-    /// Does it have a congestion header?
+    /// Whether the packet has a congestion header.
     #[inline]
     pub fn has_header(&self) -> bool {
         self.flags & HEADER != 0 && self.kind() == Kind::Data
@@ -381,7 +383,8 @@ impl packet::Packet for Packet {
     fn flow_hash(&self, seed: u64) -> u32 {
         packet::flow_hash(u64::from(self.flow) + 1, seed)
     }
-    /// One host sends to all others, unless the flow belongs to one of several far hosts.
+    /// The hash of the far host that is the source; if there is none, of the address that all hosts
+    /// of this side share.
     fn src_hash(&self, seed: u64) -> u32 {
         address(self.host(true, false), (seed >> 32) as u32, seed)
     }
@@ -460,9 +463,9 @@ impl packet::Packet for Packet {
     }
 }
 
-/// Hash of a host, or of the address that all hosts share.
+/// Hash of a far host, or `all`, that of the address that all hosts of a side share.
 fn address(host: Option<u64>, all: u32, seed: u64) -> u32 {
-    // The numbers of flows begin at 1 and are below this.
+    // The bit separates hosts from flows, whose numbers are hashed, too, and are below it.
     host.map_or(all, |number| packet::flow_hash(number | 1 << 40, seed))
 }
 

@@ -1,7 +1,7 @@
-//! The bytes of the datagrams of transports under way. A packet contains the number of its
-//! datagram.
+//! The contents of datagrams of transports in transit. A packet contains the number of its datagram
+//! here.
 
-/// The bytes of the datagrams under way.
+/// The contents of the datagrams in transit, by number.
 #[derive(Default)]
 pub(crate) struct Payloads {
     slots: Vec<Vec<u8>>,
@@ -20,12 +20,12 @@ impl Payloads {
         held.extend_from_slice(datagram);
         u64::from(slot)
     }
-    /// The number of a copy.
+    /// Stores a copy of datagram `number` and returns the number of the copy.
     pub fn copy(&mut self, number: u64) -> u64 {
         let datagram = self.slots[number as usize].clone();
         self.put(&datagram)
     }
-    /// The datagram `number` was dropped, or its endpoint has read it.
+    /// Frees datagram `number`, which was dropped or which its endpoint has read.
     pub fn free(&mut self, number: u64) {
         self.free.push(number as u32);
     }

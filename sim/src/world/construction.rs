@@ -1,4 +1,4 @@
-//! Construction of a run: the scenario becomes flows, probes, a network and timers.
+//! Construction of a run: creates flows, probes, a network and timers from the scenario.
 
 use super::World;
 use super::event_loop::PROGRESS_EVENTS;
@@ -28,7 +28,8 @@ use narrows_core::units::{Span, Time};
 use std::sync::Arc;
 
 impl World {
-    /// The run of `scenario` at time zero; `stepped` if it may stop after any event.
+    /// The run of `scenario` at time zero. `stepped`: the caller may stop it after any event, so
+    /// lookahead is not used.
     pub(super) fn new(
         scenario: &Scenario,
         registry: &Registry<Packet>,
@@ -48,7 +49,7 @@ impl World {
         let mut configs = Vec::new();
         for (spec, id) in scenario.flows.iter().zip(0..) {
             let kind = match &spec.transport {
-                // Its sender and receiver are unused.
+                // The sender and receiver of this flow are unused.
                 Some(_) => registry.ccs().first(),
                 None => registry.cc(&spec.cc.kind),
             };
@@ -122,7 +123,7 @@ impl World {
     }
 }
 
-/// One flow without an application; its timers are not set.
+/// A flow with its own endpoints; its timers are not set yet.
 fn flow(
     scenario: &Scenario,
     spec: &FlowSpec,

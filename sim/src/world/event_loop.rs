@@ -1,4 +1,4 @@
-//! The event loop.
+//! The event loop of a run.
 //!
 //! **Order of events.** The earliest event is handled first. At one instant, the order is:
 //!
@@ -9,8 +9,9 @@
 //!    receiver; then probes, then applications;
 //! 5. metrics and samples.
 //!
-//! After each event the order begins anew, so the consequences of a timer precede the next timer.
-//! With [`lookahead`](crate::lookahead), the loop runs window by window; the results are equal.
+//! After each event, the next one is selected anew, so the consequences of a timer are handled
+//! before the next timer. With [`lookahead`](crate::lookahead), the loop runs window by window; the
+//! results are equal.
 
 use super::World;
 use crate::datapath::Datapath;
@@ -25,9 +26,9 @@ use narrows_core::net::{FAR, NEAR};
 use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 
-/// Events from one call of the progress callback to the next: a few milliseconds.
+/// Number of events between two calls of the progress callback, which take a few milliseconds.
 pub(super) const PROGRESS_EVENTS: u64 = 1 << 15;
-/// From this number of flows on, their state exceeds the caches next to a core.
+/// Number of flows from which on their state exceeds the caches of a processor core.
 const MANY_FLOWS: usize = 256;
 
 /// One nanosecond later.
@@ -36,8 +37,8 @@ fn after(now: Time) -> Time {
 }
 
 impl World {
-    /// Handles all events up to and including `until`. After the end of the run, returns when no
-    /// ping is under way.
+    /// Handles all events up to and including `until`. If `until` is after the end of the run,
+    /// returns as soon as no ping is in transit.
     pub(super) fn run_until(
         &mut self,
         until: Time,
@@ -49,8 +50,8 @@ impl World {
         self.run_events(until, progress, |_| false).map(drop)
     }
 
-    /// [`run_until`](Self::run_until) event by event. If `stop` returns true after an event,
-    /// returns its time.
+    /// As [`run_until`](Self::run_until), event by event. If `stop` returns `true` after an event,
+    /// returns the time of that event.
     pub(super) fn run_events(
         &mut self,
         until: Time,
@@ -97,7 +98,7 @@ impl World {
         }
     }
 
-    /// [`run_until`](Self::run_until) with lookahead.
+    /// As [`run_until`](Self::run_until), with lookahead.
     fn run_windows(
         &mut self,
         until: Time,
@@ -123,7 +124,7 @@ impl World {
                 if now >= end {
                     break;
                 }
-                // Timers of one instant fire by number, samplers after them.
+                // At one instant, timers fire in the order of their numbers, and samples follow.
                 let timers = if timer == now { now } else { after(now) };
                 self.run_senders(after(now), timers);
                 if timer == now {
@@ -182,7 +183,7 @@ impl World {
         });
     }
 
-    /// Handles timer `number`.
+    /// Handles timer `number`, which fires.
     fn fire(&mut self, now: Time, number: u32) {
         prefetch_next_timer(&self.datapath);
         let datapath = &mut self.datapath;
@@ -240,7 +241,7 @@ impl World {
         }
     }
 
-    /// Handles a timer of flow `id`, which has an application.
+    /// Handles a timer of flow `id`, which has the application `number`.
     fn fire_application(&mut self, now: Time, id: u32, number: usize, timer: u32) {
         let info = self.applications.info(number);
         let datapath = &mut self.datapath;
@@ -261,7 +262,7 @@ impl World {
         datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
     }
 
-    /// Handles a timer of flow `id`, which is connection `number` of a transport.
+    /// Handles a timer of flow `id`, which is the connection `number` of a transport.
     fn fire_transport(&mut self, now: Time, id: u32, number: u32, timer: u32) {
         let info = self.transports.info(number);
         let (transports, datapath) = (&mut self.transports, &mut self.datapath);
@@ -282,8 +283,8 @@ impl World {
         }
     }
 
-    /// The network updates its queues only when it must. Before they are sampled, it handles its
-    /// events up to `now`.
+    /// Brings the queues of the network up to date before they are sampled, since the network
+    /// updates them only when necessary.
     pub(super) fn catch_up(&mut self, now: Time) {
         let datapath = &mut self.datapath;
         run_path(datapath, now);
@@ -292,7 +293,7 @@ impl World {
     }
 }
 
-/// The flow stops at its stop time.
+/// Stops a flow at its stop time.
 fn stop(now: Time, flow: &mut Flow) {
     if flow.meter.runs() {
         flow.meter.limited(flow.sender.limited(now));
@@ -301,8 +302,9 @@ fn stop(now: Time, flow: &mut Flow) {
     flow.sender.stop();
 }
 
-/// The state of many flows exceeds the cache, so each packet's flow must be loaded from memory. The
-/// next arrivals are known: their flows are prefetched while the present arrivals are handled.
+/// With many flows, their state exceeds the cache, so the flow of each packet must be loaded from
+/// memory. The next arrivals are known: their flows are prefetched while the present ones are
+/// handled.
 fn prefetch_arrivals(datapath: &Datapath) {
     let flows = &datapath.flows;
     if flows.len() < MANY_FLOWS {
@@ -327,7 +329,7 @@ fn prefetch_arrivals(datapath: &Datapath) {
     }
 }
 
-/// As [`prefetch_arrivals`], for the next timer.
+/// As [`prefetch_arrivals`], for the flow of the next timer.
 fn prefetch_next_timer(datapath: &Datapath) {
     let flows = &datapath.flows;
     let number = datapath

@@ -8,8 +8,8 @@
 //! | `stepping` | a run that its caller advances step by step |
 //! | `streaming` | a run that its caller advances in slices, with its samples so far |
 //!
-//! **The end.** At `duration`, every sender stops and the metrics are closed. If pings are still
-//! under way, the run continues for at most [`GRACE`], until they have arrived.
+//! **The end.** At `duration`, every sender stops and the metrics are closed. If pings or datagrams
+//! are still in transit, the run continues until they have arrived, for at most [`GRACE`].
 
 mod construction;
 mod event_loop;
@@ -34,11 +34,11 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::units::{Span, Time};
 
-/// Longest time after the end of the run in which pings may arrive.
+/// Longest time for which a run continues after its end to let pings arrive.
 const GRACE: Span = Span::s(2);
 
-/// Runs `scenario`. `progress` is called at intervals of some milliseconds; if it returns `false`,
-/// the run stops.
+/// Runs `scenario`. `progress` is called at intervals of some milliseconds of real time; if it
+/// returns `false`, the run stops with [`SimError::Stopped`].
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Packet>,
@@ -48,8 +48,8 @@ pub fn run(
     run_recorded(scenario, registry, options, None, progress)
 }
 
-/// [`run`] that also writes every packet to a capture. If the capture's sink fails, the run
-/// continues without it; the owner of the sink knows of the failure.
+/// As [`run`], but also writes every packet to a capture. If the sink of the capture fails, the run
+/// continues without it; the caller must detect the failure in its sink.
 pub fn run_recorded(
     scenario: &Scenario,
     registry: &Registry<Packet>,
@@ -121,7 +121,7 @@ fn finish(
     })
 }
 
-/// The metrics of a flow, and those of its application.
+/// The metrics of a flow, including those of its workload, if it has one.
 fn flow_metrics(
     flow: Flow,
     spec: &FlowSpec,
@@ -151,13 +151,13 @@ struct World {
     datapath: Datapath,
     applications: Applications,
     transports: Transports,
-    /// With lookahead: the two ends of the path.
+    /// The state of lookahead, if it is used.
     lookahead: Option<Box<Lookahead>>,
     end: Time,
-    /// Interval of metrics, and time of the next.
+    /// Interval of the samples for metrics, and time of the next one.
     metric_interval: Span,
     next_metrics: Time,
-    /// Interval of samples, and time of the next.
+    /// Interval of the rows of samples, and time of the next one.
     sample_interval: Span,
     next_samples: Time,
     samples: Samples,

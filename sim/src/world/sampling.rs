@@ -1,4 +1,5 @@
-//! Metrics and samples at intervals, and the metrics at the end of the run.
+//! Takes samples at intervals, for metrics and for the table of samples, and closes the metrics at
+//! the end of the run.
 
 use super::World;
 use crate::application::Applications;
@@ -9,7 +10,7 @@ use narrows_core::tcp::Info;
 use narrows_core::units::Time;
 
 impl World {
-    /// Records the metrics and the samples that are due at `now`.
+    /// Takes the samples that are due at `now`.
     pub(super) fn sample(&mut self, now: Time) {
         self.catch_up(now);
         let datapath = &mut self.datapath;
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// The end of the run: closes the metrics, stops all senders and clears all timers.
+    /// Ends the run: closes the metrics, stops all senders and clears all timers.
     pub(super) fn close(&mut self) {
         let end = self.end;
         self.catch_up(end);
@@ -88,7 +89,7 @@ impl World {
     }
 }
 
-/// The state of a flow: that of its sender, of its application's connections, or of its transport.
+/// The state of a flow: that of its sender, of its workload's connections, or of its transport.
 fn info(flow: &Flow, applications: &Applications, transports: &Transports) -> Info {
     match flow.driver {
         Driver::Tcp => flow.sender.info(),

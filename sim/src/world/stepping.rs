@@ -1,4 +1,4 @@
-//! A run that its caller advances step by step, with control of one flow.
+//! A run that its caller advances step by step, and in which the caller controls one flow.
 
 use super::World;
 use crate::error::{SimError, check};
@@ -20,25 +20,27 @@ pub struct Observation {
     pub finished: bool,
     /// The congestion window, in packets.
     pub cwnd: u32,
-    /// The RTT of the last ACK that measured one, if there was one.
+    /// The last RTT sample, if there was one.
     pub rtt: Option<Span>,
-    /// The smoothed RTT, and the minimum; zero before the first measurement.
+    /// The smoothed RTT; zero before the first sample.
     pub srtt: Span,
-    /// The minimum RTT.
+    /// The minimum RTT; zero before the first sample.
     pub min_rtt: Span,
-    /// The pacing rate of the transport, which also sizes bursts of flows without pacing.
+    /// The pacing rate of the sender. In flows without pacing, it only determines the size of
+    /// bursts.
     pub pacing: Rate,
-    /// Packets in flight.
+    /// Number of packets in flight.
     pub in_flight: u32,
-    /// ACKs since the last step.
+    /// Number of ACKs that arrived since the last observation.
     pub acks: u64,
-    /// Packets delivered since the last step.
+    /// Number of packets delivered since the last observation.
     pub delivered: u64,
-    /// Packets lost since the last step.
+    /// Number of packets detected as lost since the last observation.
     pub lost: u64,
-    /// Packets marked since the last step.
+    /// Number of packets reported as marked since the last observation.
     pub marked: u64,
-    /// Acknowledged bytes per second since the last step, in Mbit/s; `None` if no time has passed.
+    /// Acknowledged bytes since the last observation per time, Mbit/s; `None` if no time has
+    /// passed.
     pub goodput_mbit: Option<f64>,
 }
 
@@ -101,8 +103,9 @@ impl Stepping {
         self.now >= self.world.end
     }
 
-    /// Holds the window and the pacing rate of the flow from now on, in the place of its congestion
-    /// control. `None` keeps the present window, and the transport's own formula of the rate.
+    /// From now on, holds the window (packets) and the pacing rate of the flow, in place of its
+    /// congestion control. `None` keeps the present window, or the pacing rate held before. Without
+    /// a held rate, the sender's own formula applies.
     pub fn hold(&mut self, cwnd: Option<u32>, pacing: Option<Rate>) {
         let datapath = &mut self.world.datapath;
         let present = datapath.flows[self.flow].sender.info().cwnd;
@@ -116,7 +119,7 @@ impl Stepping {
         datapath.steer(self.now, self.flow as u32, cwnd, pacing);
     }
 
-    /// Advances the run to `until`, at most to its end.
+    /// Advances the run to `until`, but not beyond its end.
     pub fn run_until(
         &mut self,
         until: Time,
@@ -128,8 +131,8 @@ impl Stepping {
         Ok(())
     }
 
-    /// Advances the run until `count` more ACKs have arrived at the flow, or to its end. ACKs that
-    /// arrive at one instant are handled together.
+    /// Advances the run until `count` more ACKs of the flow have arrived, or to its end. ACKs that
+    /// leave the network at one instant are handled together.
     pub fn run_acks(
         &mut self,
         count: u64,
@@ -145,7 +148,7 @@ impl Stepping {
         Ok(())
     }
 
-    /// The state of the flow; the counters begin again.
+    /// Returns the state of the flow, and restarts the counters.
     pub fn observe(&mut self) -> Observation {
         let sender = &self.world.datapath.flows[self.flow].sender;
         let info = sender.info();

@@ -1,7 +1,7 @@
-//! A run that its caller advances in slices and whose samples it reads in between, for pictures of
+//! A run that its caller advances in slices, and whose samples the caller reads in between, to draw
 //! a run that is not over.
 //!
-//! The slices change nothing: the result is that of [`run`](crate::run).
+//! The slices do not affect the result, which is that of [`run`](crate::run).
 
 use super::World;
 use crate::error::{SimError, check};
@@ -48,30 +48,30 @@ impl Streaming {
     pub fn finished(&self) -> bool {
         self.now >= self.world.end
     }
-    /// Events so far.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.world.datapath.events
     }
-    /// Advances the run by `slice`, at most to its end.
+    /// Advances the run by `slice`, but not beyond its end.
     pub fn advance(&mut self, slice: Span) -> Result<(), SimError> {
         let until = (self.now + slice).min(self.world.end);
         self.world.run_until(until, &mut proceed)?;
         self.now = until;
         Ok(())
     }
-    /// The samples so far; pings, distributions of delay and transfers follow at the end.
+    /// The samples so far. Pings, distributions of delay, and transfers are added only at the end.
     pub fn samples(&self) -> &Samples {
         &self.world.samples
     }
-    /// The packets that were dropped or marked so far.
+    /// The packets that were dropped, marked or lost so far.
     pub fn verdicts(&self) -> &PacketEvents {
         &self.world.datapath.observer.verdicts
     }
-    /// Replaces the trace: `trace` keeps the packets of a later part of the run.
+    /// Starts to trace packets into `trace`, in place of any earlier trace.
     pub fn set_trace(&mut self, trace: PacketTrace) {
         self.world.datapath.observer.trace = Some(Box::new(trace));
     }
-    /// The packets of the part of the run that is traced.
+    /// The traced packets, if a trace was set.
     pub fn trace(&self) -> Option<&PacketTrace> {
         self.world.datapath.observer.trace.as_deref()
     }
@@ -88,7 +88,7 @@ impl Streaming {
     }
 }
 
-/// The caller stops between slices, not within one.
+/// A progress callback that never stops the run, since the caller stops between slices.
 fn proceed(_: Progress) -> bool {
     true
 }

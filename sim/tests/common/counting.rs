@@ -1,20 +1,20 @@
-//! An allocator that counts. Each thread has its own counts: tests that run beside each other do
-//! not see one another.
+//! An allocator that counts the heap allocations of each thread. Each thread has its own counts, so
+//! tests that run in parallel threads do not count each other's allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted.
+/// The system's allocator, with every call counted.
 pub struct Counting;
 
-/// Heap allocations of this thread.
+/// Counts of the heap allocations of this thread.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Calls that gave memory: new blocks and blocks made larger or smaller.
+    /// Calls that returned memory: new blocks, and blocks that were made larger or smaller.
     pub allocations: u64,
-    /// Bytes that are taken and not given back.
+    /// Bytes that are allocated and not yet freed.
     pub live: u64,
-    /// The most that `live` ever was.
+    /// The maximum of `live` so far, in bytes.
     pub peak: u64,
 }
 
@@ -28,7 +28,7 @@ pub fn counts() -> Counts {
 }
 
 fn count(allocations: u64, taken: usize, given: usize) {
-    // At the end of a thread there is nothing to count in any more.
+    // At the end of a thread its counts no longer exist.
     let _ = COUNTS.try_with(|counts| {
         let mut c = counts.get();
         c.allocations += allocations;
@@ -38,7 +38,7 @@ fn count(allocations: u64, taken: usize, given: usize) {
     });
 }
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size(), 0);

@@ -1,4 +1,4 @@
-//! Scenarios by hand.
+//! Scenarios that are built in code, and helpers to build them.
 #![allow(dead_code)] // each test crate takes what it needs
 
 use narrows_core::net::loss;
@@ -18,7 +18,7 @@ pub fn choice(kind: &str) -> Choice {
     }
 }
 
-/// Of super-packets, independently.
+/// Random loss that drops each super-packet independently with `probability`.
 pub fn loss(probability: f64) -> Option<Choice> {
     let set = [("probability", Value::Number(probability))];
     Some(Choice::new("independent", loss::KINDS[0].params, &set))
@@ -64,7 +64,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
     }
 }
 
-/// 10 Mbit/s, 20 ms, one BDP of drop-tail buffer; nobody sends.
+/// A path of 10 Mbit/s and 20 ms with one BDP of drop-tail buffer, and no flows.
 pub fn scenario(duration: Span) -> Scenario {
     Scenario {
         title: String::new(),

@@ -1,4 +1,5 @@
-//! BBR takes no loss for congestion: 2 % of chance cost it little, and Reno nearly everything.
+//! BBR does not take a loss as a sign of congestion: 2 % of random loss costs it little goodput,
+//! and costs Reno nearly all.
 
 use super::run;
 

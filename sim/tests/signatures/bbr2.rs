@@ -1,10 +1,11 @@
-//! BBR, version 2: flows that share a buffer leave a queue of (N − 1)/(4N + 1) products in it.
+//! BBR, version 2: N flows that share a buffer keep a queue of (N − 1)/(4N + 1) bandwidth-delay
+//! products (BDP) in it.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// 100 Mbit/s, 40 ms, a buffer of one product, `flows` of them: the mean queue in products, and
-/// Mbit/s of goodput.
+/// Runs `flows` flows of `cc` over 100 Mbit/s and 40 ms with a buffer of one BDP. Returns the mean
+/// queue in BDP, and the goodput of all flows in Mbit/s.
 fn queue_bdp(cc: &str, flows: u32) -> (f64, f64) {
     let text = format!(
         "duration = \"30s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\nbuffer \
@@ -16,8 +17,8 @@ fn queue_bdp(cc: &str, flows: u32) -> (f64, f64) {
     (run.queue.delay_ms.mean / 40.0, goodput)
 }
 
-/// Scherrer et al. (IMC 2022): version 1 stands at the end of such a buffer, version 2 at a quarter
-/// of a product at most.
+/// Scherrer et al. (IMC 2022): version 1 fills such a buffer, and version 2 keeps a queue of at
+/// most a quarter of a BDP.
 #[test]
 fn flows_of_version_2_leave_less_than_a_third_of_a_product_in_the_queue() {
     for n in [2, 5] {

@@ -1,11 +1,12 @@
-//! BBR, version 3: a tenth of version 1's losses in a shallow buffer, a share for CUBIC, and most
-//! of a path with occasional losses.
+//! BBR, version 3: it loses a tenth of what version 1 loses in a shallow buffer, leaves CUBIC a
+//! share, and uses most of a path with occasional losses.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 40 Mbit/s, 40 ms, `duration` and `buffer`; `more` is the rest of the scenario.
+/// Runs a path of 40 Mbit/s and 40 ms for `duration` with `buffer`; `more` is the rest of the
+/// scenario as text.
 fn over(duration: &str, buffer: &str, more: &str) -> Run {
     let text = format!(
         "duration = \"{duration}\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \
@@ -42,7 +43,7 @@ fn beside_cubic_it_is_fairer_than_version_1() {
     }
 }
 
-/// Random loss of one packet in two hundred.
+/// The path has random loss of one packet in two hundred.
 #[test]
 fn random_losses_leave_it_most_of_a_path_that_reno_cannot_use() {
     let goodput = |cc: &str| {
@@ -58,7 +59,8 @@ fn alone(text: &str, cc: &str) -> Run {
     play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// A token bucket of 10 Mbit/s on a path of 100: it finds its rate, and loses less than version 1.
+/// With a policer of 10 Mbit/s on a path of 100 Mbit/s, version 3 finds the policer's rate, and
+/// loses less than version 1.
 #[test]
 fn a_policer_is_lived_with() {
     let path = "duration = \"20s\"\nwarmup = \"5s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\n\
@@ -73,8 +75,8 @@ fn a_policer_is_lived_with() {
     assert!(v3 < 0.045 && v3 < 0.8 * v1, "{v3} {v1}");
 }
 
-/// At 6 s the path has ten times its rate. Version 2 ends its probes when a queue stands, and is
-/// still looking; version 3 has found it.
+/// At 6 s the rate of the path rises tenfold. Version 3 soon finds the new rate. Version 2 is
+/// slower, because it ends its probes when it detects a standing queue.
 #[test]
 fn ten_times_the_rate_is_found_in_seconds() {
     let path = "duration = \"11s\"\nwarmup = \"9s\"\n[path]\nrate = \"10Mbit\"\nrtt = \

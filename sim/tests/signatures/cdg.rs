@@ -1,4 +1,4 @@
-//! CDG backs off when round trips grow, long before the buffer is full.
+//! CDG reduces its window when the RTT grows, long before the buffer is full.
 
 use super::run;
 

@@ -1,4 +1,5 @@
-//! Compound TCP: fast where the path is long and empty, Reno where the buffer is shallow.
+//! Compound TCP: it grows fast where the path is long and the queue empty, and behaves as Reno
+//! where the buffer is shallow.
 
 use super::run;
 use narrows_sim::Run;
@@ -11,8 +12,9 @@ fn flows(path: &str, seconds: u32, flows: &[&str]) -> Run {
     run(&text)
 }
 
-/// 400 Mbit/s over 100 ms are 3300 packets; one packet in 10 000 is lost, wherever. The papers'
-/// response functions give Compound 404 packets and Reno 122.
+/// The BDP of 400 Mbit/s and 100 ms is 3300 packets, and random loss takes one packet in 10 000.
+/// The response functions of the papers give a mean window of 404 packets for Compound and of 122
+/// for Reno.
 #[test]
 fn compound_fills_a_long_path_with_rare_losses_three_times_as_well() {
     let path = "rate = \"400Mbit\"\nrtt = \"100ms\"\nbuffer = \"1bdp\"\nloss = { probability = \
@@ -22,8 +24,8 @@ fn compound_fills_a_long_path_with_rare_losses_three_times_as_well() {
     assert!((2.3..4.5).contains(&(compound / reno)), "{compound} {reno}");
 }
 
-/// Losses take both, and the queue ends the delay window: with a Reno flow beside it in a shallow
-/// buffer it takes no more.
+/// A loss reduces both windows, and a queue reduces the delay window to zero. So Compound gets no
+/// more than a Reno flow with which it shares a shallow buffer.
 #[test]
 fn compound_is_fair_to_reno_where_the_buffer_is_shallow() {
     let path = "rate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"0.5bdp\"";

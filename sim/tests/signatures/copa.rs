@@ -1,5 +1,5 @@
-//! Copa: a few packets of queue for each flow, shared fairly; and a fair share beside those that
-//! fill the queue.
+//! Copa: a queue of a few packets per flow and equal shares among Copa flows, and a fair share in
+//! competition with flows that fill the queue.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -17,8 +17,8 @@ fn flows(seconds: u32, flows: &str) -> Run {
     play(&scenario(PATH, seconds, flows))
 }
 
-/// Section 3: the queue swings between nothing and 2.5/δ packets per flow, 1.25/δ on the average:
-/// 10 of four flows.
+/// Section 3 of the paper: the queue oscillates between zero and 2.5/δ packets per flow, with a
+/// mean of 1.25/δ: 10 packets for four flows.
 #[test]
 fn copa_shares_fairly_with_a_few_packets_in_the_queue() {
     let run = |cc: &str| flows(30, &format!("[[flow]]\ncc = \"{cc}\"\ncount = 4\n"));
@@ -36,7 +36,7 @@ fn copa_shares_fairly_with_a_few_packets_in_the_queue() {
     );
 }
 
-/// Five round trips from one greatest window to the next.
+/// The window has a period of five round trips from one maximum to the next.
 #[test]
 fn the_window_swings_in_five_round_trips() {
     let path = "rate = \"24Mbit\"\nrtt = \"100ms\"\nbuffer = \"4bdp\"";
@@ -66,8 +66,8 @@ fn the_window_swings_in_five_round_trips() {
     assert!((4.0..6.5).contains(&period), "{period}");
 }
 
-/// Beside CUBIC, with a queue that it never sees empty, it competes; without that mode it would be
-/// starved.
+/// In competition with CUBIC, Copa never sees the queue empty and switches to its competitive mode.
+/// Without that mode it would get almost no goodput.
 #[test]
 fn beside_cubic_it_competes() {
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"";

@@ -1,5 +1,5 @@
-//! CUBIC fills a fast, long path where Reno cannot: its window returns in seconds, whatever the
-//! round trip is.
+//! CUBIC fills a fast, long path where Reno cannot: after a loss its window recovers in seconds,
+//! whatever the RTT is.
 
 use super::run;
 

@@ -1,12 +1,13 @@
-//! DCTCP: a full link and a short queue at once, where whatever has waited for a step's time is
-//! marked.
+//! DCTCP: a full link and a short queue at the same time, where packets that waited for longer than
+//! a threshold (the step) are marked.
 
 use crate::common::registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
 use narrows_sim::{Options, Run, run};
 
-/// Flows that begin half a millisecond apart on a link that marks what has waited for `step`.
+/// Runs flows that begin half a millisecond apart, on a link that marks packets that waited for
+/// longer than `step`.
 fn play(cc: &str, flows: u32, path: &str, step: &str) -> Run {
     let mut text = format!(
         "duration = \"8s\"\nstart_jitter = \"0s\"\n[path]\n{path}\ndelay_forward = \"0s\"\nlink = \
@@ -47,8 +48,8 @@ fn the_link_is_full_and_the_queue_is_short() {
     assert!(goodput(&reno) < 80.0, "{}", goodput(&reno));
 }
 
-/// Alizadeh et al. 2010, section 3.3: N synchronized windows raise the queue to K + N. From there
-/// it decreases by ½ √(2N (C·RTT + K)) packets.
+/// Alizadeh et al. 2010, section 3.3: with a marking threshold of K packets, N synchronized windows
+/// raise the queue to K + N packets. From there the queue decreases by ½ √(2N (C·RTT + K)) packets.
 #[test]
 fn the_queue_swings_as_the_paper_says() {
     let (c, rtt, k) = (100e6 / 8.0 / 1514.0, 0.020, 0.005_f64);
@@ -57,7 +58,7 @@ fn the_queue_swings_as_the_paper_says() {
             k * c + f64::from(n),
             0.5 * (2.0 * f64::from(n) * c * (rtt + k)).sqrt(),
         );
-        // All but a hundredth, at either end: a burst may stick out.
+        // The 1st and 99th percentile of the queue, because a single burst may exceed the formula.
         let between = |cc| {
             let run = play(cc, n, "rate = \"100Mbit\"\nrtt = \"20ms\"", "5ms");
             let mut queue = run.samples.queue.backlog_packets[4000..].to_vec();
@@ -74,12 +75,12 @@ fn the_queue_swings_as_the_paper_says() {
         );
         assert!((high - highest).abs() < 3.0, "{told}");
         assert!(((high - low) / swing - 1.0).abs() < 0.3, "{told}");
-        // Reno's runs dry.
+        // With Reno the queue becomes empty.
         assert_eq!(between("reno").0, 0.0);
     }
 }
 
-/// The same section: the queue never runs dry if K > C·RTT/7.
+/// The same section of the paper: the queue never becomes empty if K > C·RTT/7.
 #[test]
 fn a_step_of_a_seventh_of_the_round_trip_keeps_the_link_busy() {
     let busy = |step| {
@@ -95,7 +96,7 @@ fn a_step_of_a_seventh_of_the_round_trip_keeps_the_link_busy() {
     assert!(far_below < above - 1.0, "{far_below} {above}");
 }
 
-/// Without ECN it is Reno, packet by packet.
+/// Without ECN, DCTCP behaves exactly as Reno, packet by packet.
 #[test]
 fn without_ecn_it_is_reno() {
     let told = |cc: &str| {

@@ -1,4 +1,4 @@
-//! The window between one reduction and the next.
+//! Properties of the congestion window between one reduction and the next.
 
 use crate::common::registry;
 use narrows_core::metrics::{PHASES, median};
@@ -9,12 +9,12 @@ use narrows_sim::{Options, Run, run};
 /// Congestion avoidance from the end of one recovery to the next loss.
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    /// How long it took, in seconds.
+    /// Duration of the epoch, in seconds.
     pub length_s: f64,
-    /// Mean progress of the window from its first to its last value: 0.5 on a straight line, more
-    /// on a curve that rises fast and then slowly.
+    /// The mean window minus the lowest, divided by the highest minus the lowest. It is 0.5 if the
+    /// window grows linearly, and more if it grows fast and then slowly.
     pub come: f64,
-    /// The greatest share of its time that the window spent within eight packets.
+    /// The greatest share of the epoch that the window spent within any range of eight packets.
     pub dwell: f64,
 }
 
@@ -33,14 +33,16 @@ pub fn alone(cc: &str, path: &str, duration: &str) -> Run {
     run(&scenario, &registry(), &options, &mut |_| true).expect("a scenario that runs")
 }
 
-/// Its epochs. The first is left out: slow start's reduction began it.
+/// The epochs of the run's flow. The first is left out, because the reduction at the end of slow
+/// start began it.
 pub fn epochs(run: &Run) -> Vec<Epoch> {
     let f = &run.samples.flows;
     let (mut found, mut begun) = (Vec::new(), None::<usize>);
     for i in 0..f.t_s.len() {
         match PHASES[usize::from(f.phase[i])] {
             "avoidance" => begun = begun.or(Some(i)),
-            // SACKs come first; a loss ends it, or reordering is all it was.
+            // SACKs may indicate a loss or only reordering; only a recovery that follows ends the
+            // epoch.
             "disorder" => {}
             _ => found.extend(
                 begun
@@ -67,7 +69,7 @@ fn epoch(t_s: &[f64], cwnd: &[u32]) -> Epoch {
     }
 }
 
-/// The middle one of a metric of every epoch.
+/// The median of one metric over all epochs.
 pub fn typical(epochs: &[Epoch], of: impl Fn(&Epoch) -> f64) -> f64 {
     assert!(!epochs.is_empty(), "no epoch has come to its end");
     median(&epochs.iter().map(of).collect::<Vec<_>>())

@@ -1,10 +1,10 @@
-//! H-TCP: what a congestion took is soon won back, however large the window.
+//! H-TCP: after a reduction the window soon recovers, however large it is.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// The share of 100 Mbit/s and 100 ms that is used behind a tenth of the buffer that Reno would
-/// need.
+/// The used share of a path of 100 Mbit/s and 100 ms, with a tenth of the buffer that Reno would
+/// need to fill it.
 fn used(cc: &str) -> f64 {
     let text = format!(
         "duration = \"60s\"\nwarmup = \"20s\"\n[path]\nrate = \"100Mbit\"\nrtt = \

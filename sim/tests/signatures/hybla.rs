@@ -1,10 +1,10 @@
-//! Hybla: a satellite's path is taken into use as fast as one on the ground.
+//! Hybla: its window grows on a satellite path as fast as on a terrestrial path with a short RTT.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// Mbit/s over 10 Mbit/s and 600 ms, as over a satellite, with random loss of one burst in two
-/// thousand.
+/// Goodput in Mbit/s over 10 Mbit/s and 600 ms, as over a satellite, with random loss of one burst
+/// (super-packet) in two thousand.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
         "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"600ms\"\nbuffer = \"1bdp\"\nloss \

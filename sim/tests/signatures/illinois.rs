@@ -1,5 +1,5 @@
-//! Illinois: fast while there is no queue, slow when there is one; a loss without a queue costs
-//! little.
+//! Illinois: the window grows fast while there is no queue, and slowly when there is one. A loss
+//! without a queue reduces it little.
 
 use super::epochs::{alone, epochs, typical};
 

@@ -1,4 +1,4 @@
-//! LEDBAT++: fills what others leave, and leaves what others want.
+//! LEDBAT++: it uses the capacity that other flows leave, and gives way to flows that need it.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -15,7 +15,7 @@ fn flows(seconds: u32, flows: &str) -> Run {
     play(&scenario(seconds, flows))
 }
 
-/// Alone it keeps 60 ms in the queue and loses nothing; Reno fills the 320 ms that there are.
+/// Alone, LEDBAT++ keeps 60 ms of queue and loses nothing, while Reno fills the buffer of 320 ms.
 #[test]
 fn ledbat_keeps_its_target_in_the_queue() {
     let run = |cc: &str| flows(60, &format!("[[flow]]\ncc = \"{cc}\"\n"));
@@ -43,7 +43,7 @@ fn ledbat_keeps_its_target_in_the_queue() {
     );
 }
 
-/// Beside CUBIC it gets next to nothing where Reno gets its share.
+/// In competition with CUBIC, LEDBAT++ gets almost no goodput, where Reno gets its share.
 #[test]
 fn ledbat_gives_way() {
     let share = |cc: &str| {
@@ -58,8 +58,8 @@ fn ledbat_gives_way() {
     assert!(reno > 0.2, "{reno}");
 }
 
-/// The late comer's share over four seeds, from 10 s to 100 s after it came; the first flow had
-/// been there for 100 s.
+/// The share of a second flow that begins 100 s after the first, from 10 s to 100 s after its
+/// begin, for each of four seeds.
 fn late_share(parameters: &str) -> Vec<f64> {
     let cc = format!("cc = {{ kind = \"ledbat\"{parameters} }}");
     let share = |seed| {
@@ -73,7 +73,7 @@ fn late_share(parameters: &str) -> Vec<f64> {
     (1..=4).map(share).collect()
 }
 
-/// The one that comes late sees the queue empty in the slowdowns, as the first one has, and neither
+/// In the slowdowns the late flow sees the queue empty, as the first flow did, so neither flow
 /// keeps an advantage.
 #[test]
 fn latecomers_have_no_advantage() {
@@ -84,15 +84,17 @@ fn latecomers_have_no_advantage() {
     );
 }
 
-/// The advantage that slowdowns take away: the late one takes the first one's queue for the path.
+/// Without slowdowns the late flow measures the first flow's queue as part of the path's minimum
+/// delay, and gets nearly all of the rate.
 #[test]
 fn without_slowdowns_the_latecomer_takes_all() {
     let shares = late_share(", slowdown_interval = 0");
     assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }
 
-/// Two flows on 100 ms, 3 BDP, the second one from 60 s on. Returns the difference of their windows
-/// over the sum, as a mean in each of these times (s).
+/// Runs two flows over 100 ms with a buffer of 3 BDP, the second one from 60 s on. Returns the
+/// difference of their windows divided by the sum, as the mean over each interval of `times` (in
+/// s).
 fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     let until = times.iter().map(|(_, to)| *to).fold(0.0, f64::max);
     let text = format!(
@@ -121,9 +123,9 @@ fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     times.iter().map(of).collect()
 }
 
-/// Each flow gains GAIN per round trip and both lose the same share of their windows, so their sum
-/// W is constant: a difference decays by 2 GAIN/W per round trip. A tenth of the time is slowdowns,
-/// without decreases.
+/// Each flow's window grows by GAIN packets per round trip, and both windows lose the same share,
+/// so that their sum W is constant. Their difference therefore decays by the share 2 GAIN/W per
+/// round trip. For a tenth of the time the flows are in slowdowns, without such decreases.
 #[test]
 fn a_lead_decays_with_the_time_constant_of_the_gain() {
     let (rate, rtt, gain) = (50e6, 0.1 + 0.06, 0.5);
@@ -147,9 +149,10 @@ fn a_lead_decays_with_the_time_constant_of_the_gain() {
     );
 }
 
-/// A flow's own burst waits behind itself, and the minimum of four samples is the round trip of the
-/// burst's first packets. Bursts are a millisecond of the flow's rate: 0.7 ms more for the faster
-/// flow. There, 2 GAIN/W of the target is 0.05 ms.
+/// The packets of a burst wait behind each other, so the minimum of four RTT samples is the RTT of
+/// the burst's first packets. A burst is as large as a millisecond of the flow's rate, so the
+/// faster flow's burst takes up to 0.7 ms more. At that rate 2 GAIN/W of the target delay is only
+/// 0.05 ms.
 #[test]
 fn larger_bursts_of_the_faster_flow_keep_its_lead() {
     let late = [(400.0, 600.0)];
@@ -159,7 +162,7 @@ fn larger_bursts_of_the_faster_flow_keep_its_lead() {
     assert!((0.45..0.62).contains(&segments), "{segments}");
 }
 
-/// Nine tenths of the time in between: a slowdown, and nine times as long until the next.
+/// The interval from a slowdown to the next is nine times as long as the slowdown.
 #[test]
 fn slowdowns_come_nine_times_their_length_apart() {
     let options = Options {
@@ -174,8 +177,8 @@ fn slowdowns_come_nine_times_their_length_apart() {
     )
     .unwrap();
     let f = &run.samples.flows;
-    // Where the window falls to two packets, and where it is back where it was; not the handshake's
-    // ten.
+    // A slowdown begins where the window falls to two packets, and ends where the window has its
+    // previous value again. The initial window of ten packets does not count.
     let (mut begins, mut ends) = (Vec::new(), Vec::new());
     let mut before = 0;
     for i in (1..f.t_s.len()).filter(|i| f.t_s[*i] > 0.5) {

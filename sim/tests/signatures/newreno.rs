@@ -1,11 +1,10 @@
-//! NewReno without SACK: a round trip for each hole.
+//! NewReno without SACK: recovery takes one round trip for each lost segment.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 20 Mbit/s, 80 ms and a buffer that the first slow start overshoots: the segments it loses, and
-/// when its last byte is through.
+/// Runs a transfer over 20 Mbit/s and 80 ms, with a buffer that the first slow start overflows.
 fn transfer(cc: &str) -> Run {
     let text = format!(
         "duration = \"60s\"\nwarmup = \"0s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"80ms\"\nbuffer = \
@@ -20,7 +19,7 @@ fn newreno_repairs_one_hole_per_round_trip() {
     let (newreno, reno) = (transfer("newreno"), transfer("reno"));
     let (holes, took) = (newreno.flows[0].retransmits, newreno.flows[0].fct_s);
     assert!(holes > 20, "{holes}");
-    // A round trip is 80 ms at least, 120 ms with the buffer full.
+    // The RTT is at least 80 ms, and 120 ms with the buffer full.
     let each = (took - reno.flows[0].fct_s) / holes as f64;
     assert!((0.06..0.12).contains(&each), "{each} {took}");
     assert!(reno.flows[0].fct_s < 4.0, "{}", reno.flows[0].fct_s);

@@ -12,7 +12,7 @@ fn ten_packets_wait_in_a_buffer_that_reno_fills() {
         ))
     };
     let (nv, reno) = (alone("nv"), alone("reno"));
-    // A packet takes 0.6 ms.
+    // The transmission of a packet takes 0.6 ms.
     let packets = nv.queue.delay_ms.p50 / 0.6056;
     assert!((4.0..30.0).contains(&packets), "{packets}");
     assert!(

@@ -1,5 +1,5 @@
-//! Prague: two marks per round trip, a window of 2/p, and a rate that does not depend on the round
-//! trip.
+//! Prague: two marks per round trip, a window of 2/p packets at a marking probability p, and a rate
+//! that does not depend on the RTT.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
@@ -10,10 +10,10 @@ use narrows_core::units::{Bytes, Time};
 use narrows_sim::{Options, Packet, Run, run};
 use std::collections::VecDeque;
 
-/// So many packets are ECN-capable between two marks.
+/// One in this number of ECN-capable packets is marked.
 const BETWEEN: u64 = 50;
 
-/// First in, first out; of [`BETWEEN`] packets one is marked, whatever has waited.
+/// First in, first out. One of [`BETWEEN`] packets is marked, however long it waited.
 struct Marker {
     packets: VecDeque<Packet>,
     bytes: Bytes,
@@ -70,7 +70,7 @@ fn play(text: &str) -> Run {
     run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap()
 }
 
-/// Over a link that is never full.
+/// The link is never full, so only the marker limits the window.
 #[test]
 fn two_packets_of_a_round_trip_are_marked_whatever_their_share() {
     let alone = |cc: &str| {
@@ -88,9 +88,9 @@ fn two_packets_of_a_round_trip_are_marked_whatever_their_share() {
     assert!(reno < 2.0 / (p.sqrt()), "{reno}");
 }
 
-/// Over RED whose average is almost its queue, so that both meet marks equally often. (A step does
-/// not care for that: what decides who is marked is in which microsecond a packet comes. Then one
-/// may get up to three times the other's rate, either way.)
+/// The queue is RED, with an average that nearly equals the momentary queue, so that both flows get
+/// the same share of marks. (With a marking threshold, the microsecond in which a packet arrives
+/// decides which flow is marked. Then either flow may get up to three times the other's rate.)
 #[test]
 fn near_and_far_get_the_same_rate() {
     let share = |cc: &str| {
@@ -110,9 +110,9 @@ fn near_and_far_get_the_same_rate() {
 }
 
 /// RFC 9332 couples the queues so that both have about the same window (k = 2, section 2.1 and
-/// appendix A). The rates then differ as the round trips do, and CUBIC's includes the 15 ms of its
-/// queue. Prague behaves below 25 ms as at 25 ms. Over 10 ms, where CUBIC has 27, the rates are
-/// therefore equal too. L4S's queue is about a millisecond.
+/// appendix A). The rates then have the inverse ratio of the RTTs, and CUBIC's RTT includes the 15
+/// ms of its queue. Below an RTT of 25 ms Prague behaves as at 25 ms. Over 10 ms, CUBIC has an RTT
+/// of about 27 ms, so the rates are equal there too. The L4S queue delays by about a millisecond.
 #[test]
 fn beside_cubic_over_dualpi2_it_has_the_same_window_and_waits_a_millisecond() {
     for (rate, rtt, rates) in [

@@ -1,4 +1,4 @@
-//! RemyCC: it knows gaps and round-trip times, and no losses.
+//! RemyCC: its rules depend on gaps between packets and on round-trip times, and not on losses.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -11,7 +11,7 @@ fn run(path: &str, cc: &str) -> Run {
     play(&scenario)
 }
 
-/// A fiftieth of the packets is lost at random: the link stays busy and the queue short.
+/// With random loss of 2 % of the packets the link stays busy and the queue short.
 #[test]
 fn random_loss_means_nothing_to_rules() {
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"\nloss = { probability = \
@@ -29,7 +29,8 @@ fn random_loss_means_nothing_to_rules() {
     );
 }
 
-/// On the paths it was made for it fills the link and leaves the buffer alone, which Reno fills.
+/// On paths of the kind that it was trained for, RemyCC fills the link and keeps the buffer nearly
+/// empty, while Reno fills the buffer.
 #[test]
 fn a_deep_buffer_stays_nearly_empty() {
     for (rate, rtt) in [("5Mbit", "40ms"), ("20Mbit", "40ms"), ("50Mbit", "80ms")] {
@@ -42,13 +43,14 @@ fn a_deep_buffer_stays_nearly_empty() {
     }
 }
 
-/// The tree decides: another one, another flow. A rule for everything paces at its own rate.
+/// The tree of rules determines the behaviour. A tree with a single rule paces at the rate of that
+/// rule.
 #[test]
 fn a_flow_does_what_its_tree_says() {
     let tree = "\"remy-tree 1\\nmultiple 1 increment 1 intersend 3\"";
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"";
     let run = run(path, &format!("{{ kind = \"remy\", tree = {tree} }}"));
-    // 1448 B each 3 ms.
+    // 1448 B of payload every 3 ms.
     let goodput = run.flows[0].goodput_mbit;
     assert!((goodput - 3.861).abs() < 0.02, "{goodput}");
     assert_eq!(run.queue.drops, 0);

@@ -1,4 +1,4 @@
-//! Scalable: it recovers as fast at any rate.
+//! Scalable: the time to recover from a loss does not depend on the rate.
 
 use super::epochs::{alone, epochs, typical};
 

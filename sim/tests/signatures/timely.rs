@@ -1,8 +1,9 @@
-//! TIMELY: the queue of a data centre's link stays between two thresholds, with any shares.
+//! TIMELY: the RTT over a link of a data centre stays between two thresholds, and the shares of
+//! flows are not determined.
 
 use narrows_sim::Run;
 
-/// 10 Gbit/s over 20 µs, and room for 5 ms.
+/// Runs flows over 10 Gbit/s and 20 µs, with a buffer of 5 ms.
 fn run(cc: &str, flows: u32) -> Run {
     let text = format!(
         "duration = \"200ms\"\nwarmup = \"50ms\"\nstart_jitter = \"1ms\"\n[path]\nrate = \
@@ -12,8 +13,8 @@ fn run(cc: &str, flows: u32) -> Run {
     super::run(&text)
 }
 
-/// Alone it fills most of the link, and four that begin at the link's rate at once do not fill its
-/// buffer, as Reno does.
+/// One flow alone uses most of the link. Four flows that begin at the same time at the link's rate
+/// do not fill its buffer, while Reno flows do.
 #[test]
 fn timely_keeps_the_round_trip_between_its_thresholds() {
     let (one, four, reno) = (run("timely", 1), run("timely", 4), run("reno", 4));
@@ -23,7 +24,7 @@ fn timely_keeps_the_round_trip_between_its_thresholds() {
         one.flows[0].goodput_mbit
     );
     for timely in [&one, &four] {
-        // Of the 50 µs the path has 20.
+        // 20 µs of the 50 µs are the propagation delay of the path.
         assert!(
             (0.02..0.48).contains(&timely.queue.delay_ms.p50),
             "{}",
@@ -39,8 +40,8 @@ fn timely_keeps_the_round_trip_between_its_thresholds() {
     assert!(reno.queue.delay_ms.p50 > 1.0, "{}", reno.queue.delay_ms.p50);
 }
 
-/// Between the thresholds nothing determines the shares: a flow that lost more in the beginning
-/// stays behind.
+/// Between the thresholds nothing makes the shares equal: a flow that reduced its rate more at the
+/// begin keeps a lower rate.
 #[test]
 fn two_flows_need_not_share_fairly() {
     let share = |cc: &str| {

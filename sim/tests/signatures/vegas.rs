@@ -1,11 +1,11 @@
-//! Vegas: the path is full and the queue is not.
+//! Vegas: the path is fully used and the queue stays short.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 20 Mbit/s, 40 ms, and room for 267 packets. The queue of slow start drains by one packet per
-/// round trip, so the metrics are those of the end.
+/// Runs one flow over 20 Mbit/s and 40 ms, with a buffer of 267 packets. The queue that slow start
+/// leaves shrinks by one packet per round trip, so the metrics are those of the end of the run.
 fn alone(cc: &str) -> Run {
     let text = format!(
         "duration = \"40s\"\nwarmup = \"25s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer \
@@ -17,7 +17,7 @@ fn alone(cc: &str) -> Run {
 #[test]
 fn vegas_fills_the_path_with_a_few_packets_in_the_queue_and_loses_none() {
     let (vegas, reno) = (alone("vegas"), alone("reno"));
-    // Six packets take 3.6 ms.
+    // The transmission of six packets takes 3.6 ms.
     assert!(
         vegas.queue.delay_ms.p95 < 3.6,
         "{}",

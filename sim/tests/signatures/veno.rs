@@ -1,9 +1,9 @@
-//! Veno: a loss that finds no queue costs a fifth.
+//! Veno: a loss while the queue is short reduces the window by only a fifth.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// 20 Mbit/s, 40 ms, one packet in two hundred lost: Mbit/s.
+/// Goodput in Mbit/s over 20 Mbit/s and 40 ms, with random loss of one packet in two hundred.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
         "duration = \"40s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nloss = \
@@ -14,8 +14,8 @@ fn goodput(cc: &str) -> f64 {
         .goodput_mbit
 }
 
-/// With a fifth off instead of half the mean window is larger by √3: (1 + 4/5)/(1 − 4/5) over (1 +
-/// 1/2)/(1 − 1/2), its root.
+/// If a loss reduces the window by a fifth instead of a half, the mean window is √3 times as large:
+/// the root of (1 + 4/5)/(1 − 4/5) divided by (1 + 1/2)/(1 − 1/2).
 #[test]
 fn veno_bears_random_loss_better_than_reno() {
     let (veno, reno) = (goodput("veno"), goodput("reno"));

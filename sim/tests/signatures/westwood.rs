@@ -1,9 +1,10 @@
-//! Westwood+: random losses cost little.
+//! Westwood+: random losses reduce the goodput little.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// Mbit/s over 20 Mbit/s and 40 ms with random loss of one burst in three hundred.
+/// Goodput in Mbit/s over 20 Mbit/s and 40 ms, with random loss of one burst (super-packet) in
+/// three hundred.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
         "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nloss = \

@@ -1,5 +1,5 @@
-//! XCP: routers say how fast to go, so that the link is full, the queue empty, and each has its
-//! share, near or far.
+//! XCP: routers tell each flow the change of its window, so that the link is full, the queue empty,
+//! and the shares equal at any RTT.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -9,7 +9,7 @@ use narrows_sim::{Options, Run, run};
 fn scenario(text: &str) -> Scenario {
     Scenario::from_toml(text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"))
 }
-/// The goodput of a flow from one time to another, Mbit/s.
+/// The goodput of a flow from `from_s` to `to_s`, in Mbit/s.
 fn goodput(run: &Run, flow: usize, from_s: f64, to_s: f64) -> f64 {
     let bytes = |at: f64| {
         let series = &run.flows[flow].series;
@@ -21,7 +21,7 @@ fn goodput(run: &Run, flow: usize, from_s: f64, to_s: f64) -> f64 {
     };
     (bytes(to_s) - bytes(from_s)) * 8e-6 / (to_s - from_s)
 }
-/// Five flows of 20 to 400 ms, each with `cc`.
+/// Runs five flows with RTTs of 20 to 400 ms, each with `cc`.
 fn near_and_far(cc: &str, queue: &str) -> Run {
     let mut text = format!(
         "duration = \"90s\"\nwarmup = \"30s\"\n[path]\nrate = \"45Mbit\"\nrtt = \"20ms\"\nbuffer \
@@ -33,12 +33,13 @@ fn near_and_far(cc: &str, queue: &str) -> Run {
     play(&scenario(&text))
 }
 
-/// The paper's fifth figure in small: equal shares from 20 to 400 ms, where Reno's go by distance.
+/// Figure 5 of the paper at a smaller scale: equal shares for RTTs from 20 to 400 ms, where Reno's
+/// shares depend on the RTT.
 #[test]
 fn near_and_far_have_equal_shares_and_nothing_waits() {
     let (xcp, reno) = (near_and_far("xcp", "xcp"), near_and_far("reno", "fifo"));
     let total: f64 = xcp.flows.iter().map(|f| f.goodput_mbit).sum();
-    // Of 45 Mbit/s, less headers.
+    // 97 % of 45 Mbit/s, less headers.
     assert!(total > 0.97 * 45.0 * 1448.0 / 1514.0, "{total}");
     assert!(xcp.fairness.jain > 0.99, "{}", xcp.fairness.jain);
     assert!(xcp.queue.delay_ms.p99 < 5.0, "{:?}", xcp.queue.delay_ms);
@@ -47,7 +48,8 @@ fn near_and_far_have_equal_shares_and_nothing_waits() {
     assert!(reno.queue.drops > 0 && reno.queue.delay_ms.p99 > 50.0);
 }
 
-/// From ten packets to a window of 700 in a second, without a loss; Reno's slow start overshoots.
+/// The window grows from ten to 700 packets within a second without a loss, while Reno's slow start
+/// overflows the buffer.
 #[test]
 fn a_long_fat_path_is_full_within_some_round_trips() {
     let text = |cc: &str, queue: &str| {
@@ -65,9 +67,9 @@ fn a_long_fat_path_is_full_within_some_round_trips() {
     assert!(reno.queue.drops > 0);
 }
 
-/// Five flows that begin together. The router allots 0.4 of the free capacity in each round trip,
-/// so 0.6 of it are left. From the 36 % of their first windows (0.12 s), the link is nearly full
-/// four round trips later, with equal shares all the time.
+/// Five flows begin at the same time. The router allots 0.4 of the free capacity in each round
+/// trip, so 0.6 of it stays free. The initial windows use 36 % of the link (at 0.12 s). Four round
+/// trips later the link is nearly full, with equal shares all the time.
 #[test]
 fn five_that_begin_together_fill_the_link_in_four_round_trips() {
     let text = "duration = \"1s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"40Mbit\"\nrtt = \
@@ -99,8 +101,8 @@ fn five_that_begin_together_fill_the_link_in_four_round_trips() {
     assert_eq!(run.queue.drops, 0);
 }
 
-/// Two have the link; who comes late has a third within ten round trips, and the others give way by
-/// as much.
+/// Two flows use the link. A third flow that begins later has a third of it within ten round trips,
+/// and the other two give up as much.
 #[test]
 fn who_comes_late_is_given_a_share_in_some_round_trips() {
     let text = |cc: &str, queue: &str| {
@@ -125,7 +127,7 @@ fn who_comes_late_is_given_a_share_in_some_round_trips() {
     assert!(least < 0.8, "{least}");
 }
 
-/// The paper's theorem: `0 < α < π/(4√2)`, `β = α²√2`. Far beyond it the queue swings.
+/// The paper's theorem: `0 < α < π/(4√2)`, `β = α²√2`. Far beyond this bound the queue oscillates.
 #[test]
 fn it_is_stable_up_to_the_bound_and_not_beyond() {
     let swing = |alpha: f64| {
@@ -166,11 +168,12 @@ fn nobody_is_given_what_it_does_not_ask_for() {
     let run = play(&scenario(text));
     let (little, rest) = (run.flows[0].goodput_mbit, run.flows[1].goodput_mbit);
     assert!((3.4..4.0).contains(&little), "{little}");
-    // The unused part of a limited flow's shuffled share is lost, a few per cent of the link.
+    // The unused part of the capacity that shuffling assigns to a limited flow is lost, a few per
+    // cent of the link.
     assert!(rest > 14.0, "{rest}");
 }
 
-/// Packets of others do not stop it: they count as traffic.
+/// Packets without an XCP header do not disturb XCP: the router counts them as input traffic.
 #[test]
 fn what_carries_no_header_is_reckoned_with() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
@@ -181,8 +184,8 @@ fn what_carries_no_header_is_reckoned_with() {
     assert!(run.flows[0].goodput_mbit > 0.1);
 }
 
-/// Headers lie in the packet, the rest of it elsewhere: nothing is mixed up by loss, duplicates,
-/// damage or reordering.
+/// Parts of an XCP header are stored outside the packet. Loss, duplicates, corruption and
+/// reordering must not assign them to another packet.
 #[test]
 fn headers_survive_what_happens_to_packets() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \

@@ -1,10 +1,10 @@
-//! YeAH: fast where the path is long and wide, and yet it leaves the queue short.
+//! YeAH: it grows fast on a path with a large BDP, and nevertheless keeps the queue short.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 100 Mbit/s, 100 ms: 833 packets, and room for as many.
+/// Runs one flow over 100 Mbit/s and 100 ms, a BDP of 833 packets, with a buffer of one BDP.
 fn alone(cc: &str, loss: &str) -> Run {
     let text = format!(
         "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
@@ -14,8 +14,8 @@ fn alone(cc: &str, loss: &str) -> Run {
     play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// Eighty packets take 9.7 ms; more are taken away within a round trip, in which the window grows
-/// by one packet in a hundred.
+/// The transmission of eighty packets takes 9.7 ms. A longer queue is removed within a round trip,
+/// in which the window grows by 1 %.
 #[test]
 fn yeah_fills_a_long_path_and_takes_its_queue_away() {
     let (yeah, reno) = (alone("yeah", "0%"), alone("reno", "0%"));

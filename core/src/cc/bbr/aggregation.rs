@@ -1,22 +1,24 @@
 //! Additional window for aggregated ACKs (Wi-Fi, receive offload): while no ACKs arrive, the flow
 //! must have enough data in flight.
 //!
-//! Algorithm: over an epoch, `extra = acknowledged − bw · time`. A new epoch begins when `extra` is
-//! not positive, or after 2²⁰ packets. The maximum `extra` of the last 5 to 10 round trips is added
-//! to the window. The addition is at most `bw · 100 ms`.
+//! Algorithm: over an epoch, `extra = packets acknowledged − bw · time`. A new epoch begins when
+//! `extra` is not positive, or after 2²⁰ packets. Once the pipe is full, the maximum `extra` of the
+//! last 5 to 10 round trips is added to the window. `extra` is at most the window, and the addition
+//! is at most `bw · 100 ms`.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Window};
 use crate::units::Time;
 
-/// Round trips of each of the two windows.
+/// Length of each of the two successive measurement windows, in round trips.
 const WINDOW_ROUNDS: u32 = 5;
 /// Maximum number of packets that an epoch acknowledges.
 const MOST_ACKED: u64 = 1 << 20;
-/// Maximum addition, as time at `bw`.
+/// Maximum addition to the window: the packets that `bw` delivers in this time, in µs.
 const MOST_US: u64 = 100_000;
 
-/// Packets acknowledged since a time, compared with the expected number.
+/// Packets acknowledged since the start of the epoch, for a comparison with the number that `bw`
+/// predicts.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Epoch {
     since: Time,
@@ -29,7 +31,8 @@ impl Epoch {
         self.since = now;
         self.acked = 0;
     }
-    /// Adds `delivered` packets at `at`, with the expected rate `bw`; returns the excess.
+    /// Adds `delivered` packets that arrived at `at`. Returns how many packets of the epoch exceed
+    /// those expected at the rate `bw`.
     pub fn take(&mut self, at: Time, delivered: u32, bw: Bw) -> u64 {
         let us = at.as_us().saturating_sub(self.since.as_us());
         let mut expected = bw.packets_in(us);
@@ -42,7 +45,7 @@ impl Epoch {
     }
 }
 
-/// The epoch, and the maximum excess of two windows of round trips.
+/// The epoch, and the maximum excess in the present and in the last window of round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     pub epoch: Epoch,

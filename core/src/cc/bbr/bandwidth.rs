@@ -7,32 +7,32 @@
 use super::{Ack, Bbr, Delivery};
 use crate::windowed::WindowedMax;
 
-/// A rate in packets per µs, scaled by 2²⁴: down to 1.5 kbit/s, with room for terabits.
+/// A rate in packets per µs, scaled by 2²⁴. With packets of 1500 bytes, the unit is 715 bit/s.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(in crate::cc) struct Bw(pub u64);
 
 const SCALE: u32 = 24;
 
 impl Bw {
-    /// `packets` in `us`.
+    /// The rate of `packets` packets in `us` microseconds.
     pub fn of(packets: u64, us: u64) -> Bw {
         Bw((packets << SCALE) / us.max(1))
     }
-    /// Whole packets in `us`.
+    /// Whole packets that this rate delivers in `us` microseconds.
     pub fn packets_in(self, us: u64) -> u64 {
         ((u128::from(self.0) * u128::from(us)) >> SCALE) as u64
     }
-    /// In packets per second, for traces.
+    /// The rate in packets per second, for traces.
     pub fn packets_per_s(self) -> f64 {
         self.0 as f64 * 1e6 / (1u64 << SCALE) as f64
     }
-    /// Packets that `gain`/256 times this rate delivers in `us`, rounded up.
+    /// Packets that `gain`/256 times this rate delivers in `us` microseconds, rounded up.
     pub fn product(self, us: u64, gain: u64) -> u64 {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
         exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
     }
-    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes. Pacing uses
-    /// `millionths` of it.
+    /// Bytes per second of this rate times `gain`/256 times `millionths`/10⁶, if each packet has
+    /// `packet` bytes.
     pub fn bytes_per_s(self, packet: u64, gain: u64, millionths: u64) -> u64 {
         let rate = (u128::from(self.0) * u128::from(packet) * u128::from(gain)) >> 8;
         ((rate * u128::from(millionths)) >> SCALE).min(u128::from(u64::MAX / 16)) as u64
@@ -44,15 +44,16 @@ impl Bw {
 pub(in crate::cc) struct Rounds {
     /// Number of round trips that have begun.
     pub count: u64,
-    /// The present one ends with a packet that was sent after this many deliveries.
+    /// The present round trip ends with the delivery of a packet that was sent after this many
+    /// deliveries.
     pub ends: u64,
-    /// Whether this ACK began one.
+    /// Whether this ACK began a round trip.
     pub start: bool,
 }
 
 impl Rounds {
-    /// Handles the delivery of a packet that was sent after `prior` deliveries; now there are
-    /// `delivered`.
+    /// Handles the delivery of a packet that was sent after `prior` deliveries. `delivered` is the
+    /// present number of deliveries.
     pub fn take(&mut self, prior: u64, delivered: u64) {
         self.start = prior >= self.ends;
         if self.start {
@@ -62,7 +63,7 @@ impl Rounds {
     }
 }
 
-/// Round trips and the maximum filter.
+/// Round trips, and the maximum filter of delivery rates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     filter: WindowedMax,
@@ -70,7 +71,7 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// The maximum rate.
+    /// The maximum delivery rate in the window of round trips.
     pub fn max(&self) -> Bw {
         Bw(self.filter.get().unwrap_or(0))
     }

@@ -3,7 +3,8 @@
 //!
 //! Algorithm: `bw` is the maximum delivery rate of ten round trips, `min_rtt` the minimum round
 //! trip of ten seconds. `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` plus some room.
-//! A loss does not change `bw` or `min_rtt`. Gains depend on a mode:
+//! A loss does not change `bw` or `min_rtt`, unless losses indicate a policer. Gains depend on a
+//! mode. The second line of each box of the diagram is the pacing rate, or the window of ProbeRtt:
 //!
 //! ```text
 //!   Startup ── three round trips in which bw grew by less than 25 % ──▶ Drain
@@ -25,12 +26,12 @@
 //! | `pacing` | the rate, and the size of a burst |
 //! | `window` | the window: its goal, its rounding, recovery |
 //!
-//! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain,
-//! round-trip minimum, gains, pacing rate, window.
+//! For one ACK, the parts are calculated in this order: round trip, policer, bandwidth,
+//! aggregation, cycle, full pipe, drain, round-trip minimum, gains, pacing rate, window.
 //!
 //! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control"
 //! (ACM Queue 14(5), 2016). Arithmetic is Linux's: rates in packets per µs scaled by 2²⁴, gains by
-//! 2⁸. [`TABLE`](crate::kernel::TABLE) has the changes after 4.9.
+//! 2⁸. [`TABLE`](crate::kernel::TABLE) lists the changes of BBR after Linux 4.9.
 
 pub(super) mod aggregation;
 pub(super) mod bandwidth;
@@ -64,9 +65,10 @@ use window::Recovery;
 
 /// Unit of gains: 1/256.
 pub(super) const UNIT: u64 = 256;
-/// Packets of the initial window; until as many are delivered, the window grows in any case.
+/// Packets of the initial window. Until this many are delivered, the window also grows above its
+/// goal. It takes the place of the bandwidth-delay product while no round trip is measured.
 pub(super) const INITIAL_WINDOW: u32 = 10;
-/// A full segment with its headers of TCP and IP, in bytes.
+/// Size of a full segment with its TCP and IP headers, in bytes.
 const IP_PACKET: u64 = 1500;
 
 /// The parameters.
@@ -179,9 +181,9 @@ struct Settings {
     min_rtt_ticks: u64,
     probe_rtt_ticks: u64,
     min_cwnd: u32,
-    /// The share of a rate after the margin, in millionths.
+    /// The share of a rate that remains after the pacing margin, in millionths.
     paced_millionths: u64,
-    /// Bytes of a packet that the pacing rate counts.
+    /// Bytes that each packet contributes to the pacing rate.
     paced_packet: u64,
     aggregation_gain: u64,
     policer_detection: bool,
@@ -250,7 +252,8 @@ pub struct Bbr {
     pacing_gain: u64,
     cwnd_gain: u64,
     paced: Paced,
-    /// Data leaves after an idle period of the application.
+    /// Whether the flow has resumed after an idle period of the application, and no ACK has
+    /// reported delivered data since.
     idle_restart: bool,
 }
 
@@ -276,12 +279,13 @@ impl Bbr {
         }
     }
 
-    /// The bandwidth in use: the policed rate, if there is one.
+    /// The bandwidth in use: the policed rate if a policer was detected, otherwise the maximum
+    /// delivery rate.
     fn bw(&self) -> Bw {
         self.policer.rate().unwrap_or(self.bandwidth.max())
     }
 
-    /// Leaves ProbeRTT.
+    /// Leaves ProbeRTT, for ProbeBW if the pipe has been full, otherwise for Startup.
     fn resume(&mut self, now: Time) {
         if self.pipe.full {
             self.enter_probe_bw(now);

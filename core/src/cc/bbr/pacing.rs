@@ -1,24 +1,25 @@
 //! The pacing rate, and the size of a burst at that rate.
 //!
 //! Algorithm: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full, the
-//! rate never decreases. It begins at `2.885 · initial window / rtt of the handshake`. A burst
-//! contains the data of 2⁻¹⁰ s (about a millisecond) at this rate. It has at least two segments, or
-//! at least one segment if the rate is below 1.2 Mbit/s.
+//! rate never decreases. The first rate is `0.99 · 2.885 · initial window / rtt of the handshake`.
+//! A burst contains the data of 2⁻¹⁰ s (about a millisecond) at this rate. It has at least two
+//! segments, or at least one segment if the rate is below 1.2 Mbit/s.
 
 use super::bandwidth::Bw;
 use super::{Bbr, UNIT, Window};
 use crate::transport::MSS;
 use crate::units::{Rate, Span};
 
-/// Below this rate a burst may be one segment, bytes per second: 1.2 Mbit/s.
+/// Below this rate a burst may be one segment: 1.2 Mbit/s, in bytes per second.
 const SMALL_RATE: u64 = 1_200_000 / 8;
-/// A burst as a share of a second: 2⁻¹⁰.
+/// A burst contains the data of 2⁻ⁿ seconds, where n is this constant.
 const BURST_SHIFT: u32 = 10;
-/// Maximum payload of a super-packet, and maximum number of segments of a burst.
+/// Maximum payload of a super-packet, in bytes.
 const MOST_BURST_BYTES: u64 = 65_536 - 1 - 320;
+/// Maximum number of segments of a burst.
 const MOST_BURST: u64 = 0x7f;
 
-/// The rate, and its unit.
+/// The pacing rate, and the factors that convert a bandwidth into it.
 #[derive(Clone, Debug)]
 pub(in crate::cc) struct Paced {
     /// Bytes per second.
@@ -28,7 +29,8 @@ pub(in crate::cc) struct Paced {
 }
 
 impl Paced {
-    /// For packets of `packet` bytes; `millionths` of a rate are used.
+    /// A rate of 0 at first. A bandwidth converts to `millionths`/10⁶ of its bytes per second, in
+    /// packets of `packet` bytes.
     pub fn new(packet: u64, millionths: u64) -> Paced {
         Paced {
             rate: 0,
@@ -36,12 +38,13 @@ impl Paced {
             millionths,
         }
     }
-    /// Bytes per second at `gain`/256 times `bw`.
+    /// The pacing rate for `gain`/256 times `bw`, in bytes per second.
     pub fn at(&self, bw: Bw, gain: u64) -> u64 {
         bw.bytes_per_s(self.packet, gain, self.millionths)
     }
 
-    /// Sets the rate before any sample.
+    /// Sets the rate before any sample, from the initial window and the round trip of the
+    /// handshake.
     pub fn by_handshake(&mut self, w: &mut Window, srtt: Span, gain: u64) {
         // Without a round trip: a millisecond.
         let us = if srtt == Span::ZERO {
@@ -53,7 +56,7 @@ impl Paced {
         self.show(w);
     }
 
-    /// Sets `gain`/256 times `bw`; it may decrease only if it `falls`.
+    /// Sets the rate for `gain`/256 times `bw`. The rate decreases only if `falls` is true.
     pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
         let rate = self.at(bw, gain);
         if falls || rate > self.rate {
@@ -79,8 +82,8 @@ impl Paced {
             .min(MOST_BURST)
     }
 
-    /// Returns how many of `in_flight` packets are left after `wait`, if `bw` is delivered. The
-    /// burst that leaves then is included if the gain is above 1.
+    /// Returns how many of `in_flight` packets will be in flight after `wait`, if the path delivers
+    /// at the rate `bw` until then. If the gain is above 1, the burst that leaves then is included.
     pub fn in_flight_after(&self, wait: Span, in_flight: u32, bw: Bw, gain: u64) -> u64 {
         let mut then = u64::from(in_flight);
         if gain > UNIT {

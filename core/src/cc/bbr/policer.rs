@@ -5,9 +5,10 @@
 //! ends with a loss if at least 50 packets were lost for every 256 delivered in it. This is a loss
 //! rate of 50/306, or 16.3 %. If the delivery rates of two successive intervals differ by at most
 //! an eighth, or by 4 kbit/s, BBR assumes a policer. For 48 round trips of ProbeBW, the bandwidth
-//! is then the mean of the two delivery rates. The pacing gain is then 1 (before Linux 4.16, only
-//! until the next ProbeRTT). If the application limits the rate, the detection starts again. Random
-//! loss at this rate also makes BBR assume a policer.
+//! is then the mean of the two delivery rates. The pacing gain of ProbeBW is then 1 (before Linux
+//! 4.16, only until the next ProbeRTT). The detection starts again after these 48 round trips. It
+//! also starts again if an interval exceeds 16 round trips, or if the application limits the rate
+//! during an interval. Random loss of 16.3 % also makes BBR assume a policer.
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, UNIT};
@@ -18,29 +19,31 @@ use crate::kernel::Rule;
 const LEAST_ROUNDS: u32 = 4;
 /// Round trips of the longest interval.
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
-/// Packets lost for every 256 delivered that make an interval: 16.3 % of the packets sent.
+/// Minimum number of packets lost for every 256 delivered in an interval that a policer causes:
+/// 16.3 % of the packets sent.
 const LOSS_THRESHOLD: u64 = 50;
-/// Relative difference of equal rates, in 1/256: an eighth.
+/// Maximum relative difference of two rates that count as equal, in 1/256: an eighth.
 const SAME_RATIO: u64 = 32;
-/// Absolute difference of equal rates, in bytes per second: 4 kbit/s.
+/// Maximum absolute difference of two rates that count as equal: 4 kbit/s, in bytes per second.
 const SAME_BYTES_PER_S: u64 = 4000 / 8;
-/// Round trips for which the rate is used.
+/// Round trips of ProbeBW for which the policed rate is used.
 const USED_ROUNDS: u32 = 48;
 
-/// The estimator.
+/// The detection of a policer, and the policed rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policer {
     sampling: bool,
     used: bool,
     bw: Bw,
     rounds: u32,
-    /// At the start of the interval: ms, packets.
+    /// Time of the last delivery before the interval, in ms.
     since_ms: u64,
+    /// The connection's totals at the start of the interval.
     since: Totals,
 }
 
 impl Policer {
-    /// The rate, while it is used.
+    /// The policed rate, while it is used as the bandwidth.
     pub fn rate(&self) -> Option<Bw> {
         self.used.then_some(self.bw)
     }
@@ -49,14 +52,16 @@ impl Policer {
         self.since = *totals;
         self.rounds = 0;
     }
-    /// Restarts the detection.
+    /// Discards the policed rate and restarts the detection.
     pub fn forget(&mut self, totals: &Totals) {
         self.bw = Bw::default();
         self.used = false;
         self.sampling = false;
         self.begin_interval(totals);
     }
-    /// `paced` converts a rate to the pacing rate in bytes per second.
+    /// Ends an interval with the delivery rate `bw`. Returns whether it agrees with that of the
+    /// last interval: a policer is detected. `paced` converts a rate to the pacing rate in bytes
+    /// per second.
     fn end_interval(&mut self, bw: Bw, paced: impl Fn(Bw) -> u64, totals: &Totals) -> bool {
         if self.bw > Bw::default() {
             let off = Bw(bw.0.abs_diff(self.bw.0));
@@ -109,7 +114,7 @@ impl Bbr {
         if policer.rounds > MOST_ROUNDS {
             return policer.forget(totals);
         }
-        // An interval ends when tokens have run out.
+        // An interval ends with a loss: then the policer's tokens have run out.
         if lost == 0 {
             return;
         }

@@ -1,11 +1,12 @@
 //! ProbeBW: eight phases of about one minimum round trip each, which probe for bandwidth, drain the
 //! queue and cruise.
 //!
-//! Algorithm: the first phase of the cycle has a gain of 1.25. It ends when it has lasted `min_rtt`
-//! *and* either 1.25 bandwidth-delay products are in flight or packets were lost. The next phase
-//! has a gain of 0.75, until it has lasted `min_rtt` *or* one bandwidth-delay product is in flight.
-//! Six phases with a gain of 1 follow. The first phase of a flow is selected at random, but never
-//! the phase with a gain of 0.75. Flows therefore do not probe at the same time.
+//! Algorithm: phase 0 of the cycle has a pacing gain of 1.25. It ends when it has lasted `min_rtt`
+//! *and* either 1.25 bandwidth-delay products are in flight or packets were lost. Phase 1 has a
+//! gain of 0.75. It ends when it has lasted `min_rtt` *or* at most one bandwidth-delay product is
+//! in flight. Six phases with a gain of 1 follow, each of one `min_rtt`. Whenever a flow enters
+//! ProbeBW, it begins with a random phase, but never with phase 1. Flows therefore do not probe at
+//! the same time.
 
 use super::{Ack, Bbr, Delivery, Mode, UNIT};
 use crate::kernel::Rule;
@@ -14,13 +15,13 @@ use crate::units::Time;
 /// Phases of a cycle.
 const PHASES: u64 = 8;
 
-/// The phase.
+/// The present phase of the cycle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
     /// The index of the phase, 0 to 7.
     pub phase: u64,
     since_us: u64,
-    /// The gain of the phase.
+    /// The pacing gain of the phase, in 1/256.
     pub gain: u64,
 }
 
@@ -39,7 +40,8 @@ impl Bbr {
             _ => UNIT,
         };
     }
-    /// The gain of the phase; 1 at a policed rate.
+    /// The pacing gain of the phase, in 1/256; a gain of 1 while a policed rate is used (since
+    /// Linux 4.16).
     pub(super) fn cycle_gain(&self) -> u64 {
         if self.policer.rate().is_some() && self.set.kernel.follows(Rule::BbrPolicedUnityGain) {
             UNIT
@@ -79,7 +81,8 @@ impl Bbr {
         }
     }
 
-    /// Packets in flight at the next departure by pacing, if ACKs continue at the present rate.
+    /// Packets in flight when pacing releases the next packet, if the path delivers at the rate
+    /// `bw` until then. Before Linux 4.20, packets in flight now.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
         if !self.set.kernel.follows(Rule::BbrInFlightAtDeparture) {
             return u64::from(in_flight);

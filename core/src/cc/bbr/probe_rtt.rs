@@ -2,12 +2,13 @@
 //! it again.
 //!
 //! Algorithm: if no lower round trip has been measured for 10 s, the window falls to 4 packets. The
-//! window stays at 4 packets until no more than 4 packets are in flight. Then it stays there for at
-//! least 200 ms and at least one round trip. When the queue becomes empty, all flows that share it
-//! measure a new minimum at the same time. Their ten seconds therefore end at the same time, and
-//! they enter ProbeRTT together. Delivery rates of packets sent in ProbeRTT count as limited by the
-//! application. They enter the bandwidth estimate only if they are at least as high. A flow that
-//! resumes after an idle period skips the probe, because its queue was empty.
+//! window stays at 4 packets until no more than 4 packets are in flight. From then on, it stays at
+//! 4 packets for at least 200 ms and at least one round trip. When the queue becomes empty, all
+//! flows that share it measure a new minimum at the same time. Their ten seconds therefore end at
+//! the same time, and they enter ProbeRTT together. Delivery rates of packets sent in ProbeRTT
+//! count as limited by the application. Such a rate enters the bandwidth estimate only if it is at
+//! least as high as the estimate. A flow that resumes after an idle period does not enter ProbeRTT,
+//! because its queue was empty.
 
 use super::{Ack, Bbr, Delivery, Mode, Window};
 use crate::kernel::Rule;
@@ -17,9 +18,10 @@ use crate::units::{Span, Time};
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinRtt {
     us: Option<u64>,
-    /// The tick of its measurement.
+    /// The tick at which the minimum was measured, or at which the last ProbeRTT ended.
     seen: u64,
-    /// ProbeRTT ends at this tick; `None` before the packets in flight are few enough.
+    /// ProbeRTT ends after this tick at the earliest; `None` until the packets in flight are few
+    /// enough.
     done: Option<u64>,
     round_done: bool,
 }
@@ -29,7 +31,7 @@ impl MinRtt {
         self.us = (rtt > Span::ZERO).then_some(rtt.as_us());
         self.seen = tick;
     }
-    /// In µs; `None` before the first.
+    /// The minimum round trip in µs; `None` before the first measurement.
     pub fn us(&self) -> Option<u64> {
         self.us
     }
@@ -84,7 +86,7 @@ impl Bbr {
     pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {
         let tick = self.set.tick(now);
         if self.min_rtt.done.is_some_and(|done| tick > done) {
-            // The next probe follows after the same time.
+            // The next probe follows ten seconds after this one.
             self.min_rtt.seen = tick;
             w.cwnd = w.cwnd.max(self.recovery.prior_cwnd);
             self.resume(delivered_at);

@@ -1,8 +1,8 @@
 //! Detection of a full pipe, and Drain, which removes Startup's queue.
 //!
-//! Algorithm: the pipe is full once three round trips have passed in which the maximum rate has not
-//! grown by 25 %. Round trips in which the application limited the rate do not count. Drain lasts
-//! until one bandwidth-delay product is in flight.
+//! Algorithm: the pipe is full once three round trips have passed since the maximum delivery rate
+//! last grew by 25 % or more. Round trips in which the application limited the rate do not count.
+//! Drain lasts until at most one bandwidth-delay product is in flight.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, UNIT, Window};
@@ -11,15 +11,15 @@ use crate::kernel::Rule;
 /// Detects that a rate no longer grows.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Plateau {
-    /// The rate at its last sufficient growth.
+    /// The rate after its last sufficient growth.
     pub bw: Bw,
-    /// Round trips since then.
+    /// Round trips since this growth.
     pub rounds: u64,
 }
 
 impl Plateau {
-    /// Adds `bw` of one more round trip. Returns whether there have been `most` without growth by
-    /// `gain`/256.
+    /// Adds the rate `bw` of one more round trip. Returns whether the rate has not grown by the
+    /// factor `gain`/256 for `most` round trips.
     pub fn reached(&mut self, bw: Bw, gain: u64, most: u64) -> bool {
         if bw.0 >= (self.bw.0 * gain) >> 8 {
             (self.bw, self.rounds) = (bw, 0);
@@ -33,7 +33,7 @@ impl Plateau {
 /// The state of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
-    /// Whether it is full.
+    /// Whether the pipe has been full since the start of the connection.
     pub full: bool,
     pub plateau: Plateau,
 }

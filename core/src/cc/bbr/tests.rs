@@ -1,4 +1,5 @@
-//! Dated rules of BBR, each compared with the behaviour before it.
+//! Tests of BBR's rules that depend on the kernel release: each rule is compared with the behaviour
+//! before the release that introduced it.
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, PARAMS};
@@ -7,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::param::Params;
 use crate::units::{Rate, Span, Time};
 
-/// A flow that has connected in 40 ms.
+/// A flow whose handshake took 40 ms.
 fn bbr(kernel: Kernel) -> (Bbr, Window) {
     let host = Host {
         kernel,
@@ -20,8 +21,8 @@ fn bbr(kernel: Kernel) -> (Bbr, Window) {
     (bbr, w)
 }
 
-/// 1000 packets per second are 12 Mbit/s of IP packets, and of payload 3.5 % less; since 4.20
-/// pacing takes a hundredth off.
+/// 1000 packets per second are 12 Mbit/s of IP packets, and 3.5 % less of payload. Since 4.20 the
+/// pacing rate is reduced by 1 %.
 #[test]
 fn the_rate_counted_ip_packets_before_4_19() {
     let paced = |kernel| {
@@ -41,8 +42,8 @@ fn the_rate_counted_ip_packets_before_4_19() {
     }
 }
 
-/// A product of 40 packets and room for bursts of two: 46. Two more are added in the phase that
-/// probes, or in all phases, or in none.
+/// A bandwidth-delay product of 40 packets and room for three bursts of two packets: 46. Depending
+/// on the release, two more are added in the phase that probes, in all phases, or in none.
 #[test]
 fn two_packets_more_are_asked_for() {
     let goals = |kernel| {
@@ -59,7 +60,8 @@ fn two_packets_more_are_asked_for() {
     assert_eq!(goals(Kernel::published(5, 4)), (50, 46, 48));
 }
 
-/// An ACK 9 s later with the same round trip; then one 3 s after it, which is 12 s after the first.
+/// An ACK arrives 9 s after the first RTT sample with the same RTT, and another 12 s after the
+/// first sample with a higher RTT.
 #[test]
 fn as_low_a_round_trip_postponed_probe_rtt_before_5_10() {
     let probes = |kernel| {
@@ -81,7 +83,7 @@ fn as_low_a_round_trip_postponed_probe_rtt_before_5_10() {
     );
 }
 
-/// A flow resumes after an idle period; an ACK that delivers nothing arrives.
+/// A flow resumes after an idle period, and then an ACK arrives that delivers no data.
 #[test]
 fn any_ack_ended_a_restart_before_4_17() {
     let restarting = |kernel| {

@@ -6,10 +6,10 @@
 //! Once the pipe is full, the window grows by the delivered packets up to the goal, and follows the
 //! goal down at once. Before, it grows while it is below the goal. The minimum is 4 packets.
 //!
-//! In recovery, lost packets are subtracted from the window. During the first round trip of
-//! recovery, the window is the packets in flight plus those just delivered (packet conservation).
-//! Afterwards the window grows towards the goal again. The end of recovery restores the window
-//! before recovery.
+//! In recovery, lost packets are subtracted from the window. At the start of recovery, the window
+//! is set to the packets in flight plus those just delivered. For a round trip it is not less than
+//! this sum, and does not grow otherwise (packet conservation). Afterwards the window grows towards
+//! the goal again. The end of recovery restores the window before recovery.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, UNIT, Window};
@@ -19,11 +19,11 @@ use crate::transport::State;
 /// The state before recovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
-    /// The window before it, or before ProbeRTT.
+    /// The window before recovery or before ProbeRTT, in packets.
     pub prior_cwnd: u32,
-    /// The state at the last ACK.
+    /// The state of recovery at the last ACK.
     pub prior_state: State,
-    /// Whether it is the first round trip: packet conservation.
+    /// Whether this is the first round trip of recovery, with packet conservation.
     pub conserves: bool,
 }
 
@@ -42,14 +42,15 @@ impl Bbr {
         };
     }
 
-    /// `gain` bandwidth-delay products, in packets.
+    /// `gain`/256 bandwidth-delay products, in packets.
     fn bdp(&self, bw: Bw, gain: u64) -> u64 {
         match self.min_rtt.us() {
             Some(us) => bw.product(us, gain),
             None => u64::from(INITIAL_WINDOW),
         }
     }
-    /// Adds room for bursts at both ends and on the path, and for an ACK of every second packet.
+    /// Adds room to `packets`: three bursts (both ends and the path), and rounding up to an even
+    /// number for receivers that acknowledge every second packet.
     fn rounded(&self, packets: u64, gain: u64) -> u64 {
         let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
         // Probing must put more packets into flight even if the product is small.
@@ -65,7 +66,7 @@ impl Bbr {
             0
         }
     }
-    /// Packets in flight for `gain` bandwidth-delay products.
+    /// Packets in flight for `gain`/256 bandwidth-delay products, with room for bursts.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
         self.rounded(self.bdp(bw, gain), gain)
     }
@@ -97,7 +98,8 @@ impl Bbr {
         }
     }
 
-    /// The window in recovery: `Ok` is final, `Err` may still grow.
+    /// Applies losses and recovery to the window. `Ok` contains the final window, `Err` a window
+    /// that may still grow.
     fn recover(&mut self, w: &Window, ev: &Ack, d: &Delivery) -> Result<u32, u32> {
         let mut cwnd = w.cwnd;
         if ev.lost > 0 {

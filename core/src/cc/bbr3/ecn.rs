@@ -1,29 +1,29 @@
-//! The response to ECN marks, if `ecn` is set. It follows Google's published code for very short
-//! paths, because the draft does not define a response.
+//! The response to ECN marks, if the parameter `ecn` is true. It follows Google's published code
+//! for very short paths, because the draft does not define a response.
 //!
 //! Algorithm, if the minimum round trip is at most 5 ms: per round trip `alpha += (marked share −
-//! alpha)/16`. While the flow does not probe, a round trip with marks multiplies the bound of data
-//! in flight by `1 − alpha/3`. A share of marked packets above one half ends a probe. It ends
-//! Startup after two such round trips.
+//! alpha)/16`. A round trip with marks multiplies the short-term bound of data in flight by `1 −
+//! alpha/3`, except in Startup, Refill and ProbeUp. If more than half of the packets are marked, a
+//! probe ends. Two successive round trips with at least half of the packets marked end Startup.
 //!
 //! The ECN variant of the connection determines which packets count as marked. With ECN according
-//! to RFC 3168, all packets count from the first mark until the sender responds. Deviation from
-//! Google's code: the flow does not start a probe at once when marks cease.
+//! to RFC 3168, all packets count from the first mark until the sender confirms its response (CWR).
+//! Deviation from Google's code: the flow does not start a probe at once when marks cease.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::FlightSample;
 
-/// Weight of a round trip in the average.
+/// Weight of a round trip in `alpha`, the moving average of the share of marked packets.
 const ALPHA_GAIN: f64 = 1.0 / 16.0;
-/// Reduction, as a multiple of the average.
+/// Relative reduction of the bound per round trip with marks, as a multiple of `alpha`.
 const FACTOR: f64 = 1.0 / 3.0;
-/// The share of marked packets that is too high.
+/// The share of marked packets above which a probe ends. Startup ends at this share.
 const THRESHOLD: f64 = 0.5;
-/// Number of such round trips that end Startup.
+/// Number of successive round trips with this share that end Startup.
 const STARTUP_ROUNDS: u32 = 2;
 
-/// The marked share.
+/// The moving average of the share of marked packets, and the marks of the present round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     alpha: f64,

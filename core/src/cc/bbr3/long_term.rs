@@ -1,29 +1,32 @@
-//! The long-term bound of data in flight, which the flow learns from losses of single packets while
-//! it probes.
+//! The long-term bound of data in flight, which the flow learns from the losses of each probe for
+//! bandwidth.
 //!
 //! Algorithm: let a packet be lost that was sent during a probe. If more than 2 % of the packets in
 //! flight at its departure are lost, then `inflight_long = max(packets in flight when losses
-//! exceeded 2 %, 0.7 · min(bdp, cwnd))`, once per probe, and the probe ends. More packets in flight
-//! without such losses raise the bound. If ProbeUp uses the whole bound, the bound grows by 1, 2, 4
-//! … packets per round trip.
+//! exceeded 2 %, 0.7 · min(bdp, cwnd))`, once per probe, and the probe ends. The bound is unchanged
+//! if the application limited the flow. A larger number of packets in flight without such losses
+//! raises the bound to this number. If ProbeUp uses the whole bound, the bound grows by 1, 2, 4 …
+//! packets per round trip.
 //!
-//! The position in a burst at which losses exceeded the threshold follows from `(lost + x)/(in
-//! flight + x) = threshold`. The equation is solved for `x`, the number of packets of the burst
-//! after the last packet before it.
+//! The number of packets in flight at which losses exceeded the threshold is estimated within a
+//! burst. `lost` and `in flight` are the numbers before the lost packet. All further packets of the
+//! burst count as lost, so the estimate is `in flight + x` with `(lost + x)/(in flight + x) =
+//! threshold`.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, LostPacket, Mode, Window};
 use crate::units::Time;
 
-/// Number of round trips after which growth no longer doubles.
+/// Number of round trips of ProbeUp after which the growth of the bound per round trip no longer
+/// doubles.
 const MOST_DOUBLINGS: u32 = 30;
 
-/// The phase of probing that ACKs belong to.
+/// The phase of the cycle in which the packets were sent that ACKs report now.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum AckPhase {
-    /// No probe.
+    /// Neither a probe nor the phase before it.
     Init,
-    /// ACKs of the phase that fills the pipe.
+    /// Refill, the phase that fills the pipe before a probe.
     Refilling,
     /// A probe has begun; its ACKs have not arrived yet.
     Starting,
@@ -33,7 +36,7 @@ pub(super) enum AckPhase {
     Stopping,
 }
 
-/// The bound and its probe.
+/// The long-term bound, and the state of the probe that measures it.
 #[derive(Clone, Debug)]
 pub(super) struct Long {
     /// The bound, in packets.
@@ -41,13 +44,15 @@ pub(super) struct Long {
     pub phase: AckPhase,
     /// Whether losses of the probe's packets count; the first reaction resets it.
     pub sampling: bool,
-    /// Packets acknowledged towards the next increase, and the number that an increase needs.
+    /// Packets acknowledged towards the next increase of the bound.
     acked: u64,
+    /// Number of acknowledged packets that increase the bound by one packet.
     per_increase: u64,
     doublings: u32,
-    /// The last probe exceeded the path's capacity.
+    /// Whether the last probe exceeded the path's capacity: too many packets were lost or marked.
     pub too_high: bool,
-    /// The last probe stopped at the bound, because the one before exceeded the capacity.
+    /// Whether the last probe stopped at the bound, because the probe before had exceeded the
+    /// capacity.
     pub cautious: bool,
 }
 
@@ -77,7 +82,8 @@ impl Long {
         self.per_increase = UNBOUND;
         self.phase = AckPhase::Stopping;
     }
-    /// Starts another round trip of growth in a window of `cwnd`.
+    /// Starts another round trip of growth, with the window `cwnd`. The bound grows by twice as
+    /// many packets as in the round trip before.
     pub fn steepen(&mut self, cwnd: u32) {
         let growth = 1u64 << self.doublings;
         self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
@@ -93,12 +99,13 @@ impl Long {
     }
 }
 
-/// Packets in flight when losses exceeded `threshold`, within a burst. One packet of it left with
-/// `in_flight` packets (itself included), and was lost as the `lost`th since.
+/// Estimates the packets in flight when losses exceeded `threshold`, within a burst. A packet of
+/// the burst was lost. `in_flight` is the number of packets in flight after its departure, and
+/// `lost` the number lost since, both including this packet.
 pub(super) fn inflight_at_loss(threshold: f64, in_flight: u32, lost: u64) -> u64 {
     let before = f64::from(in_flight.saturating_sub(1));
     let lost_before = lost.saturating_sub(1) as f64;
-    // With a threshold of 1, no loss is too high.
+    // With a threshold of 1, no loss rate exceeds the threshold.
     let more = (threshold * before - lost_before) / (1.0 - threshold).max(1e-9);
     (before + more.max(0.0)) as u64
 }
@@ -127,7 +134,7 @@ impl Bbr3 {
     ) {
         self.long.too_high = true;
         self.long.sampling = false;
-        // The limit of a flow that its application limits is unknown.
+        // If the application limits the flow, losses do not show the capacity of the path.
         if !app_limited {
             let least = (self.target(w) as f64 * self.set.beta) as u64;
             self.long.inflight = safe.max(least);
@@ -138,12 +145,14 @@ impl Bbr3 {
         }
     }
 
-    /// The target of packets in flight: a product, or less if losses have reduced the window.
+    /// The target of packets in flight: a bandwidth-delay product, or the window if that is
+    /// smaller.
     pub(super) fn target(&self, w: &Window) -> u64 {
         self.bdp(self.bw()).min(u64::from(w.cwnd))
     }
 
-    /// The bound minus the headroom for other flows.
+    /// The bound minus the headroom for other flows (15 %, at least one packet), and at least 4
+    /// packets.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.long.inflight == UNBOUND {
             return UNBOUND;
@@ -155,7 +164,7 @@ impl Bbr3 {
             .max(self.set.min_cwnd)
     }
 
-    /// Returns whether this ACK began a new phase.
+    /// Updates the bound with an ACK. Returns whether this ACK began Refill.
     pub(super) fn adapt_long(
         &mut self,
         w: &Window,
@@ -172,7 +181,7 @@ impl Bbr3 {
             self.long.sampling = false;
             self.long.phase = AckPhase::Init;
             if self.mode.probes_bw() {
-                // The time of this cycle with the highest rate is over.
+                // The ACKs of the probe, which show the highest rate of this cycle, have arrived.
                 if !app_limited {
                     self.max_bw.next_cycle();
                 }

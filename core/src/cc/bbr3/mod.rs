@@ -4,9 +4,10 @@
 //!
 //! Algorithm: `bw = min(maximum rate of two cycles, bw_short)`, `pacing = gain · bw`,
 //! `cwnd = gain · bw · min_rtt`, at most `inflight_long` and `inflight_short`. Losses between
-//! probes lower the short-term bounds to the delivered values, per round trip at most to 0.7 of
-//! their previous values. More than 2 % of losses while probing set the long-term bound. Every 2 to
-//! 3 s, or after at most 63 round trips, the short-term bounds are dropped and a probe follows.
+//! probes lower the short-term bounds `bw_short` and `inflight_short` to the delivered values, but
+//! not below 0.7 of their previous values per round trip. A loss rate above 2 % while probing sets
+//! the long-term bound `inflight_long`. Every 2 to 3 s, or after at most 63 round trips, the
+//! short-term bounds are dropped and a probe follows.
 //!
 //! | file | part |
 //! |---|---|
@@ -21,16 +22,16 @@
 //!
 //! Order of calculations: for one ACK, the lost packets that it reveals are handled first. Then the
 //! latest round trip, the maximum rate, the short-term bounds and the aggregation are updated. Full
-//! pipe, Startup, Drain, the cycle and the long-term bound follow. Minimum round trip, rate and
-//! window are updated last.
+//! pipe, Startup, Drain, the long-term bound and the cycle follow. Minimum round trip, pacing rate
+//! and window are updated last.
 //!
 //! Sources: draft-ietf-ccwg-bbr-06 (2026-07). Shared with [version 1](super::bbr): rates and their
 //! arithmetic, round trips, pacing and bursts, plateau, aggregation. Deviations:
 //! - gains are in 1/256, as in version 1;
-//! - a burst is 2⁻¹⁰ s of the rate;
-//! - after a timeout, the window before the timeout becomes the short-term bound, as in Google's
-//!   code. In the draft, the window after the timeout becomes this bound;
-//! - others are in `probe_bw` and `window`, each with its reason.
+//! - a burst contains the data of 2⁻¹⁰ s at the pacing rate;
+//! - if losses first set `inflight_short` after a timeout, they lower the window before the
+//!   timeout, as in Google's code. In the draft, they lower the window after the timeout;
+//! - the headers of `probe_bw` and `window` list others, each with its reason.
 
 mod ecn;
 mod long_term;
@@ -103,7 +104,8 @@ pub struct Bbr3 {
     marks: Marks,
     undo: Undo,
     paced: Paced,
-    /// Data leaves after an idle period of the application.
+    /// Whether the flow has resumed after an idle period of the application, and no ACK has
+    /// reported delivered data since.
     idle_restart: bool,
 }
 
@@ -151,7 +153,7 @@ impl Bbr3 {
         self.extra
             .update(extra.min(u64::from(w.cwnd)), self.rounds.count, window);
     }
-    /// Number of packets that are added to the window.
+    /// Number of packets that are added to the window because of aggregated ACKs.
     fn extra_acked(&self) -> u64 {
         self.extra.get().unwrap_or(0)
     }

@@ -1,21 +1,27 @@
 //! ProbeBW: ProbeDown drains the queue, then follow Cruise, Refill and ProbeUp.
 //!
 //! ```text
-//!   Down ── in flight ≤ bdp, and ≤ 0.85 of the bound ──▶ Cruise
-//!   0.9 · bw ◀───────────┐      └─── time ───┐           1 · bw
-//!      ▲                 │ too much lost     ▼              │ 2 to 3 s, or the round trips
-//!      │                 └───────────────▶ Refill ◀─────────┘ of Reno's growth
-//!      │ the rate grows no more            1 · bw, short-term bounds dropped
-//!      └──────────── Up ◀────────────────────┘ a round trip
-//!                    1.25 · bw
+//!   Down ──── in flight ≤ bdp, and ≤ 0.85 of the bound ────▶ Cruise
+//!   0.9 · bw                                                 1 · bw
+//!    ▲   │                                                     │
+//!    │   └── 2 to 3 s, or the round trips of Reno's growth ────┤
+//!    │                                                         ▼
+//!    Up ◀─────────────────── a round trip ──────────────────  Refill
+//!   1.25 · bw                                                1 · bw, short-term bounds dropped
 //! ```
 //!
-//! A probe that follows a probe with too many losses is cautious: it stops when the packets in
-//! flight reach the bound. If the cautious probe causes no loss, Refill and ProbeUp follow at once.
+//! ProbeUp ends when the rate no longer grows, or when more than 2 % of the packets in flight are
+//! lost. The bound is `inflight_long`. The round trips of Reno's growth are those in which Reno's
+//! window would grow by the packets in flight: one per packet, at most 63.
 //!
-//! The number of packets in flight is that at the next departure plus the packets delivered by this
-//! ACK, as in the published code. The number that is left after an ACK would never reach the bound
-//! in a cautious probe, because the bound limits the window.
+//! A probe that follows a probe with too many losses is cautious: it stops when the packets in
+//! flight reach the bound. If the cautious probe does not lose too many packets, Refill and ProbeUp
+//! follow as soon as its ACKs have arrived.
+//!
+//! The decisions use the number of packets in flight before this ACK, as in the published code.
+//! From it, the packets are subtracted that the path delivers until pacing releases the next
+//! packet. The number that is left after an ACK would never reach the bound in a cautious probe,
+//! because the bound limits the window.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
@@ -29,9 +35,9 @@ use crate::units::{Span, Time};
 pub(super) struct Cycle {
     /// Start of ProbeDown.
     since: Time,
-    /// Time from there to the next probe.
+    /// Maximum time from the start of ProbeDown to the next Refill.
     wait: Span,
-    /// Round trips since, or one more.
+    /// Round trips since the start of ProbeDown, plus a random 0 or 1.
     pub rounds: u64,
     /// Start of ProbeUp.
     up_since: Time,
@@ -126,7 +132,7 @@ impl Bbr3 {
         }
         let limited = d.flight.is_some_and(|f| f.cwnd_limited);
         if limited && u64::from(w.cwnd) >= self.long.inflight {
-            // The bound limits the rate, not the path.
+            // The bound limits the rate; the path does not.
             self.startup.ask_anew(bw);
             return false;
         }

@@ -1,14 +1,14 @@
 //! The minimum round trip of the last ten seconds, and ProbeRTT, which measures it again after five
 //! seconds.
 //!
-//! Algorithm: after five seconds without a lower round trip, the flow keeps at most half a
-//! bandwidth-delay product in flight, but at least 4 packets. Once no more is in flight, this state
-//! lasts for at least 200 ms and at least one round trip. Delivery rates of packets sent in this
-//! state count as limited by the application.
-//! They enter `max_bw` only if they are at least as high. After losses, they still lower
-//! `bw_short`, which ends with this state. A flow that resumes after an idle period skips the
-//! probe, because its queue was empty. Afterwards the short-term bounds are dropped, and the flow
-//! cruises.
+//! Algorithm: after five seconds without a lower round trip, ProbeRTT limits the window to half a
+//! bandwidth-delay product, but not below 4 packets. Once no more than this window is in flight,
+//! ProbeRTT lasts for at least 200 ms and at least one round trip. Delivery rates of packets sent
+//! in ProbeRTT count as limited by the application. Such a rate enters `max_bw` only if it is at
+//! least as high as `max_bw`. After losses in ProbeRTT, these rates still lower `bw_short`. The end
+//! of ProbeRTT drops the short-term bounds; the flow continues in Cruise, or in Startup if the pipe
+//! was never full. A flow that resumes after an idle period does not enter ProbeRTT, because its
+//! queue was empty.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
@@ -23,7 +23,8 @@ pub(super) struct MinRtt {
     /// The minimum of the last five seconds.
     recent_us: Option<u64>,
     recent_seen: Time,
-    /// End of ProbeRTT; `None` before the packets in flight are few enough.
+    /// ProbeRTT ends after this time at the earliest; `None` until the packets in flight are few
+    /// enough.
     done: Option<Time>,
     round_done: bool,
 }
@@ -34,7 +35,7 @@ impl MinRtt {
         self.recent_us = self.us;
         (self.seen, self.recent_seen) = (now, now);
     }
-    /// In µs; `None` before the first.
+    /// The minimum round trip of the last ten seconds, in µs; `None` before the first measurement.
     pub fn us(&self) -> Option<u64> {
         self.us
     }

@@ -3,15 +3,17 @@
 //!
 //! Algorithm: `max_bw` is the maximum rate of this cycle of ProbeBW and the one before. A rate that
 //! the application limited counts only if it is at least the maximum. After a round trip with
-//! losses, except while probing, `bw_short = max(bw of that round trip, 0.7 · bw_short)`. The
-//! short-term bound of data in flight is computed in the same way from the data delivered. `bw =
-//! min(max_bw, bw_short)`. The next probe drops both bounds.
+//! losses, `bw_short = max(bw of that round trip, 0.7 · bw_short)`, except in Startup, Refill and
+//! ProbeUp. The first such round trip begins with `bw_short = max_bw`. The short-term bound of data
+//! in flight is computed in the same way from the packets delivered in the round trip. Its first
+//! value is computed from the window. `bw = min(max_bw, bw_short)`. The next Refill and the end of
+//! ProbeRTT drop both bounds.
 
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;
 use crate::cc::bbr::bandwidth::Bw;
 
-/// No bound.
+/// The value of a bound that does not limit anything.
 pub(super) const UNBOUND: u64 = u64::MAX;
 
 /// The maximum rates of the last cycle and of this one.
@@ -25,7 +27,7 @@ impl MaxBw {
     pub fn take(&mut self, bw: Bw) {
         self.0[1] = self.0[1].max(bw);
     }
-    /// Ends a cycle, unless it has no rate at all.
+    /// Ends a cycle of ProbeBW, unless no rate was measured in it.
     pub fn next_cycle(&mut self) {
         if self.0[1] > Bw::default() {
             self.0 = [self.0[1], Bw::default()];
@@ -33,27 +35,27 @@ impl MaxBw {
     }
 }
 
-/// The latest round trip. The first loss starts a new one, so that all its losses are judged
-/// together.
+/// The latest round trip. After a loss, it ends one round trip after the first loss. All losses of
+/// one episode then belong to the same round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
-    /// The maximum rate in it.
+    /// The maximum delivery rate in this round trip.
     pub bw: Bw,
-    /// The maximum number of packets delivered in it.
+    /// The maximum number of packets that a rate sample of this round trip reports as delivered.
     pub inflight: u64,
-    /// It ends with a packet that was sent after this many deliveries.
+    /// The round trip ends with the delivery of a packet that was sent after this many deliveries.
     pub ends: u64,
-    /// Whether it ended with this ACK.
+    /// Whether the round trip ended with this ACK.
     pub over: bool,
-    /// Whether a loss was detected in it.
+    /// Whether a loss was detected in this round trip.
     pub lost: bool,
 }
 
-/// Short-term bounds, until the next probe.
+/// Short-term bounds, which apply until the next probe.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Short {
     pub bw: Bw,
-    /// Packets in flight.
+    /// Maximum number of packets in flight.
     pub inflight: u64,
 }
 
@@ -65,7 +67,7 @@ impl Short {
 }
 
 impl Bbr3 {
-    /// The bandwidth in use.
+    /// The bandwidth in use: the maximum rate, or the short-term bound if that is lower.
     pub(super) fn bw(&self) -> Bw {
         self.max_bw.get().min(self.short.bw)
     }
@@ -90,7 +92,8 @@ impl Bbr3 {
         }
     }
 
-    /// At the end of an ACK that started the next round trip.
+    /// Called at the end of each ACK. If the ACK ended the latest round trip, the next one begins
+    /// with its rate sample.
     pub(super) fn begin_latest(&mut self, sample: &RateSample, bw: Bw) {
         if self.latest.over {
             self.latest.bw = bw;
@@ -118,7 +121,7 @@ impl Bbr3 {
         self.short.inflight = self.latest.inflight.max(cut(self.short.inflight));
     }
 
-    /// Records a loss, detected after `delivered` deliveries.
+    /// Records a loss that was detected after `delivered` deliveries.
     pub(super) fn note_loss(&mut self, w: &Window, delivered: u64) {
         if !self.latest.lost {
             self.latest.ends = delivered;
@@ -127,7 +130,7 @@ impl Bbr3 {
         self.save_state(w);
     }
 
-    /// A probe has ended: discards its round trip.
+    /// Discards the measurements of the latest round trip, after a probe or Startup.
     pub(super) fn forget_latest(&mut self) {
         self.latest.lost = false;
         self.latest.bw = Bw::default();

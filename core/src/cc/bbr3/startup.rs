@@ -1,10 +1,11 @@
 //! Startup, which measures the rate of the path, and Drain, which removes the queue of Startup.
 //!
 //! Algorithm: Startup paces at 2.77 times the bandwidth, with a window of two bandwidth-delay
-//! products. It ends after three round trips in which the bandwidth has grown by less than 25 %. It
-//! also ends after a round trip of recovery with more than 2 % of its packets lost in at least six
-//! places. Then `inflight_long = max(bdp, packets delivered in that round trip)`. Drain paces at
-//! half the bandwidth. It ends when one product is in flight, or after three round trips.
+//! products. It ends once three round trips have passed since the delivery rate last grew by 25 %
+//! or more. It also ends after a round trip of recovery with more than 2 % of the packets
+//! lost, in at least six separate ranges of bytes. Then `inflight_long = max(bdp, packets delivered
+//! in that round trip)`. Drain paces at half the bandwidth. It ends when at most one product is in
+//! flight, or after three round trips.
 
 use super::{Ack, Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;
@@ -17,12 +18,13 @@ use crate::transport::State;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Startup {
     plateau: Plateau,
-    /// Whether it is full since the last restart of the detection.
+    /// Whether the pipe was found full since the last restart of the detection.
     pub full_now: bool,
-    /// Whether it was ever full.
+    /// Whether the pipe was ever found full.
     pub full: bool,
-    /// Losses of this round trip: ACKs that reported them, and ranges of bytes.
+    /// Number of ACKs of this round trip that reported losses.
     pub acks: u64,
+    /// Number of separate ranges of bytes that were lost in this round trip.
     pub ranges: u64,
     lost_to: u64,
     /// The round trip in which Drain began.
@@ -34,7 +36,7 @@ impl Startup {
         self.ranges += u64::from(self.ranges == 0 || seq != self.lost_to);
         self.lost_to = end;
     }
-    /// Restarts the detection of a full pipe, with `bw`.
+    /// Restarts the detection of a full pipe: growth counts from the rate `bw`.
     pub fn ask_anew(&mut self, bw: Bw) {
         self.plateau = Plateau { bw, rounds: 0 };
         self.full_now = false;
@@ -91,7 +93,7 @@ impl Bbr3 {
         }
     }
 
-    /// Leaves Startup: the path's capacity is reached.
+    /// Marks the pipe as full and sets the long-term bound: the path's capacity is reached.
     pub(super) fn leave_startup(&mut self) {
         self.startup.full = true;
         self.startup.full_now = true;

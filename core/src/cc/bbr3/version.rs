@@ -14,26 +14,30 @@ pub(in crate::cc) struct Version {
     pub startup: (f64, f64),
     /// Pacing gain in Drain.
     pub drain_gain: f64,
-    /// Round trips after which Drain ends in any case; 0: none.
+    /// Round trips after which Drain ends in any case; 0: no limit.
     pub drain_rounds: u64,
     /// Pacing gain in ProbeDown.
     pub down_gain: f64,
     /// Bandwidth-delay products in the window in ProbeUp.
     pub up_cwnd_gain: f64,
-    /// Losses of a round trip that end Startup.
+    /// Minimum number of separate losses in one round trip that end Startup.
     pub startup_losses: u64,
-    /// Whether these are ACKs that reported losses; otherwise ranges of bytes.
+    /// Whether ACKs that report losses are counted as separate losses; otherwise lost ranges of
+    /// bytes are.
     pub counts_acks: bool,
-    /// Whether the bound after a Startup with losses is the data delivered in a round trip, if that
-    /// is more than the product.
+    /// Whether the long-term bound after a Startup with losses is the data delivered in a round
+    /// trip, if that is more than the bandwidth-delay product.
     pub bounds_by_latest: bool,
-    /// Whether the full pipe is detected by the maximum rate; otherwise by that of the round trip.
+    /// Whether the growth of the maximum rate detects the full pipe. Otherwise, the growth of the
+    /// rate sample at the start of each round trip detects it.
     pub plateau_of_max: bool,
-    /// Whether ProbeUp ends when it has caused a queue; otherwise when the rate no longer grows.
+    /// Whether ProbeUp ends when 1.25 bandwidth-delay products are in flight; otherwise when the
+    /// rate no longer grows.
     pub up_ends_by_queue: bool,
-    /// Whether ACKs without losses are judged as losses are.
+    /// Whether the loss threshold is also checked at each ACK, on the packets lost since its newest
+    /// packet was sent. If not, it is only checked for each lost packet.
     pub judges_acks: bool,
-    /// Whether the undo of a spurious recovery restores the phase that it ended.
+    /// Whether the undo of a spurious recovery restores the phase that the losses ended.
     pub undoes_phases: bool,
 }
 
@@ -241,9 +245,10 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
 /// The parameters in internal units, and the version's switches.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Only its switches are read here: the other values are defaults of parameters.
+    /// The version. Only its switches are used: its other values are defaults of the parameters
+    /// below.
     pub version: Version,
-    /// Gains, in 1/256.
+    /// Pacing gain in Startup, in 1/256 like all gains below.
     pub startup_gain: u64,
     pub startup_cwnd_gain: u64,
     pub drain_gain: u64,
@@ -276,7 +281,7 @@ pub(super) struct Settings {
 impl Settings {
     pub fn new(params: &Params, version: Version) -> Settings {
         let floor = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
-        // Gains that probe are rounded up, so that a probe is not too small.
+        // Gains of Startup and ProbeUp are rounded up, so that a probe is not too small.
         let ceil = |name: &str| libm::ceil(params.number(name) * UNIT as f64) as u64;
         Settings {
             version,

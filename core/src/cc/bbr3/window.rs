@@ -1,17 +1,18 @@
-//! Rate and window; the state that a recovery stores, and its undo.
+//! Pacing rate and window; the state that is stored at the first loss, and its restoration if the
+//! losses were spurious (undo).
 //!
 //! Algorithm: `pacing = 0.99 · gain · bw`; until the pipe is full, the pacing rate never decreases.
-//! `cwnd` grows by the delivered packets up to `gain · bw · min_rtt + aggregation`, at least three
-//! bursts, plus 2 packets in ProbeUp. In ProbeBW, `cwnd` is at most `inflight_long`; in Cruise and
-//! ProbeRTT it is at most 85 % of `inflight_long`. In every state, `cwnd` is at most
-//! `inflight_short`, and at least 4 packets.
+//! `cwnd` grows by the delivered packets up to a goal. The goal is `gain · bw · min_rtt +
+//! aggregation`, at least three bursts, plus 2 packets in ProbeUp. In ProbeDown, Refill and
+//! ProbeUp, `cwnd` is at most `inflight_long`; in Cruise and ProbeRTT it is at most 85 % of
+//! `inflight_long`. In every mode, `cwnd` is at most `inflight_short`, and at least 4 packets.
 //!
 //! Losses reduce the window only by those bounds: there is no packet conservation. A timeout
 //! reduces the window to the packets in flight plus one; the end of recovery restores the window.
 //!
-//! The undo restores the state at the first loss of an episode. The draft stores the state again at
-//! each round trip with losses and at the begin of recovery. By then, the loss that began the
-//! recovery may already have lowered the bounds.
+//! The undo restores the state at the first loss of an episode. Deviation: the draft stores the
+//! state again at each round trip with losses and at the start of recovery. By then, the loss that
+//! began the recovery may already have lowered the bounds.
 
 use super::signals::Short;
 use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
@@ -23,14 +24,14 @@ use crate::transport::State;
 /// The state before recovery.
 #[derive(Clone, Debug)]
 pub(super) struct Undo {
-    /// The window before it, or before ProbeRTT.
+    /// The window before recovery or before ProbeRTT, in packets.
     prior_cwnd: u32,
-    /// The state of recovery.
+    /// The present state of recovery.
     pub state: State,
     saved: bool,
     short: Short,
     long: u64,
-    /// The mode that losses of this episode ended.
+    /// The mode (Startup or ProbeUp) that losses of this episode ended, if any.
     pub mode: Option<Mode>,
 }
 
@@ -69,19 +70,20 @@ impl Bbr3 {
     pub(super) fn bdp(&self, bw: Bw) -> u64 {
         self.products(bw, UNIT)
     }
-    /// Adds room for bursts. A probe must put more packets into flight even if the product is
-    /// small.
+    /// Raises `packets` to at least three bursts and 4 packets. Adds 2 packets in ProbeUp: a probe
+    /// must put more packets into flight even if the bandwidth-delay product is small.
     fn with_bursts(&self, packets: u64) -> u64 {
         let room = packets
             .max(3 * self.paced.burst_goal())
             .max(self.set.min_cwnd);
         room + if self.mode == Mode::Up { 2 } else { 0 }
     }
-    /// Packets in flight for `gain`/256 products.
+    /// Packets in flight for `gain`/256 bandwidth-delay products, with room for bursts.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
         self.with_bursts(self.products(bw, gain))
     }
-    /// Returns how many of `in_flight` packets are left at the next departure by pacing.
+    /// Returns how many of `in_flight` packets will be in flight when pacing releases the next
+    /// packet. Until then, the path is expected to deliver at the rate `bw`.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, ev: &Ack, d: &Delivery) -> u64 {
         let wait = d.next_departure.max(ev.now).since(ev.now);
         self.paced
@@ -125,7 +127,7 @@ impl Bbr3 {
         w.cwnd = w.cwnd.min(packets(cap)).min(w.clamp);
     }
 
-    /// The window before a timeout reduced it.
+    /// The window, in packets. After a timeout, it is at least the window before the timeout.
     pub(super) fn window_unmodulated(&self, w: &Window) -> u64 {
         let before = if self.undo.state == State::Loss {
             self.undo.prior_cwnd
@@ -147,7 +149,7 @@ impl Bbr3 {
         w.cwnd = w.cwnd.max(self.undo.prior_cwnd);
     }
 
-    /// Stores the state at the first loss of an episode.
+    /// Stores window and bounds at the first loss of an episode; does nothing at further losses.
     pub(super) fn save_state(&mut self, w: &Window) {
         if self.undo.saved {
             return;
@@ -169,7 +171,8 @@ impl Bbr3 {
         self.undo.state = to;
     }
 
-    /// Restores the state: the losses were spurious.
+    /// Restores the stored window and bounds, because the losses were spurious, and in version 3
+    /// also Startup or a probe that the losses ended.
     pub(super) fn undo(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         self.restore_window(w);
         self.latest.lost = false;

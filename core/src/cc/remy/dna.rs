@@ -7,11 +7,13 @@
 //! Whisker      31 window_increment: sint32   32 window_multiple: double   33 intersend: double
 //! ```
 //!
-//! Other fields of a file (on its training) are ignored. A node's children fill its box: they are
-//! separated, one bound at a time, into the two-way splits of a [`Tree`]. Remy makes them by such
-//! splits, so this is always possible. An absent bound means no bound. An axis whose box is empty
-//! has no bounds either: files from before the axis existed have it so. Source: the field numbers
-//! of Remy's `protobufs/dna.proto`; the encoding, protobuf.dev/programming-guides/encoding.
+//! Other fields of a file (on its training) are ignored. The children of a node together fill the
+//! node's domain, its box of memory values. The reader separates them, one bound at a time, into
+//! the two-way splits of a [`Tree`]. Remy makes children by such splits, so this is always
+//! possible. An absent bound means no bound. An axis with equal lower and upper bounds has no
+//! bounds either: so do files that are older than the axis encode it. Sources: Remy's
+//! `protobufs/dna.proto` for the field numbers; protobuf.dev/programming-guides/encoding for the
+//! encoding.
 
 use super::tree::{
     Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
@@ -32,7 +34,7 @@ fn wrong<T>(problem: impl Into<String>) -> Result<T, Mistake> {
     })
 }
 
-/// Reads the tree of a `.dna` file. Its errors have no line.
+/// Reads the tree of a `.dna` file. Errors have no line number.
 pub fn from_dna(bytes: &[u8]) -> Result<Tree, Mistake> {
     if bytes.is_empty() || bytes.len() > MOST_BYTES {
         return wrong(format!("it is empty or has more than {MOST_BYTES} bytes"));
@@ -45,7 +47,7 @@ pub fn from_dna(bytes: &[u8]) -> Result<Tree, Mistake> {
     Ok(builder.finish())
 }
 
-/// The content of a field.
+/// The content of a protobuf field, by its wire type.
 enum Wire<'a> {
     Varint(u64),
     Double(f64),
@@ -53,7 +55,7 @@ enum Wire<'a> {
     Other,
 }
 
-/// The fields of one message.
+/// The bytes of one protobuf message that are still to be read as fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -109,7 +111,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A box as encoded in a file.
+/// A box of memory values as encoded in a file.
 #[derive(Copy, Clone, Default)]
 struct Domain {
     lower: [Option<f64>; 4],
@@ -117,7 +119,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// Its part in `region`.
+    /// The part of the box that lies in `region`.
     fn within(&self, region: &Region) -> Region {
         let mut own = *region;
         for axis in 0..4 {
@@ -132,7 +134,7 @@ impl Domain {
     }
 }
 
-/// A node as encoded in a file.
+/// A node of the tree as encoded in a file.
 #[derive(Default)]
 struct Branch {
     domain: Domain,
@@ -213,7 +215,7 @@ fn whisker(bytes: &[u8]) -> Result<Action, Mistake> {
     }
 }
 
-/// Adds the part of the tree that lies in `region`.
+/// Adds the node `branch` and the nodes below it, which together fill `region`, to `builder`.
 fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), Mistake> {
     if let (Some(action), true) = (branch.leaf, branch.children.is_empty()) {
         return push(builder, Node::Rule(action));
@@ -229,7 +231,7 @@ fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), M
     divide(&mut children, region, builder)
 }
 
-/// Separates `children`, which fill `region`.
+/// Separates `children`, which together fill `region`, by splits, and adds them to `builder`.
 fn divide(
     children: &mut [(Region, &Branch)],
     region: &Region,
@@ -257,8 +259,9 @@ fn divide(
     wrong("children overlap, or leave a gap in their node's box")
 }
 
-/// The bound nearest to the middle that splits no child, and the number of children below it; sorts
-/// them by their start.
+/// Finds a bound on `axis` that splits no child. Of several, the one whose sides have the most
+/// equal numbers of children is returned, with the number of children below it. `children` must be
+/// sorted by their lower bound on `axis`.
 fn clear_cut(children: &[(Region, &Branch)], axis: usize) -> Option<(usize, f64)> {
     let mut reach = 0.0f64;
     let mut best: Option<(usize, f64)> = None;

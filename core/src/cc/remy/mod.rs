@@ -1,33 +1,34 @@
 //! RemyCC: a congestion control found by a computer search, as a tree of rules.
 //!
-//! Algorithm, in ms and packets: a sender keeps moving averages (1/8) of the gaps between packets
-//! (`rec_send_ewma`) and between their ACKs (`rec_rec_ewma`). It also keeps a slow average (1/256)
-//! of the gaps between ACKs, and the last round trip over the minimum (`rtt_ratio`). For each
-//! packet acknowledged, the rule for these values sets `window = multiple · window + increment` and
-//! the gap `intersend` between packets. A loss has no effect on them: retransmission is the
-//! transport's.
+//! Algorithm, in ms and packets: a sender keeps moving averages (weight 1/8) of the gaps between
+//! packets (`rec_send_ewma`) and between their ACKs (`rec_rec_ewma`). It also keeps a slow average
+//! (weight 1/256) of the gaps between ACKs, `slow_rec_rec_ewma`, and `rtt_ratio`, the last RTT
+//! divided by the minimum RTT. For each packet acknowledged, the rule for these values sets `window
+//! = multiple · window + increment` and the gap `intersend` between packets. A loss does not change
+//! these values, the window or the gap; the transport retransmits.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod` | memory and actions |
-//! | [`tree`] | the tree, and its text |
-//! | [`dna`] | Remy's own files |
+//! | `mod` | the sender's memory, and how rules act on the window |
+//! | [`tree`] | the tree of rules, and its text format |
+//! | [`dna`] | reader of Remy's own files |
 //!
 //! Sources: Winstein, Balakrishnan: TCP ex Machina: Computer-Generated Congestion Control (SIGCOMM
 //! 2013). The slow average is from Sivaraman et al.: An Experimental Study of the Learnability of
 //! Congestion Control (SIGCOMM 2014). Constants are from Remy's `memory.cc` and `dna.proto`.
 //!
 //! Deviations, all because TCP has selective and delayed ACKs:
-//! - an ACK of several packets counts as that many ACKs, evenly spaced since the last one;
-//! - gaps are of arrivals at the sender, because an ACK has the receiver's clock in milliseconds
-//!   only;
-//! - an ACK without a round-trip sample (of a retransmission) counts with the next one that has
-//!   one;
-//! - one packet is always allowed, because a sender without packets receives no ACKs;
-//! - packets of one millisecond may leave together (bursts are the transport's), and the first ten
-//!   packets are not paced;
-//! - a sender resets its memory when the application resumes after a silence, as Remy's does with
-//!   every "on" period.
+//! - an ACK of several packets counts as that many ACKs, evenly spaced since the last ACK;
+//! - gaps between ACKs are measured at their arrival at the sender, because an ACK contains the
+//!   receiver's clock only in milliseconds;
+//! - packets acknowledged by an ACK without an RTT sample (after a retransmission) count with the
+//!   next ACK that has one;
+//! - the window is at least one packet, because a sender without packets in flight receives no
+//!   ACKs;
+//! - the transport may send the packets of one millisecond together in a burst, and does not pace
+//!   the first ten packets;
+//! - a sender resets its memory when the application resumes after an idle period. Remy's sender
+//!   does so at the start of every "on" period.
 
 pub mod dna;
 pub mod tree;
@@ -47,8 +48,9 @@ use alloc::sync::Arc;
 pub use dna::from_dna;
 pub use tree::{Action, Memory, Tree};
 
-/// Weights of new values in the averages and in the slow average.
+/// Weight of a new value in the averages.
 const ALPHA: f64 = 1.0 / 8.0;
+/// Weight of a new value in the slow average.
 const SLOW_ALPHA: f64 = 1.0 / 256.0;
 
 /// The trees that are part of narrows.
@@ -65,20 +67,22 @@ pub const PARAMS: &[Param] = &[Param {
     source: "docs/reference/remy-tree.md",
 }];
 
-/// The memory of a sender.
+/// The memory of a sender, and the values from which it is updated.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Past {
     memory: Memory,
-    /// Times of transmission and acknowledgement of the newest acknowledged packet.
+    /// Times of transmission and acknowledgement of the last packet with an RTT sample.
     last: Option<(Time, Time)>,
+    /// The minimum RTT.
     least: Option<Span>,
-    /// Packets acknowledged since.
+    /// Packets acknowledged since then by ACKs without an RTT sample.
     untold: u32,
 }
 
 impl Past {
-    /// Handles an ACK of a packet sent one `rtt` ago. Returns the number of packets that it counts
-    /// for, and the gaps of each for the averages.
+    /// Handles an ACK that acknowledges `packets` packets, the last of which was sent `rtt` before
+    /// `now`. Returns the number of packets that this ACK counts for. Also returns the gaps per
+    /// packet in ms, between transmissions and between ACKs.
     fn hear(&mut self, now: Time, rtt: Span, packets: u32) -> (u32, Option<(f64, f64)>) {
         let packets = core::mem::take(&mut self.untold).saturating_add(packets);
         let sent = Time::from_ns(now.as_ns().saturating_sub(rtt.as_ns()));
@@ -100,7 +104,7 @@ impl Past {
             )),
         )
     }
-    /// Adds one packet to the averages, with its gaps (ms; at transmission and at the ACK).
+    /// Adds one packet to the averages, with its gaps in ms: between transmissions, between ACKs.
     fn average(&mut self, (sent, heard): (f64, f64)) {
         let [by_send, by_heard, _, slowly] = &mut self.memory;
         *by_send += ALPHA * (sent - *by_send);
@@ -128,14 +132,14 @@ impl Remy {
             rtt: None,
         }
     }
-    /// Applies the tree's rule for one packet.
+    /// Applies the rule for the present memory once, to window and pacing rate.
     fn act(&mut self, w: &mut Window) {
         let action = self.tree.action(&self.past.memory);
         self.window = action.window(self.window);
         w.pacing = Some(rate(action.intersend_ms));
         w.cwnd = self.window.max(1).min(w.clamp);
     }
-    /// Resets the memory, and sets the window to the tree's for an empty memory.
+    /// Resets memory and window, and applies the rule for an empty memory.
     fn begin(&mut self, w: &mut Window) {
         self.past = Past::default();
         self.window = 0;
@@ -143,7 +147,7 @@ impl Remy {
     }
 }
 
-/// The rate of full packets with these gaps.
+/// The pacing rate at which full packets leave `intersend_ms` apart.
 fn rate(intersend_ms: f64) -> Rate {
     // The cast saturates: without a gap there is no limit.
     Rate::bit((f64::from(MSS) * 8000.0 / intersend_ms) as u64).max(Rate::bit(1))
@@ -174,7 +178,7 @@ impl CongestionControl for Remy {
             }
             self.act(w);
         }
-        // After a timeout, recovery may have set another window.
+        // After a timeout, the transport has set another window.
         w.cwnd = self.window.max(1).min(w.clamp);
     }
     fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {}
@@ -202,12 +206,12 @@ impl CongestionControl for Remy {
     }
 }
 
-/// The tree of a text that has already been checked.
+/// The tree of the parameter `tree`, whose text has already been checked.
 fn tree_of(params: &Params) -> Tree {
     Tree::read(params.text("tree")).unwrap_or(Tree::of(UNTRAINED))
 }
 
-/// Remy's initial rule.
+/// The rule with which Remy's search begins.
 const UNTRAINED: Action = Action {
     multiple: 1.0,
     increment: 1,

@@ -1,4 +1,4 @@
-//! The algorithm, rule by rule; errors of the text; Remy's own files.
+//! Tests of the algorithm rule by rule, of errors in the text of a tree, and of Remy's own files.
 
 use super::*;
 use alloc::format;
@@ -63,7 +63,8 @@ fn no_gap_is_no_limit() {
     assert_eq!(w.pacing, Some(Rate::bit(u64::MAX)));
 }
 
-/// Remy's numbers: the first ACK sets the start, then each average takes an eighth of new values.
+/// The first ACK only sets the start of the measurement, as in Remy. Then new values have a weight
+/// of an eighth in the averages.
 #[test]
 fn what_is_remembered_after_three_acks() {
     let (mut remy, mut w) = started("multiple 1 increment 1 intersend 3");
@@ -310,7 +311,7 @@ fn mistakes() {
     );
 }
 
-/// A file written by hand as protobuf encodes it: two children, split at an `rtt_ratio` of 2.
+/// A file that the test encodes in protobuf by itself: two children, split at an `rtt_ratio` of 2.
 #[test]
 fn a_file_of_remys_byte_by_byte() {
     fn message(field: u8, content: &[u8]) -> Vec<u8> {

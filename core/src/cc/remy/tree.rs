@@ -1,4 +1,5 @@
-//! A tree of rules: actions by memory. Its format is in docs/reference/remy-tree.md.
+//! A tree of rules, which maps a sender's memory to an action. Its text format is described in
+//! docs/reference/remy-tree.md.
 
 use crate::param::Mistake;
 use alloc::format;
@@ -22,17 +23,17 @@ pub const MOST_NODES: usize = 65_535;
 pub const DEEPEST: usize = 64;
 /// Maximum size of a tree's text, bytes.
 pub const MOST_BYTES: usize = 16 << 20;
-/// Maximum bound of a split.
+/// Upper end of every axis: splits have bounds below it.
 pub const FARTHEST: f64 = 1e9;
 /// Maximum window, packets.
 pub const MOST_WINDOW: i32 = 1_000_000;
-/// Maximum multiple.
+/// Maximum factor of the window.
 const MOST_MULTIPLE: f64 = 1000.0;
-/// Maximum gap, ms: an hour.
+/// Maximum gap between packets, ms: an hour.
 const MOST_INTERSEND: f64 = 3_600_000.0;
-/// The first line.
+/// The first line of the text.
 const HEAD: &str = "remy-tree 1";
-/// Spaces before a line, per split above it.
+/// Number of spaces before a line of the text for each split above its node.
 const INDENT: usize = 2;
 
 /// An action: the window becomes `multiple · window + increment`, and packets leave `intersend_ms`
@@ -54,7 +55,8 @@ impl Action {
         let next = (f64::from(window) * self.multiple + f64::from(self.increment)) as i32;
         next.clamp(0, MOST_WINDOW) as u32
     }
-    /// The first value out of range: its name and its range.
+    /// Name, minimum and maximum of the first value that is out of range; `None` if all are in
+    /// range.
     pub(super) fn refused(&self) -> Option<(&'static str, f64, f64)> {
         let most = f64::from(MOST_WINDOW);
         let rows = [
@@ -68,7 +70,8 @@ impl Action {
     }
 }
 
-/// In the order of the text: below a split follows the part below its bound.
+/// A node of the tree. A split is followed in the list by the nodes below its bound `at`. The nodes
+/// from `at` on begin at the index `above`.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub(super) enum Node {
     Split { axis: usize, at: f64, above: u32 },
@@ -81,13 +84,13 @@ pub struct Tree {
     nodes: Vec<Node>,
 }
 
-/// A box of memories: lower and upper bounds.
+/// A box of memory values: the lower and the upper bound of each axis.
 pub(super) type Region = (Memory, Memory);
 
-/// The box of all memories.
+/// The box that contains every memory.
 pub(super) const WHOLE: Region = ([0.0; 4], [FARTHEST; 4]);
 
-/// Splits a box in two.
+/// Splits a box at the bound `at` of `axis`; returns the lower and the upper part.
 pub(super) fn cut(region: &Region, axis: usize, at: f64) -> (Region, Region) {
     let (mut below, mut above) = (*region, *region);
     below.1[axis] = at;
@@ -111,8 +114,8 @@ impl Tree {
         }
     }
 
-    /// The action for this memory. A memory outside of the tree's box counts as the nearest one
-    /// inside.
+    /// The action of the rule whose box contains `memory`. A memory outside of every box counts as
+    /// the nearest memory inside of one.
     pub fn action(&self, memory: &Memory) -> &Action {
         let mut i = 0;
         loop {
@@ -314,12 +317,12 @@ fn rule(n: usize, multiple: &str, increment: &str, intersend: &str) -> Result<No
     }
 }
 
-/// A part of a tree that is still to come.
+/// A part of the tree whose nodes have not been added yet.
 #[derive(Copy, Clone)]
 struct Open {
     depth: usize,
     region: Region,
-    /// The split whose upper half it is.
+    /// The index of the split whose upper part this is; `None` for a lower part and the root.
     above_of: Option<usize>,
 }
 
@@ -352,7 +355,7 @@ impl Builder {
     fn region(&self) -> &Region {
         self.open.last().map_or(&WHOLE, |open| &open.region)
     }
-    /// Adds the next node; the error is the problem and the correction.
+    /// Adds the next node. An error consists of the problem and the correction.
     pub fn push(&mut self, node: Node) -> Result<(), (String, String)> {
         let Some(open) = self.open.pop() else {
             return Err(("the tree has ended before it".into(), "take it out".into()));

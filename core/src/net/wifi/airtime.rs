@@ -1,21 +1,22 @@
 //! Station scheduling of an access point: round-robin, or by airtime.
 //!
-//! **Round-robin**: the first station of the round gets one transmission and goes to the end. It
-//! also goes to the end if the hardware has no room for its transmission. The driver goes through
-//! the round with every arriving packet and after every transmission, until a station finds no
-//! room. The hardware has room for single frames longer than for aggregates, so stations with
-//! single frames get the most turns. One legacy station among many can therefore fill the hardware.
+//! **Round-robin**: the first station of the round gets one transmission and goes to the end. The
+//! first station also goes to the end if the hardware has no room for its transmission. The driver
+//! goes through the round with every arriving packet and after every transmission, until a station
+//! finds no room. The hardware has room for single frames longer than for aggregates, so stations
+//! with single frames get the most turns. One legacy station among many can therefore fill the
+//! hardware.
 //!
-//! **By airtime**: a station has a deficit of time. The first station of the round is served. A
-//! station with a deficit below zero gets its weight and goes to the end; a station with too much
-//! pending airtime (AQL) does, too. Airtime of sent and received frames is subtracted after the
-//! exchange. A station that becomes active joins at the head, so a station with little traffic
-//! never waits behind one with much. A station with debt and nothing to send stays in the round for
-//! [`ACTIVE`].
+//! **By airtime**: a station has a deficit, the airtime that it may still use (negative: its debt).
+//! The first station of the round is served. A station whose deficit is below zero gets its weight
+//! added and goes to the end. A station with too much pending airtime (AQL) also goes to the end,
+//! without an addition. Airtime of sent and received frames is subtracted after the exchange. A
+//! station that becomes active joins at the head, so a station with little traffic never waits
+//! behind one with much. A station with debt and nothing to send stays in the round for [`ACTIVE`].
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
 //! station's category gets more packets while its own pending airtime is below 5 ms. Between 5 and
-//! 12 ms, it gets more only while the pending airtime of all stations is below 24 ms.
+//! 12 ms, the category gets more only while the pending airtime of all stations is below 24 ms.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
 //! round-robin: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the
@@ -28,13 +29,13 @@ use alloc::vec::Vec;
 
 /// Default weight of a station: its credit per round, in µs.
 pub const WEIGHT: u64 = 256;
-/// How long after its last activity a station with debt stays in the round.
+/// Time after its last activity for which a station with debt stays in the round.
 const ACTIVE: Span = Span::ms(100);
 /// Below this pending airtime, a station may always get more.
 const AQL_LOW: Span = Span::us(5000);
 /// Maximum pending airtime of one station.
 const AQL_HIGH: Span = Span::us(12_000);
-/// Maximum pending airtime of all, for a station above the lower limit.
+/// Maximum pending airtime of all stations together, for a station above the lower limit.
 const AQL_TOTAL: Span = Span::us(24_000);
 
 /// The expected airtime of a packet of this size. The time before a transmission is shared by the
@@ -164,7 +165,7 @@ impl Round {
         }
         None
     }
-    /// The station at the head was served; `more`: it has frames left.
+    /// The station at the head was served; `more`: this station has frames left.
     pub fn served(&mut self, station: usize, more: bool) {
         if self.by_airtime {
             return;
@@ -175,13 +176,13 @@ impl Round {
             self.list.push_back(station);
         }
     }
-    /// The station at the head found the hardware full.
+    /// The station at the head found the hardware full; with round-robin, it goes to the end.
     pub fn misses(&mut self, station: usize) {
         if !self.by_airtime && self.list.front() == Some(&station) {
             self.list.rotate_left(1);
         }
     }
-    /// Removes the station at the head, which has frames but may not send.
+    /// Removes a station from the round.
     pub fn leaves(&mut self, station: usize) {
         self.accounts[station].listed = false;
         if self.list.front() == Some(&station) {
@@ -190,7 +191,7 @@ impl Round {
             self.list.retain(|other| *other != station);
         }
     }
-    /// Charges a station for its airtime.
+    /// Subtracts a station's used airtime from its deficit.
     pub fn charge(&mut self, now: Time, station: usize, airtime: Span) {
         let account = &mut self.accounts[station];
         account.active = now;

@@ -14,8 +14,8 @@
 //! Sources: IEEE 802.11-2016, 9.7 (A-MPDU), 10.24 (block ACK); Linux 6.12 ath9k (4 ms, 30 retries).
 //!
 //! Deviations: there is no encryption; frames need no minimum spacing; block ACKs are not lost. The
-//! receiver learns without delay and airtime that a frame was given up (802.11: BlockAckReq). Its
-//! wait for a missing frame is not limited (mac80211: 100 ms).
+//! receiver learns without delay and airtime that a frame was given up (802.11: BlockAckReq). The
+//! receiver's wait for a missing frame is not limited (mac80211: 100 ms).
 
 use super::minstrel::Chain;
 use super::phy::Phy;
@@ -70,7 +70,7 @@ pub struct Mpdu<P> {
     pub packet: P,
     /// The number of the frame.
     pub number: u64,
-    /// The number of block ACKs that missed it.
+    /// The number of block ACKs that reported the frame as missing.
     pub retries: u8,
     /// Whether its first transmission has started.
     pub aired: bool,
@@ -94,9 +94,10 @@ pub struct Ppdu<P> {
     pub frames: Vec<Mpdu<P>>,
     /// Bytes on the air.
     pub bytes: Bytes,
-    /// Whether it is an aggregate, which a block ACK acknowledges.
+    /// Whether the transmission is an aggregate, which a block ACK acknowledges.
     pub block: bool,
-    /// Whether its receiver supported aggregates.
+    /// Whether the transmission may be an aggregate: the receiver supports aggregation, and the
+    /// category is not voice.
     pub aggregates: bool,
 }
 
@@ -105,7 +106,7 @@ pub struct Ppdu<P> {
 pub struct Window {
     /// The oldest open number.
     start: u64,
-    /// Numbers from there on that are closed: acknowledged or given up.
+    /// A bit for each number from `start` on: whether it is closed (acknowledged or given up).
     closed: u64,
     next: u64,
 }
@@ -137,7 +138,7 @@ impl Window {
     }
 }
 
-/// The receiver's state of a number.
+/// The receiver's state of one frame number.
 #[derive(Clone, Debug)]
 enum Slot<P> {
     Missing,
@@ -145,7 +146,7 @@ enum Slot<P> {
     Here(P),
 }
 
-/// The receiver's buffer.
+/// The receiver's reordering buffer.
 #[derive(Clone, Debug)]
 pub struct Reorder<P> {
     /// The number of its first slot.

@@ -1,14 +1,16 @@
 //! EDCA: the contention of 802.11's four access categories.
 //!
 //! Algorithm: a category with frames waits until the medium has been idle for `AIFS = SIFS + AIFSN
-//! · slot`. From then on it acts at each slot boundary. With its counter at 0 it transmits,
-//! otherwise it counts down; the boundary at which another begins to transmit counts as well.
-//! Contenders that begin at the same boundary collide, and all their frames are lost. Between
-//! categories of one host the higher one sends and the lower counts a collision.
+//! · slot`. From then on, the category acts at each slot boundary. With its backoff counter at 0, a
+//! category transmits, otherwise it counts down. The boundary at which another category begins to
+//! transmit counts as well. Contenders that begin at the same boundary collide, and all their
+//! frames are lost. Between categories of one host the higher one sends and the lower counts a
+//! collision.
 //!
-//! After success the window is `CWmin`. After failure it is twice as large plus one, at most
-//! `CWmax`; after [`RETRIES`] failures it is `CWmin` again. In either case a new counter is drawn,
-//! uniformly from 0 to the window, even if no frame waits.
+//! After a successful transmission, the contention window is `CWmin`. After a failed transmission,
+//! the window is twice as large plus one, at most `CWmax`. When [`RETRIES`] retries have failed,
+//! too, the window is `CWmin` again. In either case a new counter is drawn, uniformly from 0 to the
+//! window, even if no frame waits.
 //!
 //! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations). For the access point's
 //! own transmissions: the Wi-Fi Alliance's WMM defaults, which are hostapd's. The count at the
@@ -93,8 +95,8 @@ pub const ACCESS_POINT: [Edca; 4] = [
     edca(1, 3, 7, 1504),
 ];
 
-/// Consecutive failures after which a transmission is returned and the window starts anew
-/// (dot11ShortRetryLimit).
+/// Maximum number of retries of a transmission. If the last one fails, the transmission is returned
+/// to the driver and the window is `CWmin` again (dot11ShortRetryLimit).
 pub const RETRIES: u32 = 7;
 
 /// One category of one host.
@@ -105,7 +107,7 @@ pub struct Contender {
     /// Slots left to count.
     counter: u32,
     failures: u32,
-    /// Time since which it has frames to send; `None` if it has none.
+    /// Time since which the category has frames to send; `None` if it has none.
     ready: Option<Time>,
 }
 
@@ -124,7 +126,7 @@ impl Contender {
     pub fn edca(&self) -> &Edca {
         &self.edca
     }
-    /// Returns whether it has frames to send.
+    /// Returns whether the category has frames to send.
     pub fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
@@ -146,11 +148,11 @@ impl Contender {
     pub fn rests(&mut self) {
         self.ready = None;
     }
-    /// The first slot boundary at which it decides, on a medium idle since then.
+    /// The first slot boundary at which the contender decides, on a medium idle since `idle`.
     fn base(&self, idle: Time, band: Band) -> Time {
         idle + band.sifs() + Span::ns(u64::from(self.edca.aifsn) * band.slot().as_ns())
     }
-    /// Returns when it transmits on a medium idle since `idle`, if no other does before;
+    /// Returns when the contender transmits on a medium idle since `idle`, if no other does before;
     /// [`Time::MAX`] without frames.
     pub fn transmits(&self, idle: Time, band: Band) -> Time {
         let Some(ready) = self.ready else {
@@ -165,7 +167,7 @@ impl Contender {
         base + Span::ns(ready.since(base).as_ns().next_multiple_of(slot))
     }
     /// Another contender begins to transmit at `now`, on a medium idle since `idle`. Not to be
-    /// called for those that transmit.
+    /// called for the contenders that transmit at `now`.
     pub fn freezes(&mut self, now: Time, idle: Time, band: Band, rng: &mut Rng) {
         let base = self.base(idle, band);
         let had = self.counter;
@@ -187,7 +189,7 @@ impl Contender {
         self.draw(rng);
     }
     /// Reports that the transmission was not acknowledged. Returns whether the transmission is
-    /// returned.
+    /// returned to the driver.
     pub fn fails(&mut self, rng: &mut Rng) -> bool {
         self.failures += 1;
         let gives_up = self.failures > RETRIES;

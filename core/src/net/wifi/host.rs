@@ -8,17 +8,21 @@
 //! Each category has its own queues.
 //!
 //! - **before**: the driver dequeues from the qdisc whenever it holds fewer frames than its depth,
-//!   and serves stations round-robin.
-//! - **fq_mac**: a transmission is filled from mac80211 when it is built; stations round-robin.
-//! - **airtime**: as `fq_mac`, but by airtime and under AQL ([`airtime`](super::airtime)).
+//!   and then serves stations round-robin.
+//! - **fq_mac**: a transmission is filled from mac80211 when it is built; stations are served
+//!   round-robin.
+//! - **airtime**: as `fq_mac`, but stations are served by airtime, and the hardware is filled under
+//!   AQL ([`airtime`](super::airtime)).
 //!
-//! A turn is one aggregate, or two single frames for a station without aggregation. In each
-//! category, the hardware takes another aggregate while it holds fewer than `txops` (two). It takes
-//! single frames while it holds fewer than eight transmissions. It takes two aggregates for one
-//! station only if its block ACK window has room for both.
+//! A turn is one aggregate, or two single frames for a station without aggregation or in the voice
+//! category. In each category, the hardware takes another aggregate while it holds fewer than
+//! `txops` (two). The hardware takes single frames of a category while it holds fewer than eight
+//! transmissions of it. The hardware takes two aggregates for one station only if the station's
+//! block ACK window has room for both.
 //!
-//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. ath9k has two aggregates, eight frames and
-//! bursts of two. It has 512 descriptors, hence 123 frames for each category of the stack `before`.
+//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. The driver ath9k has two aggregates, eight
+//! frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123 frames for each
+//! category of the stack `before`.
 
 use super::airtime::{Aql, Round, estimate};
 use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
@@ -37,16 +41,16 @@ use alloc::vec::Vec;
 
 /// A full frame of Ethernet.
 const FRAME: Bytes = Bytes::new(1514);
-/// Single frames of a category in the hardware.
+/// Maximum number of single frames of a category in the hardware.
 const FRAMES: usize = 8;
-/// Single frames of one turn.
+/// Number of single frames of one turn.
 const BURST: usize = 2;
 
 /// One peer's frames of one category.
 struct Tid<P> {
     /// Frames in the driver, in the stack `before`.
     fifo: VecDeque<P>,
-    /// Numbered frames that wait for a transmission, by number.
+    /// Frames that have a number and wait for another transmission, by number.
     again: VecDeque<Mpdu<P>>,
     window: Window,
     /// The receiver's reordering buffer.
@@ -91,7 +95,7 @@ pub(super) struct Host<P> {
 /// Receives a stack's drops and marks.
 struct Here<'a, P, O> {
     hop: u8,
-    /// The station, if the stack is a station's.
+    /// The number of the station, if the stack is a station's.
     station: Option<usize>,
     levels: &'a mut Levels,
     route: &'a (dyn Fn(&P) -> usize + Send),
@@ -219,8 +223,8 @@ impl<P: Packet> Host<P> {
         category
     }
 
-    /// Moves frames down to the hardware as far as there is room. The driver calls it for every
-    /// packet and after every transmission.
+    /// Moves frames down to the hardware as far as there is room. The driver calls this function
+    /// for every packet and after every transmission.
     pub fn fill<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -237,7 +241,8 @@ impl<P: Packet> Host<P> {
         self.air(now, category, shared, out);
     }
 
-    /// Moves one packet from the qdisc to the driver, if there is room. Returns whether it did.
+    /// Moves one packet from the qdisc to the driver, if the driver has room. Returns whether it
+    /// did.
     fn feed<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -268,8 +273,8 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// Gives one transmission to the hardware, if there is room. Returns whether another call may
-    /// succeed.
+    /// Gives one transmission to the hardware, if the hardware has room. Returns whether another
+    /// call may succeed.
     fn load<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -354,7 +359,7 @@ impl<P: Packet> Host<P> {
     }
 
     /// Returns whether a transmission to a peer would be cut short because another one in the
-    /// hardware uses its window.
+    /// hardware uses the peer's block ACK window.
     fn is_cut(&self, category: usize, peer: usize, shared: &Shared<P>) -> bool {
         let lane = &self.lanes[category];
         if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
@@ -584,7 +589,7 @@ impl<P: Packet> Host<P> {
     }
 }
 
-/// Counts a packet that goes to the driver.
+/// Counts a packet that leaves the software queue for the driver.
 fn handed<P: Packet, O: NetworkObserver<P>>(
     now: Time,
     station: usize,

@@ -1,15 +1,17 @@
 //! The queues inside mac80211: FQ-CoDel per station and category, with a common store.
 //!
-//! Algorithm: flows hash to 4096 queues, which the station's categories share. A flow whose queue
-//! is in use by another category uses its own category's spare queue. Within a station's category,
-//! queues are served by deficit round-robin with a quantum of 300 bytes, as in
-//! [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue has CoDel with a target of 20
-//! ms and an interval of 100 ms, on its own backlog. Above 8192 packets in all or the memory limit,
-//! the longest queue (in bytes) drops half of its packets from its head, at most 32.
+//! Algorithm: flows hash to 4096 queues, which all stations and categories share. If another
+//! station or category uses the queue of a flow, the flow gets the spare queue of its own station
+//! and category. Within a station's category, queues are served by deficit round-robin with a
+//! quantum of 300 bytes, as in [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue
+//! has CoDel with a target of 20 ms and an interval of 100 ms, on its own backlog. Above 8192
+//! packets in all or the memory limit, the longest queue (in bytes) drops half of its packets from
+//! its head, at most 32.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
-//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation:
-//! one category has one queue, where Linux has one of each of its two traffic identifiers.
+//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation: a
+//! station's category has one set of queues, where Linux has one for each of its two traffic
+//! identifiers.
 
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};

@@ -4,11 +4,12 @@
 //!   idle ── a contender's slot ──▶ frames on the air ── end ──▶ answer ── end ──▶ idle
 //! ```
 //!
-//! When the frames end, frames that arrived are delivered. When the exchange ends, the hardware is
-//! filled again and contention begins. After a collision there is no answer, and all contenders
-//! wait EIFS instead of AIFS.
+//! When a transmission ends, the frames of it that arrived are delivered. When the exchange
+//! (transmission and answer) ends, the hardware is filled again and contention begins. After a
+//! collision, or if no frame arrives, there is no answer, and all contenders wait EIFS instead of
+//! AIFS.
 //!
-//! **Order of events at one instant**: arrivals from the distances, then the medium.
+//! **Order of events at one instant**: packets that arrive over the distances, then the medium.
 
 use super::ampdu::mpdu;
 use super::edca::Contender;
@@ -60,7 +61,7 @@ pub struct Wifi<P> {
     forward: AccessLinks<P>,
     reverse: AccessLinks<P>,
     links: Vec<(Option<u32>, Option<u32>)>,
-    /// Packets that have arrived and were not reported yet.
+    /// Packets that have arrived at a port and were not reported yet.
     arrived: VecDeque<(Time, Port, P)>,
     /// Number of packets in the hosts or on the air.
     inside: u64,
@@ -319,8 +320,8 @@ impl<P: Packet> Wifi<P> {
             Span::ZERO
         };
         self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
-        // The sender is charged for all frames it sent; the receiver only for frames it could
-        // decode.
+        // The access point charges a station for every transmission to it, and for a transmission
+        // from it only if a frame arrived.
         if host == 0 || received {
             self.hosts[0].charge(now, category, station, lasts + answer);
         }
@@ -389,7 +390,7 @@ impl<P: Packet> Wifi<P> {
         }
     }
 
-    /// The medium is free again, and counts as idle from `idle` on.
+    /// Ends an exchange: the medium is free again, and counts as idle from `idle` on.
     fn exchange_ends<O: NetworkObserver<P>>(
         &mut self,
         now: Time,

@@ -5,18 +5,20 @@
 //! probability over the airtime of a frame, in a transmission of average length. Probabilities
 //! above nine tenths count as nine tenths, those below one tenth as zero. A transmission is tried
 //! twice at the rate with the highest throughput, twice at the second, then at the most reliable
-//! one ([`Chain`]). One in [`SAMPLE`] begins with another rate. It is drawn from the rates that
-//! could be better than the best without errors or, one in four, from all. The control begins at
-//! the lowest rate, without information about the others.
+//! one ([`Chain`]). One transmission in [`SAMPLE`] begins with another rate, a sample. Samples are
+//! drawn from the rates that would have a higher throughput than the best one if they had no
+//! errors. One sample in four is drawn from all rates. The control begins at the lowest rate,
+//! without information about the others.
 //!
 //! **Errors**: at the minimum sensitivity of a receiver, a tenth of the frames of 4096 bytes is
-//! lost. `NEEDS_DB` has its margin over the noise (figure 10 dB), from 9 dB for BPSK ½ to 34 dB for
-//! 256-QAM ⅚. Each doubling of width or streams adds 3 dB. Errors increase tenfold with 2 dB less.
+//! lost. `NEEDS_DB` has the signal-to-noise ratio at this sensitivity, for a noise figure of 10 dB.
+//! This ratio is 9 dB for BPSK ½ and up to 34 dB for 256-QAM ⅚. Each doubling of the channel width
+//! or of the streams adds 3 dB. With a signal 2 dB lower, errors increase tenfold.
 //!
 //! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length);
 //! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are random, not
 //! cyclic; the chain's tries are two, not as many as fit into 6 ms. The 2 dB are a round number for
-//! a channel without fading, because the standard gives one point of each curve.
+//! a channel without fading, because the standard gives only one point of each error curve.
 
 use super::Link;
 use super::phy::{Band, Phy, Width};
@@ -30,7 +32,7 @@ pub const INTERVAL: Span = Span::ms(50);
 const OLD: f64 = 0.75;
 /// Probabilities above this are treated as equal.
 const ENOUGH: f64 = 0.9;
-/// A rate with a lower probability is worthless.
+/// A rate with a lower probability counts as useless.
 const HOPELESS: f64 = 0.1;
 /// One transmission in this many samples another rate.
 const SAMPLE: u32 = 16;
@@ -76,7 +78,7 @@ struct Rated {
     /// In this interval.
     attempts: u32,
     successes: u32,
-    /// Averaged; `None` before the first try.
+    /// The averaged success probability; `None` before the first try.
     probability: Option<f64>,
 }
 

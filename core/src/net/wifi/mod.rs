@@ -21,7 +21,8 @@
 //! waits, with the station as the class:
 //!
 //! - 0, the stack: the qdisc, or mac80211;
-//! - 1, the driver and its hardware, until the transmission's first turn;
+//! - 1, the driver and its hardware, until the packet's transmission is the next one of its
+//!   category;
 //! - 2, the air: contention, transmission, retries, and the wait for earlier frames that are
 //!   missing;
 //! - 3, all of these together, at a station that sends to the access point. A station has the same
@@ -229,11 +230,12 @@ impl<P: 'static> Setup<P> {
 /// A station's use of the medium.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Airtime of frames to and from it, with answers and failures; of a collision its part.
+    /// Airtime of frames to and from the station, including answers and failed transmissions; of a
+    /// collision, the station's part.
     pub airtime: Span,
-    /// Transmissions to it and from it, each retry included.
+    /// Transmissions to the station and from it, each retry included.
     pub transmissions: u64,
-    /// To it: transmissions, their frames, and the bytes of the Ethernet frames in them.
+    /// To the station: transmissions, their frames, and the bytes of the Ethernet frames in them.
     pub down: (u64, u64, u64),
     /// From it: the same numbers.
     pub up: (u64, u64, u64),
@@ -294,7 +296,7 @@ pub(crate) struct Shared<P> {
     qdisc: MakeQdisc<P>,
     levels: Levels,
     usage: Vec<Usage>,
-    /// Rate controls of each station, to it and from it.
+    /// The rate controls of each station, for transmissions to the station and from it.
     controls: Vec<[Option<Minstrel>; 2]>,
 }
 

@@ -117,7 +117,7 @@ pub struct Phy {
     code: Code,
     /// Time before and after the data.
     around: Span,
-    /// The answer: SIFS, and the durations of an ACK and a block ACK.
+    /// Durations of the answers without SIFS: an ACK, and a block ACK.
     answers: (Span, Span),
     streams: u32,
     aggregates: bool,
@@ -183,7 +183,7 @@ impl Phy {
         })
     }
 
-    /// 802.11a/g at so many Mbit/s.
+    /// A rate of 802.11a/g, in Mbit/s; `None` if there is no such rate.
     fn ofdm(mbit: u64, band: Band) -> Option<Phy> {
         let bits = OFDM
             .iter()
@@ -202,7 +202,7 @@ impl Phy {
         })
     }
 
-    /// 802.11b.
+    /// A rate of 802.11b; `None` if there is no such rate.
     fn dsss(rate: Rate) -> Option<Phy> {
         let kbit = DSSS
             .into_iter()
@@ -256,7 +256,7 @@ impl Phy {
         }
     }
 
-    /// The bytes whose symbols last at most this long.
+    /// The maximum number of bytes whose symbols last at most this long.
     pub fn bytes_in(&self, span: Span) -> Bytes {
         let bits = match self.code {
             Code::Ofdm { bits, symbol_ns } => {
@@ -302,14 +302,14 @@ impl Phy {
     }
 }
 
-/// An ACK and a block ACK at so many Mbit/s.
+/// The durations of an ACK and a block ACK at `mbit` Mbit/s.
 fn answers(mbit: u64, band: Band) -> (Span, Span) {
     Phy::ofdm(mbit, band).map_or((Span::ZERO, Span::ZERO), |phy| {
         (phy.duration(ACK), phy.duration(BLOCK_ACK))
     })
 }
 
-/// Long training fields for so many streams.
+/// The number of long training fields for `streams` streams.
 fn long_training(streams: u8) -> u64 {
     match streams {
         0..=2 => u64::from(streams),

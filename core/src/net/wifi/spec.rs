@@ -123,7 +123,7 @@ impl WifiSpec {
         }
     }
     /// The medium as a path of one hop, with the fastest station's rate and the shortest distance.
-    /// It is for callers that need only these.
+    /// This path is for callers that need only the rate and the distance.
     pub fn as_path(&self) -> PathSpec {
         let rates = self
             .stations

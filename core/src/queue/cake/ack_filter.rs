@@ -3,29 +3,29 @@
 //! Algorithm: when a segment with an ACK joins a queue, pure ACKs of the same connection in the
 //! queue are searched from the head. A queued ACK is redundant if the new ACK acknowledges at least
 //! as much and has no older timestamps. In addition, the SACK blocks of the new ACK must cover
-//! those of the queued ACK. A DSACK is never covered. The new ACK must also contain new
-//! information, so duplicate ACKs are not removed.
+//! those of the queued ACK. A DSACK is never covered. The new ACK must also acknowledge or SACK
+//! more bytes than the queued ACK, so duplicate ACKs are not removed.
 //!
-//! Conservative mode: the first redundant ACK is removed if a second redundant ACK with the same
-//! ECN flags follows it. If the flags differ, the search starts again at the second one. Aggressive
-//! mode: a single redundant ACK is also removed, if it is directly before the new ACK and has the
-//! same ECN flags. Source: tc-cake(8); Linux 6.12, case by case (`core/tests/queue_cake.rs`).
+//! Conservative mode: the first redundant ACK is removed if the next redundant ACK has the same ECN
+//! flags. If its flags differ, the search continues with that ACK as the first. Aggressive mode: a
+//! single redundant ACK is also removed, if it is directly before the new ACK and has the same ECN
+//! flags. Sources: tc-cake(8); Linux 6.12, compared case by case (`core/tests/queue_cake.rs`).
 
 use crate::packet::{Ack, Packet};
 use crate::queue::Sink;
 use crate::queue::pool::{List, Pool};
 
-/// tc's words; the first is its default.
+/// The words of tc for the modes; the first is tc's default.
 pub const WORDS: &[&str] = &["no-ack-filter", "ack-filter", "ack-filter-aggressive"];
 
 /// The mode of the filter.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Filter {
-    /// Nothing.
+    /// Removes no ACKs.
     Off,
-    /// Removes one of two.
+    /// Removes the first of two redundant ACKs.
     Conservative,
-    /// Removes single ones.
+    /// Also removes a single redundant ACK.
     Aggressive,
 }
 
@@ -73,8 +73,8 @@ impl Filter {
         }
     }
 
-    /// Removes and returns the ACK that the packet at the tail of `list` makes redundant. `sink`
-    /// has the fields that packets themselves lack.
+    /// Removes and returns an ACK that the packet at the tail of `list` makes redundant. `sink`
+    /// adds the fields of ACKs that packets do not store.
     pub fn needless<P: Packet>(
         self,
         pool: &mut Pool<P>,
@@ -91,7 +91,7 @@ impl Filter {
         let mut second = false;
         let mut packets = pool.iter(list).peekable();
         while let Some((at, packet)) = packets.next() {
-            // The new one itself is at the tail.
+            // The packet at the tail is the new ACK itself.
             let Some((next, _)) = packets.peek() else {
                 break;
             };
@@ -103,7 +103,7 @@ impl Filter {
                 second = true;
                 break;
             }
-            // If the flags change, ACKs before the change stay.
+            // If the ECN flags change, ACKs before the change stay in the queue.
             found = Some((at, *next, old.ecn));
         }
         drop(packets);

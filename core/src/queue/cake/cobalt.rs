@@ -1,13 +1,15 @@
 //! COBALT: CoDel, which reacts to the delay of packets, and BLUE, which reacts to overflows; each
 //! queue has both.
 //!
-//! Algorithm: a packet that waited for more than `target` and more than the transmission time of
-//! four frames makes the queue bad. Any other packet makes the queue good. A bad queue signals at
-//! `drop_next`: it marks the packet, or drops it if it cannot be marked. Then `count` grows by one,
-//! and `drop_next` advances by `interval / √count`. In a good queue, `count` decreases by one at
-//! `drop_next`, so that it decays gradually. BLUE drops packets with a probability, regardless of
-//! ECN. This probability grows by 1/256 with each overflow, and decreases by 1/4096 each time the
-//! queue is empty. Each change occurs at most once per `target`.
+//! Algorithm: a leaving packet that waited for more than `target` and more than the transmission
+//! time of four full frames makes the queue bad. Any other packet makes the queue good. With
+//! `ingress`, the time of two frames per flow also counts. A bad queue signals with the first
+//! packet from the time `drop_next` on: it marks the packet, or drops it if it cannot be marked.
+//! Then `count` grows by one, and `drop_next` advances by `interval / √count`. In a good queue,
+//! `count` decreases by one at `drop_next`, which advances as well, so `count` decays gradually.
+//! BLUE drops packets with a probability, regardless of ECN. This probability grows by 1/256 when
+//! the buffer overflows and this queue is the longest. It decreases by 1/4096 when the queue is
+//! found empty. Each change occurs at most once per `target`.
 //!
 //! ```text
 //!           ┌─────────────── one waited <= target ────────────────┐
@@ -18,11 +20,11 @@
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12,
 //! packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Linux 6.12 differs from the paper: a queue in its first bad state signals with its next packet.
-//! The reason is that the root in Linux starts at zero. In the paper the queue signals an interval
-//! later. If `drop_next` is in the past after a mark or in a good queue, it is set to the present
-//! time. Deviation: in this place, Linux truncates the interval to 32 bits of nanoseconds (4.3 s);
-//! this file does not.
+//! Linux 6.12 differs from the paper: a queue that becomes bad for the first time signals with its
+//! next packet. The reason is that Linux's value of `1/√count` starts at zero. In the paper the
+//! queue signals an interval later. If `drop_next` is in the past after a mark or in a good queue,
+//! it is set to the present time. Deviation: in this place, Linux truncates the interval to 32 bits
+//! of nanoseconds (4.3 s); this file does not.
 
 use crate::packet::Packet;
 use crate::queue::Sink;
@@ -30,18 +32,20 @@ use crate::queue::codel::{mark, newton_step};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// Below this count the root is exact to 2⁻³²; above, one Newton step follows each change.
+/// Below this count, `1/√count` is exact to 2⁻³². From it on, each change of `count` causes one
+/// Newton step.
 const EXACT: usize = 16;
-/// BLUE's steps, in units of 2⁻³².
+/// Increase of BLUE's probability after an overflow, in units of 2⁻³².
 const RISE: u32 = 1 << 24;
+/// Decrease of BLUE's probability when the queue is found empty, in units of 2⁻³².
 const FALL: u32 = 1 << 20;
 
-/// The settings.
+/// The settings of COBALT, which the queues of a tin share.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Law {
     /// Maximum waiting time of a packet in a good queue.
     pub target: Span,
-    /// The reaction time.
+    /// Time from the first signal to the second, about the RTT in which senders react.
     pub interval: Span,
     /// Transmission time of a full frame.
     pub frame: Span,
@@ -62,14 +66,14 @@ impl Law {
             roots,
         }
     }
-    /// `interval · inverse` after `from`.
+    /// The time `interval · inverse / 2³²` after `from`.
     fn after(&self, from: Time, inverse: u32) -> Time {
         let span = (u128::from(self.interval.as_ns()) * u128::from(inverse)) >> 32;
         from + Span::ns(span as u64)
     }
 }
 
-/// The state of a queue, within one cache line.
+/// The state of COBALT for one queue, within one cache line.
 #[repr(align(32))]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cobalt {
@@ -98,7 +102,8 @@ impl Cobalt {
         self.count > 0 && now >= self.drop_next
     }
 
-    /// Returns whether anything is left to decay.
+    /// Returns whether the state still changes while the queue is empty: BLUE's probability or
+    /// `count` is above 0, or `drop_next` lies ahead.
     pub fn is_active(&self, now: Time) -> bool {
         self.probability > 0 || self.count > 0 || now < self.drop_next
     }
@@ -112,7 +117,7 @@ impl Cobalt {
         }
     }
 
-    /// Handles an overflow of the buffer, with this queue the longest.
+    /// Handles an overflow of the buffer while this queue is the longest.
     pub fn overflows(&mut self, law: &Law, now: Time) {
         if now.since(self.moved) > law.target {
             self.probability = self.probability.saturating_add(RISE);
@@ -123,7 +128,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// Handles an empty queue.
+    /// Handles the attempt to dequeue from the empty queue.
     #[inline]
     pub fn found_empty(&mut self, law: &Law, now: Time) {
         self.bad = false;
@@ -142,8 +147,9 @@ impl Cobalt {
         }
     }
 
-    /// Returns whether a packet that entered at `entered` leaves without a verdict. Most queues are
-    /// good and have nothing left to decay. For the others, `judges` decides.
+    /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop. It
+    /// does so if `count` and BLUE's probability are 0 and it waited for at most `target`. In other
+    /// cases, `judges` decides.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
         let passes = self.count == 0 && self.probability == 0 && now.since(entered) <= law.target;
@@ -154,8 +160,8 @@ impl Cobalt {
         passes
     }
 
-    /// Returns whether the leaving `packet` is dropped. `crowd` is the number of flows on the link
-    /// if `ingress` is set, else 0.
+    /// Returns whether the leaving `packet` is dropped; marks it if a signal is due and it is
+    /// ECN-capable. `crowd` is the number of flows on the link if `ingress` is set, else 0.
     pub fn judges<P: Packet>(
         &mut self,
         law: &Law,
@@ -207,7 +213,7 @@ impl Cobalt {
 mod tests {
     use super::*;
 
-    /// 1/256 up, 1/4096 down, and in each direction at most once in 5 ms.
+    /// BLUE's probability grows by 1/256 and decreases by 1/4096, and changes at most once in 5 ms.
     #[test]
     fn blue_rises_by_overflows_and_falls_while_the_queue_is_empty() {
         let law = Law::new(Span::ms(5), Span::ms(100), Span::ZERO);

@@ -1,18 +1,18 @@
-//! The queue of a packet's flow, and the hosts that it counts for.
+//! The assignment of flows to queues, and of queues to hosts (set-associative hashing).
 //!
-//! Algorithm: a flow's hash selects one of 1024 queues, and with it the eight of its set. The
+//! Algorithm: a flow's hash selects one of 1024 queues, which belongs to a set of eight queues. The
 //! search begins at the selected queue and continues in its set. The flow uses the queue that
-//! already belongs to it. If there is none, it uses the first idle queue, which then belongs to the
-//! flow. If no queue of the set is idle, it shares the selected queue with another flow. Of 100
-//! flows, fewer than one shares a queue on average. With a plain hash, two of 100 flows almost
-//! always share a queue. Hosts have a table of the same kind. Source: Piece of CAKE (2018), section
-//! III.C; Linux 6.12.
+//! already belongs to it. If there is none, the flow uses the first idle queue, which then belongs
+//! to the flow. If no queue of the set is idle, the flow shares the selected queue with another
+//! flow. Of 100 flows, fewer than one shares a queue on average. With a plain hash, at least two of
+//! 100 flows almost always share a queue. Hosts have a table of the same kind. Sources: Piece of
+//! CAKE (2018), section III.C; Linux 6.12.
 //!
 //! Modes: `flowblind` uses one queue; `srchost`, `dsthost` and `hosts` use one for each host or
 //! pair of hosts; `flows` uses one for each flow. `dual-srchost`, `dual-dsthost` and
-//! `triple-isolate` also use one queue for each flow. The more flows of the same host are busy, the
-//! shorter is the turn of each queue. With `nat`, hosts behind one translated address are
-//! distinguished; otherwise each address is one host.
+//! `triple-isolate` also use one queue for each flow. In these three modes, the more flows of a
+//! host are busy, the fewer bytes each of its queues sends per turn. With `nat`, hosts behind one
+//! translated address are distinguished; otherwise each address is one host.
 
 use crate::packet::Packet;
 
@@ -30,7 +30,7 @@ pub struct Isolation {
     nat: bool,
 }
 
-/// tc's words; the first is its default.
+/// The words of tc for the modes; the first is tc's default.
 pub const WORDS: &[&str] = &[
     "triple-isolate",
     "flowblind",
@@ -43,7 +43,8 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl Isolation {
-    /// The mode of this word; `nat`: whether hosts behind translated addresses are distinguished.
+    /// The mode of tc's `word`. `nat` is whether hosts behind translated addresses are
+    /// distinguished.
     pub fn of(word: &str, nat: bool) -> Isolation {
         let (flows, source, destination) = match word {
             "flowblind" => (false, false, false),
@@ -64,7 +65,7 @@ impl Isolation {
     }
 }
 
-/// The hashes of a packet.
+/// The hashes of a packet: of its flow and of its two hosts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Hashes {
     flow: u32,
@@ -98,8 +99,9 @@ impl Isolation {
     }
 }
 
-/// The share of each of several sharers, of 65 535: a table instead of a division, as in Linux. Its
-/// size is a power of two, so no index is too large; there are no more sharers than queues.
+/// `65 535 / n` at index `n`: the share of each of `n` busy flows of a host. A table replaces the
+/// division, as in Linux. A host has at most as many busy flows as there are queues. The size is a
+/// power of two, so that any index can be reduced to the size.
 const PARTS: [u16; 2 * QUEUES] = {
     let (mut parts, mut sharers) = ([u16::MAX; 2 * QUEUES], 1);
     while sharers < parts.len() {
@@ -109,7 +111,7 @@ const PARTS: [u16; 2 * QUEUES] = {
     parts
 };
 
-/// The hosts of one direction.
+/// The table of source hosts or of destination hosts.
 struct Hosts {
     tags: [u32; QUEUES],
     /// Number of busy flows per host.
@@ -139,14 +141,14 @@ impl Hosts {
         let own = set.first(&self.tags, |tag| *tag == hash);
         let place = own
             .or_else(|| set.first(&self.busy, |busy| *busy == 0))
-            // As in Linux, whose search ends where it began.
+            // If no entry is free, the selected one is shared, as in Linux.
             .unwrap_or(named);
         self.tags[place] = hash;
         place as u16
     }
 }
 
-/// A set of eight queues, and the one that a hash selects.
+/// A set of eight queues, and the queue in it that a hash selects.
 #[derive(Copy, Clone)]
 struct Set {
     begin: usize,
@@ -162,7 +164,8 @@ impl Set {
             named: named % WAYS,
         }
     }
-    /// The first queue, from the selected one on and around, for which `fits` holds.
+    /// The first queue of the set for which `fits` returns true. The search begins at the selected
+    /// queue and wraps around at the end of the set.
     #[inline]
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
@@ -171,16 +174,17 @@ impl Set {
         (turned != 0)
             .then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
     }
-    /// The queue with this tag in `tags`; `bytes` has the highest byte of each tag, and eight of
-    /// those are compared at once. The start of the search is irrelevant, because no tag is in a
-    /// set twice. The exception is 0, that of unused queues, for which the first one is returned.
+    /// The queue of the set whose tag in `tags` is `tag`. `bytes` has the highest byte of each tag,
+    /// and eight of those are compared at once. The start of the search is irrelevant, because no
+    /// tag is in a set twice. The exception is the tag 0 of unused queues, for which the first
+    /// queue is returned.
     #[inline]
     fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
         const EACH: u64 = 0x0101_0101_0101_0101;
         let ways: &[u8; WAYS] = bytes[self.begin..].first_chunk()?;
         let mut differs = u64::from_le_bytes(*ways) ^ (EACH * u64::from(tag >> 24));
         loop {
-            // The lowest bit of this is that of the first byte that is zero.
+            // The lowest set bit of `same` lies in the first byte of `differs` that is zero.
             let same = differs.wrapping_sub(EACH) & !differs & (EACH << 7);
             if same == 0 {
                 return None;
@@ -194,17 +198,18 @@ impl Set {
     }
 }
 
-/// Flows and hosts of a tin.
+/// The flows and the hosts of a tin.
 pub struct Table {
     isolation: Isolation,
+    /// The hash of the flow to which each queue belongs.
     tags: [u32; QUEUES],
     /// The highest byte of each tag.
     bytes: [u8; QUEUES],
-    /// Number of busy queues.
+    /// Number of busy queues (state `Bulk`).
     pub busy: u64,
-    /// Each queue's state.
+    /// The state of each queue.
     pub states: [State; QUEUES],
-    /// Each queue's hosts.
+    /// The indices of the source host and of the destination host of each queue.
     hosts: [[u16; 2]; QUEUES],
     sources: Hosts,
     destinations: Hosts,
@@ -214,21 +219,22 @@ pub struct Table {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
-    /// It belongs to no flow.
+    /// The queue is idle: it belongs to no flow.
     None,
-    /// A new flow.
+    /// The queue has packets and has not used up its first turn: it is in the chain of new queues.
     Sparse,
-    /// Its turn is used up and it was empty: still sparse, but in the chain of busy ones.
+    /// The queue used up its first turn and was empty: it is still sparse, but in the chain of old
+    /// queues.
     SparseWait,
-    /// Busy: counts for its hosts.
+    /// The queue is busy: it counts as a busy flow of its hosts.
     Bulk,
-    /// Empty, with a control law that decays.
+    /// The queue is empty, and its COBALT state still decays.
     Decaying,
 }
 
 impl State {
-    /// Returns whether an arriving packet begins a new burst. One comparison, because a branch on
-    /// five states would be mispredicted half of the time.
+    /// Returns whether an arriving packet makes the queue sparse: the queue is idle or decaying.
+    /// The code has no branch on the state, because this would be mispredicted half of the time.
     #[inline]
     pub fn begins(self) -> bool {
         const REST: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
@@ -251,7 +257,8 @@ impl Table {
         }
     }
 
-    /// Returns the queue of a packet. `hosts` is called only when a queue gets another flow.
+    /// Returns the queue of a packet. The hashes of its hosts are computed only if the queue is
+    /// idle or belongs to another flow.
     #[inline]
     pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
         let flow = self.isolation.flow(packet, seed);
@@ -271,7 +278,8 @@ impl Table {
         }
     }
 
-    /// Assigns a queue to a flow: its former one, an idle one, or the one that its hash selects.
+    /// Assigns a queue to a flow: the idle queue that belonged to it before, another idle queue, or
+    /// the queue that its hash selects.
     #[inline(never)]
     fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
         let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
@@ -294,7 +302,7 @@ impl Table {
         queue
     }
 
-    /// The queue's flow becomes busy: its hosts have one more.
+    /// Called when the queue's flow becomes busy: its hosts have one more busy flow.
     #[inline]
     pub fn toils(&mut self, queue: usize) {
         let [source, destination] = self.hosts[queue];
@@ -302,7 +310,8 @@ impl Table {
         *self.sources.busy(source) += self.sources.weight;
         *self.destinations.busy(destination) += self.destinations.weight;
     }
-    /// It is no longer busy, if it was. Without a branch, because this is unpredictable.
+    /// Called when the queue's flow is no longer busy; `was` is whether it was busy. The code has
+    /// no branch, because this is unpredictable.
     #[inline]
     pub fn rests(&mut self, queue: usize, was: bool) {
         let [source, destination] = self.hosts[queue];
@@ -310,13 +319,13 @@ impl Table {
         *self.sources.busy(source) -= u16::from(was) & self.sources.weight;
         *self.destinations.busy(destination) -= u16::from(was) & self.destinations.weight;
     }
-    /// The hosts of a queue.
+    /// The indices of the source host and of the destination host of a queue.
     #[inline]
     pub fn hosts(&self, queue: usize) -> [u16; 2] {
         self.hosts[queue]
     }
-    /// The queue's share of a turn, of 65 535: it decreases with the number of busy flows of its
-    /// hosts. Of the two hosts the busier one counts.
+    /// The share of the quantum that the queue gets per turn, in 1/65 535. The share is one divided
+    /// by the number of busy flows of the queue's source or destination host, whichever has more.
     #[inline]
     pub fn part(&self, queue: usize) -> u16 {
         let [source, destination] = self.hosts[queue].map(|host| usize::from(host) % QUEUES);

@@ -1,26 +1,26 @@
-//! The longest of all queues: a heap that is built at the first overflow and maintained for a while
-//! after the last.
+//! The longest of all queues: a heap that is built at the first overflow and maintained for 65 535
+//! dequeues after the last overflow.
 //!
 //! As in Linux 6.12: an entry that sinks continues only while its child is larger than the entry
 //! that has just replaced it. In a valid heap, an entry therefore sinks by one level only, so the
-//! top of the heap is not always the longest queue. The drops of Linux show this: a recording lost
-//! 2605 packets, and this heap selects the same packets. A correct heap selects 655 other packets
-//! (`cake-longest`). Source: measurement of Linux 6.12.
+//! top of the heap is not always the longest queue. The drops of Linux show this: in a recording of
+//! Linux with 2605 drops, this heap selects the same packets for dropping. A correct heap would
+//! select 655 other packets (`cake-longest`). Source: measurement of Linux 6.12.
 
 use super::hash::QUEUES;
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
-/// Maximum number of tins; all have entries in the heap.
+/// Maximum number of tins; the queues of all tins have entries in the heap.
 const TINS: usize = 8;
 
-/// The number of a queue in a tin.
+/// The index of the queue `queue` of the tin `tin` in the arrays of the heap.
 #[inline]
 fn slot(tin: usize, queue: usize) -> usize {
     queue * TINS + tin
 }
 
-/// Dequeues for which the heap is maintained after an overflow.
+/// Number of dequeues for which the heap is maintained after an overflow.
 const KEPT: u16 = u16::MAX;
 
 /// Bytes of all queues while the heap is in use, and the longest queue.
@@ -32,7 +32,7 @@ pub struct Longest {
 }
 
 impl Default for Longest {
-    /// All are empty.
+    /// A heap of empty queues.
     fn default() -> Longest {
         let slots = TINS * QUEUES;
         Longest {
@@ -45,7 +45,7 @@ impl Default for Longest {
 }
 
 impl Longest {
-    /// Adds a packet of this size to a queue.
+    /// Records a packet of `size` bytes that joined a queue.
     #[inline]
     pub fn joined(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -53,7 +53,7 @@ impl Longest {
             self.rise(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// Removes a packet of this size from a queue.
+    /// Records a packet of `size` bytes that left a queue.
     #[inline]
     pub fn left(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -61,7 +61,7 @@ impl Longest {
             self.sink(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// Removes a packet that was sent.
+    /// Records a packet of `size` bytes that left a queue by a dequeue.
     #[inline]
     pub fn sent(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -69,8 +69,8 @@ impl Longest {
             self.kept -= 1;
         }
     }
-    /// Returns the tin and the queue that must drop a packet. `tins` is the number of tins, `bytes`
-    /// returns the bytes of a tin's queue.
+    /// Returns the tin and the queue at the top of the heap, which must drop a packet. `tins` is
+    /// the number of tins; `bytes(tin, queue)` returns the bytes in a queue.
     #[cold]
     pub fn longest(&mut self, tins: usize, bytes: impl Fn(usize, usize) -> u64) -> (usize, usize) {
         if self.kept == 0 {
@@ -84,7 +84,7 @@ impl Longest {
         let slot = usize::from(self.heap[0]);
         (slot % TINS, slot / TINS)
     }
-    /// The queue was empty: the heap is built anew next time.
+    /// Called if the queue at the top was empty: the next overflow builds the heap anew.
     pub fn was_wrong(&mut self) {
         self.kept = 0;
     }
@@ -100,7 +100,7 @@ impl Longest {
     }
     #[inline(never)]
     fn sink(&mut self, mut at: usize) {
-        // Not updated after a swap: see the header.
+        // `most` is not set to the sinking entry again after a swap: see the header.
         let mut most = self.of(at);
         loop {
             let mut larger = at;
@@ -129,7 +129,7 @@ impl Longest {
 mod tests {
     use super::*;
 
-    /// Packets that join and leave after the first call count at the next.
+    /// Packets that join or leave after the first call of `longest` count at the next call.
     #[test]
     fn the_longest_is_at_the_top_and_stays_there() {
         let mut longest = Longest::default();

@@ -6,21 +6,22 @@
 //!   └─▶ new, then old queues in turn, each with COBALT ──▶ shaper ──▶
 //! ```
 //!
-//! Algorithm: a packet may leave when the shaper's clock is due ([`shaper`]). Among tins with
-//! packets, the last tin that is within its threshold is served first. If no tin is within its
-//! threshold, the tin that will be within it soonest is served. Without a rate, tins take turns by
-//! weight ([`tins`]). Within a tin queues take turns, new ones first. A turn is a quantum divided
-//! by the number of busy flows of the flow's host ([`hash`]). Each queue has a control law
-//! ([`cobalt`]). An empty queue leaves its chain when the count of its control law has decayed to
-//! zero. When memory runs out, the longest queue of all drops its head ([`longest`]).
+//! Algorithm: a packet may leave when the shaper's clock is due ([`shaper`]). Of the tins with
+//! packets that are within their thresholds, the one with the highest number is served. If no tin
+//! is within its threshold, the tin that will be within it soonest is served. Without a rate, tins
+//! take turns by weight ([`tins`]). Within a tin queues take turns, new ones first. In its turn, a
+//! queue may send a quantum divided by the number of busy flows of the flow's host ([`hash`]). Each
+//! queue has a control law ([`cobalt`]). An empty queue leaves the order of service. It becomes
+//! idle when the state of its control law has decayed. When the packets exceed the memory limit,
+//! the longest queue of all tins drops its head ([`longest`]).
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12
-//! `cake`, packet by packet (`core/tests/queue_replay.rs`).
+//! `cake`, compared packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux: the control law does not drop the last packet of a queue. A turn is rounded at
-//! random to whole bytes, so that no flow gains by rounding. Deviations: a queue that needs 64
-//! turns or more until it may send receives them at once ([`tin`]). `fwmark` is rejected, because
-//! packets have no marks.
+//! As in Linux: the control law does not drop the last packet of a queue. The bytes of a turn are
+//! rounded at random to whole bytes, so that no flow gains by rounding. Deviations: a queue that
+//! needs 64 turns or more until it may send receives them at once ([`tin`]). `fwmark` is rejected,
+//! because packets have no firewall marks.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -55,12 +56,13 @@ use tins::Diffserv;
 
 pub use params::PARAMS;
 
-/// Number of packets, of full size in Linux's estimate, that determine the memory limit.
+/// Number of full frames whose bytes are the maximum of the memory limit, unless `memlimit` exceeds
+/// them.
 const PACKETS: u64 = 10_240;
-/// Minimum of the memory limit.
+/// Minimum of a memory limit that is computed from the rate, in bytes.
 const LEAST_MEMORY: u64 = 4 << 20;
 
-/// The constant settings.
+/// The settings, which do not change.
 struct Config {
     diffserv: &'static Diffserv,
     /// The tin of each code point.
@@ -104,14 +106,14 @@ struct Stock {
 }
 
 impl Stock {
-    /// Counts off a packet that left a queue of a tin.
+    /// Subtracts a packet that left a queue of `tin`, of `size` bytes that occupy `memory` bytes.
     #[inline]
     fn gone(&mut self, tin: &mut Tin, size: Bytes, memory: Bytes) {
         tin.backlog.remove(size);
         self.backlog.remove(size);
         self.memory = self.memory - memory;
     }
-    /// Counts off a packet that was sent.
+    /// As `gone`, for a packet that was sent.
     #[inline(always)]
     fn sent(&mut self, tin: &mut Tin, (at, queue): (usize, usize), size: Bytes, memory: Bytes) {
         self.gone(tin, size, memory);
@@ -119,7 +121,8 @@ impl Stock {
     }
 }
 
-/// Charges a frame of this many bytes to its tin; `left`: it was sent. Returns its cost in bytes.
+/// Charges a frame of `size` bytes to the shaper and to its tin. `left` is whether the frame was
+/// sent; if not, it was dropped. Returns the charged bytes, including the overhead of the line.
 #[inline(always)]
 fn charge(
     shaper: &mut Shaper,
@@ -147,10 +150,10 @@ pub struct Cake<P> {
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
-    /// There is no rate, and no other tin has packets or lacks a turn. The tin's own deficit is
-    /// updated when that ends.
+    /// Whether there is no rate, and no other tin has packets or a deficit to make up. Then the
+    /// deficit of the current tin is updated only when this ends.
     alone: bool,
-    /// The deficit of the tin in service, before it spends.
+    /// The deficit of the current tin before its last packets were charged.
     deficit: i64,
     pool: Pool<P>,
     stock: Stock,
@@ -215,7 +218,8 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// The only busy tin may have rivals from now on.
+    /// Called when other tins may have packets from now on: updates the deficit of the tin that was
+    /// alone.
     fn finds_rivals(&mut self) {
         if core::mem::take(&mut self.alone) {
             self.tins[self.current].goes_round(self.deficit);
@@ -238,7 +242,7 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// Enqueues all segments of a super-packet but the last, one by one.
+    /// Enqueues all segments of a super-packet but the last, one by one; `packet` becomes the last.
     #[cold]
     fn takes_apart(&mut self, now: Time, packet: &mut P, sink: &mut dyn Sink<P>) {
         while let Some(first) = packet.first_segment() {
@@ -246,8 +250,8 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// Handles the arrival of a packet of this size: filters the redundant ACK, and updates the
-    /// rate.
+    /// Handles the arrival of a packet of `size` bytes: removes an ACK that it makes redundant, and
+    /// updates the estimated rate.
     #[cold]
     #[inline(never)]
     fn watch(&mut self, now: Time, at: usize, queue: usize, size: Bytes, sink: &mut dyn Sink<P>) {
@@ -264,7 +268,7 @@ impl<P: Packet + Send> Cake<P> {
         self.tins[at].arrives(queue, &mut self.rng);
     }
 
-    /// Removes the ACK that the one at the tail of a queue makes redundant.
+    /// Removes an ACK that the ACK at the tail of a queue makes redundant, if there is one.
     fn filters(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
         let list = &mut tin.lists[queue];
@@ -280,7 +284,7 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, ack, DropReason::Aqm);
     }
 
-    /// Drops the head of a queue by its control law.
+    /// Drops the head of a queue by decision of its control law.
     #[cold]
     fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
@@ -297,8 +301,8 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, packet, DropReason::Aqm);
     }
 
-    /// Returns the next packet, if one may leave. The first queue may be empty, with a decaying
-    /// control law.
+    /// Returns the next packet, if one may leave. If `first` is true, this also lets the control
+    /// law of the first decaying queue of the tin decay.
     #[inline(always)]
     fn serve(&mut self, now: Time, first: bool, sink: &mut dyn Sink<P>) -> Option<P> {
         if self.stock.backlog.packets == 0 {
@@ -329,15 +333,15 @@ impl<P: Packet + Send> Cake<P> {
         head.take(&mut tin.lists[queue])
     }
 
-    /// The tin in turn has no packet.
+    /// Called when the tin in turn has no packet: serves another tin.
     #[cold]
     #[inline(never)]
     fn serve_another(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         self.serve(now, false, sink)
     }
 
-    /// The head of a queue leaves if its control law permits; otherwise a later one, or one of
-    /// another queue of the tin.
+    /// Applies the control law to the head of `queue`, and returns it if it is not dropped. After
+    /// drops, returns a later packet of this queue or of another one.
     #[inline(never)]
     fn serve_judged(
         &mut self,
@@ -361,8 +365,8 @@ impl<P: Packet + Send> Cake<P> {
         Some(packet)
     }
 
-    /// Applies the control law of a queue to its head, which may be marked, or dropped unless it is
-    /// the last one. Returns whether it was dropped.
+    /// Applies the control law of a queue to its head. The head may be marked, or dropped unless it
+    /// is the last packet of the queue. Returns whether it was dropped.
     fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
         let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
@@ -377,7 +381,7 @@ impl<P: Packet + Send> Cake<P> {
         drops
     }
 
-    /// Drops the head of the longest queue.
+    /// Drops heads of the longest queue until the packets no longer exceed the limit.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         while self.too_much() && self.stock.backlog.packets > 0 {
@@ -402,7 +406,7 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// Returns the tin in turn, if a packet may leave.
+    /// Returns the tin to serve, if a packet may leave now.
     fn turn(&mut self, now: Time) -> Option<usize> {
         if self.shaper.pace.is_unlimited() {
             return self.rotate();
@@ -414,7 +418,7 @@ impl<P: Packet + Send> Cake<P> {
         self.choose(now)
     }
 
-    /// Returns the tin in turn, with a rate.
+    /// Returns the tin to serve with a rate: by the thresholds.
     fn choose(&self, now: Time) -> Option<usize> {
         let mut best: Option<(Time, usize)> = None;
         for (number, tin) in self
@@ -431,7 +435,7 @@ impl<P: Packet + Send> Cake<P> {
         best.map(|(_, number)| number)
     }
 
-    /// Returns the tin in turn, without a rate: by weight.
+    /// Returns the tin to serve without a rate: by the weights.
     fn rotate(&mut self) -> Option<usize> {
         let (current, tins) = (self.current, &mut self.tins);
         if tins[current].deficit >= 0 && tins[current].is_active() {

@@ -1,9 +1,9 @@
-//! Overhead of a line: the bytes of a packet that the shaper charges.
+//! Overhead of a line: the bytes that the shaper charges for a packet.
 //!
-//! Algorithm: if an overhead is set, the Ethernet header of the frame is replaced by `overhead`
-//! bytes. A packet counts at least `mpu` bytes. ATM divides a packet into cells of 48 bytes, each
-//! of which counts 53 bytes. PTM adds one byte for every 64 bytes or part thereof. Sources:
-//! tc-cake(8); Linux 6.12.
+//! Algorithm: if an overhead is set, the Ethernet header of the frame (14 bytes) is replaced by
+//! `overhead` bytes. A packet counts at least `mpu` bytes. With ATM, every 48 bytes of this size or
+//! part of them count as a cell of 53 bytes. PTM adds one byte for every 64 bytes or part of them.
+//! Sources: tc-cake(8); Linux 6.12.
 
 use crate::param::Params;
 use crate::units::Bytes;
@@ -11,7 +11,7 @@ use crate::units::Bytes;
 /// The Ethernet header, which an overhead replaces.
 const ETHERNET: i64 = 14;
 
-/// The framing of packets on a line.
+/// The cells into which a line divides packets.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Cells {
     None,
@@ -19,18 +19,19 @@ enum Cells {
     Ptm,
 }
 
-/// A line's framing.
+/// The overhead of a line.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Bytes subtracted (the Ethernet header) or added.
+    /// Bytes that are added to the size of a frame; negative if the overhead is less than the
+    /// Ethernet header.
     more: i64,
     mpu: i64,
     cells: Cells,
-    /// Whether a frame is charged without change.
+    /// Whether exactly the bytes of a frame are charged.
     bare: bool,
 }
 
-/// tc's words for lines: the word, overhead, mpu, and their cells. The first is tc's default.
+/// The words of tc for lines, each with overhead, mpu and cells. The first is tc's default.
 #[rustfmt::skip]
 const LINES: &[(&str, i64, i64, Cells)] = &[
     ("raw",               0,  0, Cells::None),
@@ -49,7 +50,7 @@ const LINES: &[(&str, i64, i64, Cells)] = &[
     ("docsis",           18, 64, Cells::None),
 ];
 
-/// The words of `line`.
+/// The words of the parameter `line`.
 pub const WORDS: &[&str] = &[
     "raw",
     "conservative",
@@ -68,7 +69,7 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl Line {
-    /// From the parameters `line`, `overhead`, `ether_vlan`, `mpu` and `cells`.
+    /// The line that the parameters `line`, `overhead`, `ether_vlan`, `mpu` and `cells` specify.
     pub fn of(params: &Params) -> Line {
         let word = params.word("line");
         let (_, overhead, mpu, cells) = *LINES
@@ -100,7 +101,7 @@ impl Line {
             bare: (more, mpu, cells) == (0, 0, Cells::None),
         }
     }
-    /// The charged bytes of a frame of this size.
+    /// The bytes that are charged for a frame of `size` bytes.
     #[inline(always)]
     pub fn bytes(&self, size: Bytes) -> u64 {
         let size = size.get();

@@ -1,11 +1,11 @@
-//! The parameters of `cake`, in tc's words.
+//! The parameters of `cake`, with the names of tc-cake(8) where tc has them.
 
 use super::{ack_filter, hash, overhead, tins};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span};
 use alloc::string::String;
 
-/// tc's names for networks, and their round trips in µs; the first is its default.
+/// The names of tc for networks, and their RTTs in µs; the first is tc's default.
 pub const NETWORKS: &[(&str, u64)] = &[
     ("internet", 100_000),
     ("datacentre", 100),
@@ -136,7 +136,7 @@ pub const PARAMS: &[Param] = &[
     ),
 ];
 
-/// Rejects parameters without an effect.
+/// Rejects a value of `fwmark`, which would have no effect.
 pub fn check(params: &Params) -> Result<(), Refusal> {
     let refusal = |param, problem: &str, fix: &str| {
         Err(Refusal {
@@ -156,7 +156,7 @@ pub fn check(params: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The round trip of a word.
+/// The RTT of a value of the parameter `network`.
 pub fn network(word: &str) -> Span {
     let (_, us) = NETWORKS
         .iter()

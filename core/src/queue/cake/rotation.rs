@@ -1,31 +1,34 @@
-//! Three chains of queues: new queues, old queues, and empty queues whose control law still decays.
+//! Three chains of queues of a tin: new queues, old queues, and decaying queues (empty queues whose
+//! control law still decays).
 //!
-//! A queue is in at most one of them. The chains of new and old queues are lists with removal at
-//! the head and insertion at the tail, with one link per queue. The old queues rotate: a sweep
-//! visits each of them once. A queue that has used up its turn moves to the next sweep in which it
-//! may send. Sweeps without a queue cost nothing. An empty queue that gets a packet leaves from the
-//! middle of its chain, so this chain is linked in both directions. They form a ring, whose head
-//! moves to its tail in one step, because this happens with every packet.
+//! A queue is in at most one of the chains. The chains of new and old queues are lists with removal
+//! at the head and insertion at the tail, with one link per queue. The old queues are served in
+//! sweeps: a sweep visits each of its queues once. A queue that has used up its turn moves to the
+//! next sweep in which it may send. Sweeps without a queue cost nothing. A decaying queue that gets
+//! a packet leaves from the middle of its chain, so this chain is linked in both directions. The
+//! chain of decaying queues is a ring, whose head moves to its tail in one step, because this
+//! happens with every dequeue.
 
 use super::hash::QUEUES;
 
 /// Number of sweeps, including the present one: a power of two.
 const SWEEPS: usize = 1024;
-/// The maximum distance of a queue's sweep.
+/// The maximum number of sweeps from the present one to that of a queue.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
-/// A queue's number, or [`NONE`].
+/// The number of a queue, or [`NONE`].
 type Link = u32;
-/// No queue.
+/// The value of a link to no queue.
 const NONE: Link = Link::MAX;
 
-/// A list's first and last; the last of an empty one is undefined.
+/// The first and the last queue of a list. In an empty list, `head` is [`NONE`] and `tail` is
+/// undefined.
 #[derive(Copy, Clone)]
 struct Ends {
     head: Link,
     tail: Link,
 }
 
-/// The chain: new or old.
+/// A chain from which the first queue can be removed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Chain {
     /// New queues.
@@ -36,21 +39,22 @@ pub enum Chain {
 
 /// The chains of a tin.
 pub struct Chains {
+    /// The queue after each queue in its chain.
     next: [Link; QUEUES],
-    /// The previous queue of a decaying one.
+    /// The queue before each decaying queue.
     before: [Link; QUEUES],
     new: Ends,
     sweeps: [Ends; SWEEPS],
-    /// The present sweep, modulo their number.
+    /// The index of the present sweep.
     sweep: usize,
     /// The head of the ring of decaying queues.
     decaying: Link,
-    /// A bit for each sweep that has queues, or had.
+    /// One bit per sweep, set if the sweep has queues or had queues before.
     filled: [u64; SWEEPS / 64],
 }
 
 impl Default for Chains {
-    /// Without any queue.
+    /// Empty chains.
     fn default() -> Chains {
         let empty = Ends {
             head: NONE,
@@ -68,7 +72,7 @@ impl Default for Chains {
     }
 }
 
-/// Returns whether it is a queue.
+/// Returns the number of the queue, or `None` if the link points to no queue.
 #[inline]
 fn queue(number: Link) -> Option<usize> {
     let queue = number as usize;
@@ -76,7 +80,8 @@ fn queue(number: Link) -> Option<usize> {
 }
 
 impl Ends {
-    /// Without a branch, because emptiness is unpredictable.
+    /// Appends `queue`. The code has no branch, because it is unpredictable whether the list is
+    /// empty.
     #[inline]
     fn push(&mut self, next: &mut [Link; QUEUES], queue: usize) {
         let empty = self.head == NONE;
@@ -98,7 +103,7 @@ impl Chains {
     pub fn first_new(&self) -> Option<usize> {
         queue(self.new.head)
     }
-    /// The first of the present sweep.
+    /// The first old queue of the present sweep.
     #[inline]
     pub fn first_old(&mut self) -> Option<usize> {
         queue(self.present().head)
@@ -112,11 +117,11 @@ impl Chains {
     pub fn first_decaying(&self) -> Option<usize> {
         queue(self.decaying)
     }
-    /// Moves to the next sweep with a queue, if there is one.
+    /// Moves to the next sweep that has a queue. Returns false if no sweep has one.
     #[inline(never)]
     pub fn next_sweep(&mut self) -> bool {
         let mut word = self.sweep / 64;
-        // In the present word first the sweeps after the present one, at last those before it.
+        // The sweeps from the present one on come first, and those before it in the same word last.
         let mut mask = !0 << (self.sweep % 64);
         for _ in 0..=self.filled.len() {
             loop {
@@ -136,7 +141,7 @@ impl Chains {
         }
         false
     }
-    /// Appends a queue that is in no chain to the new ones.
+    /// Appends a queue that is in no chain to the new queues.
     #[inline]
     pub fn begins(&mut self, queue: usize) {
         self.new.push(&mut self.next, queue);
@@ -148,7 +153,7 @@ impl Chains {
         self.filled[sweep / 64] |= 1 << (sweep % 64);
         self.sweeps[sweep].push(&mut self.next, queue);
     }
-    /// Removes the first of a chain.
+    /// Removes the first queue of a chain.
     #[inline]
     pub fn pop(&mut self, chain: Chain) {
         let ends = match chain {
@@ -157,7 +162,8 @@ impl Chains {
         };
         ends.pop(&self.next);
     }
-    /// Moves old queues from the head on, while `goes` holds for them, to the next sweep, in order.
+    /// Moves old queues of the present sweep to the end of the next sweep, in the same order.
+    /// Begins with the first queue and ends before the first one for which `goes` returns false.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
         let first = self.present().head;
@@ -180,12 +186,12 @@ impl Chains {
         to.tail = last;
         self.next[last as usize % QUEUES] = NONE;
     }
-    /// Appends a queue that is in no chain to the decaying ones.
+    /// Appends a queue that is in no chain to the decaying queues.
     #[inline]
     pub fn decays(&mut self, queue: usize) {
         let (head, number) = (self.decaying, queue as Link);
         let head = if head == NONE { number } else { head };
-        // Alone it is its own predecessor.
+        // If the queue is the only one, it is its own predecessor.
         self.before[queue] = number;
         let last = self.before[head as usize % QUEUES];
         self.decaying = head;
@@ -194,7 +200,7 @@ impl Chains {
         self.next[queue] = head;
         self.before[queue] = last;
     }
-    /// Moves the first decaying queue to the end.
+    /// Moves the first decaying queue, `queue`, to the end.
     #[inline]
     pub fn pass_over(&mut self, queue: usize) {
         self.decaying = self.next[queue];
@@ -216,7 +222,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// The queue in turn.
+    /// The queue that is served next, and its chain.
     fn first(chains: &mut Chains) -> Option<(usize, Chain)> {
         let new = chains.first_new().map(|queue| (queue, Chain::New));
         if new.is_none() && chains.first_old().is_none() {

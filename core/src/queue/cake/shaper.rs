@@ -1,15 +1,16 @@
-//! The shaper: a clock with the time of the next packet, without a token bucket.
+//! The shaper: a clock with the time at which the next packet may leave, without a token bucket.
 //!
-//! Algorithm: a packet advances `next` by its bytes' time at the rate; a packet may leave when
-//! `next` is due. An idle shaper's clock is set to the present, so no credit accumulates. There are
-//! no bursts, and a late packet does not delay the next one. A second clock runs at two thirds of
-//! the rate and counts only packets that were sent. A shaper behind the bottleneck (`ingress`) also
-//! charges its drops to the first clock. The second clock then guarantees that packets are still
-//! sent at two thirds of the rate. Source: Piece of CAKE (2018), section III.A; Linux 6.12.
+//! Algorithm: a packet advances the clock `next` by its transmission time at the rate; a packet may
+//! leave when the time `next` is reached. If a packet arrives at empty queues, a clock in the past
+//! is set to the present, so no credit accumulates. There are no bursts, and a late packet does not
+//! delay the next one. A second clock runs at two thirds of the rate and counts only packets that
+//! were sent. A shaper behind the bottleneck (`ingress`) also charges dropped packets to the first
+//! clock. A packet may leave when either clock is reached, so packets are still sent at two thirds
+//! of the rate. Sources: Piece of CAKE (2018), section III.A; Linux 6.12.
 
 use crate::units::{Span, Time};
 
-/// Time per byte, as a fraction of two powers: `ns · 2⁻ˢʰⁱᶠᵗ`.
+/// A rate as time per byte: `ns / 2^shift` nanoseconds. 0 stands for no limit.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Pace {
     ns: u64,
@@ -17,12 +18,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// At this many bytes per second, at least 64; 0 is without limit.
+    /// The pace of a rate in bytes per second. Rates below 64 bytes/s count as 64; 0 is no limit.
     pub fn of(bytes_per_s: u64) -> Pace {
         if bytes_per_s == 0 {
             return Pace::default();
         }
-        // 34 bits of a time per byte, rounded up to Linux's precision.
+        // The time per byte with 34 significant bits, rounded down, as in Linux.
         let (mut ns, mut shift) = ((1_000_000_000u64 << 34) / bytes_per_s.max(64), 34);
         while ns >> 34 != 0 {
             ns >>= 1;
@@ -30,22 +31,24 @@ impl Pace {
         }
         Pace { ns, shift }
     }
-    /// The time of `len` bytes.
+    /// The transmission time of `len` bytes.
     pub fn time(self, len: u64) -> Span {
         Span::ns(((u128::from(len) * u128::from(self.ns)) >> self.shift) as u64)
     }
-    /// Returns whether there is no limit.
+    /// Returns whether the rate has no limit.
     pub fn is_unlimited(self) -> bool {
         self.ns == 0
     }
 }
 
-/// The two clocks.
+/// The two clocks of the shaper.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shaper {
-    /// The rate.
+    /// The rate of the shaper.
     pub pace: Pace,
+    /// The first clock.
     next: Time,
+    /// The second clock, at two thirds of the rate.
     failsafe: Time,
 }
 
@@ -56,11 +59,11 @@ impl Shaper {
             (self.next, self.failsafe) = (now, now);
         }
     }
-    /// Returns when a packet may leave.
+    /// Returns the time from which on a packet may leave.
     pub fn due(&self) -> Time {
         self.next.min(self.failsafe)
     }
-    /// Charges `len` bytes; `left`: they were sent.
+    /// Charges `len` bytes. `left` is whether they were sent; if not, they were dropped.
     pub fn charge(&mut self, len: u64, left: bool) {
         let span = self.pace.time(len);
         self.next += span;
@@ -70,10 +73,11 @@ impl Shaper {
     }
 }
 
-/// The clock of a tin, which determines its priority and delays no packet.
+/// The clock of a tin, which determines whether the tin is within its threshold. It delays no
+/// packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
-    /// The rate up to which a tin has its priority.
+    /// The threshold: the rate up to which a tin has priority.
     pub pace: Pace,
     next: Time,
 }
@@ -83,11 +87,12 @@ impl Schedule {
     pub fn wake(&mut self, now: Time) {
         self.next = self.next.max(now);
     }
-    /// Returns when it has its priority again.
+    /// Returns the time from which on the tin is within its threshold.
     pub fn due(&self) -> Time {
         self.next
     }
-    /// Charges `len` bytes. A tin above its rate is never further ahead than by its last packet.
+    /// Charges `len` bytes to the clock. One packet of a tin above its threshold moves the clock at
+    /// most to the transmission time of this packet after `now`.
     pub fn charge(&mut self, len: u64, now: Time) {
         let span = self.pace.time(len);
         if self.next < now {

@@ -12,32 +12,35 @@ use crate::queue::pool::List;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// A queue that lacks fewer turns than this is visited at each of them, as in Linux. A turn is
-/// short if its host has many busy flows: with a thousand of them a packet costs Linux a thousand
-/// visits. A queue that lacks more gets all turns at once, by its host's present share, and is
-/// visited after as many sweeps. It is then before queues that enter that sweep later.
+/// After a packet, a queue needs a number of turns until its deficit is positive. If it needs fewer
+/// turns than this, it gets them one by one, as in Linux. If the host has many busy flows, the
+/// bytes per turn are few. With a thousand flows, a packet costs Linux a thousand visits of the
+/// queue. A queue that needs this many turns or more gets them at once, by the present share of its
+/// host. It is visited after as many sweeps, before queues that enter that sweep later.
 const ONE_BY_ONE: u64 = 64;
 
-/// Maximum number of bytes charged for a packet; far above any packet's size.
+/// Maximum number of bytes charged for a packet, far above the size of any packet.
 const MOST: i64 = 1 << 24;
 
 /// A tin.
 pub struct Tin {
     threshold: Threshold,
+    /// Bytes that the tin's deficit gains per turn, without a rate.
     pub weight: i64,
+    /// Bytes that the tin may still send in its turn, without a rate.
     pub deficit: i64,
     pub schedule: Schedule,
     pub law: Law,
     pub backlog: Backlog,
-    /// Bytes per turn.
+    /// Bytes per turn of a queue whose hosts have no other busy flow.
     quantum: u64,
-    /// Number of queues in the order, new and old.
+    /// Number of queues in the chains of new and old queues.
     listed: u64,
     chains: Chains,
     table: Table,
-    /// Time until which a decaying queue does not change.
+    /// Time until which the control law of each decaying queue does not change.
     quiet: [Time; QUEUES],
-    /// Bytes that each queue may still send in its turn.
+    /// Bytes that each queue may still send in its turn; 0 or less after its turn.
     deficits: [i32; QUEUES],
     pub lists: [List; QUEUES],
     pub cobalts: [Cobalt; QUEUES],
@@ -64,7 +67,7 @@ impl Tin {
         }
     }
 
-    /// Sets the values that depend on the rate in bytes per second (0: none) and the round trip.
+    /// Sets the values that depend on the rate in bytes per second (0: no rate) and on the RTT.
     pub fn configure(&mut self, rate: u64, rtt: Span) {
         let rate = self.threshold.of(rate);
         self.schedule.pace = Pace::of(rate);
@@ -79,8 +82,9 @@ impl Tin {
         self.law = Law::new(target, interval, frame);
     }
 
-    /// Without a rival, the tin got the credit that it lacked before its last packets, in as many
-    /// rounds as necessary.
+    /// Updates the deficit of a tin that was the only one with packets. `before` is the deficit
+    /// before its last packets. If it was negative, the tin has had as many turns as were necessary
+    /// to make it up.
     pub fn goes_round(&mut self, before: i64) {
         if before < 0 {
             let rounds = before.unsigned_abs().div_ceil(self.weight as u64);
@@ -88,12 +92,12 @@ impl Tin {
         }
     }
 
-    /// Number of its busy queues.
+    /// Number of busy queues of the tin.
     pub fn busy(&self) -> u64 {
         self.table.busy
     }
 
-    /// Returns whether any queue may have packets.
+    /// Returns whether any queue is new or old, and so may have packets.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.listed > 0
@@ -105,13 +109,13 @@ impl Tin {
         self.table.queue(packet, seed)
     }
 
-    /// Bytes of a turn of the queue, in units of 2⁻¹⁶.
+    /// Bytes per turn of the queue, in units of 2⁻¹⁶ byte.
     #[inline]
     fn share(&self, queue: usize) -> u64 {
         self.quantum * u64::from(self.table.part(queue))
     }
 
-    /// Handles a queue that got a packet.
+    /// Handles a queue that a packet has joined.
     #[inline(always)]
     pub fn arrives(&mut self, queue: usize, rng: &mut Rng) {
         let state = self.table.states[queue];
@@ -128,14 +132,15 @@ impl Tin {
         }
     }
 
-    /// A sparse queue becomes busy.
+    /// Makes a sparse queue busy.
     #[inline]
     fn grows(&mut self, queue: usize) {
         self.table.states[queue] = State::Bulk;
         self.table.toils(queue);
     }
 
-    /// Returns the queue in turn that has a packet. Before it, turns end, and empty queues leave.
+    /// Returns the next queue in the order of service that has a packet and may send. Ends the
+    /// turns of queues before it, and removes empty queues.
     #[inline(always)]
     pub fn next(&mut self, now: Time, rng: &mut Rng) -> Option<usize> {
         loop {
@@ -161,15 +166,15 @@ impl Tin {
         }
     }
 
-    /// Ends the turn of the first old queue, and of others behind it. Those with the same hosts,
-    /// and so the same share, get another turn one by one, and move to the next sweep together. If
-    /// many flows share a host's turn, this is most of the work.
+    /// Ends the turn of the first old queue. The queues after it whose turns are over are included,
+    /// while they have the same hosts and so the same share. All get the bytes of another turn and
+    /// move to the next sweep together. If a host has many busy flows, this is most of the work.
     #[inline(never)]
     fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
         let hosts = self.table.hosts(first);
         let least = -(((share * ONE_BY_ONE - 1) >> 16) as i32);
         let (table, deficits) = (&self.table, &mut self.deficits);
-        // In a register: a packet waits for this loop.
+        // A local copy stays in registers. This matters, because a packet waits for this loop.
         let mut random = rng.clone();
         self.chains.go_on(|queue| {
             let deficit = &mut deficits[queue];
@@ -182,7 +187,7 @@ impl Tin {
         *rng = random;
     }
 
-    /// Ends the first turn of the first new queue, which joins the old ones.
+    /// Ends the first turn of the first new queue, which joins the old queues.
     #[inline(always)]
     fn ends_first_turn(&mut self, queue: usize, rng: &mut Rng) {
         if self.lists[queue].is_empty() {
@@ -210,13 +215,15 @@ impl Tin {
         }
     }
 
-    /// The bytes that a queue lacks after its turn, in units of 2⁻¹⁶.
+    /// The amount by which the deficit of a queue is below zero after its turn, in units of 2⁻¹⁶
+    /// byte.
     #[inline]
     fn lacks(&self, queue: usize) -> u64 {
         u64::from(self.deficits[queue].wrapping_neg() as u32) << 16
     }
 
-    /// The first of a chain gets several turns, and goes behind the old ones of as many sweeps.
+    /// Gives the bytes of `turns` turns to the first queue of a chain. Moves the queue to the end
+    /// of the sweep that is `turns` sweeps ahead.
     #[inline]
     fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
         self.chains.pop(chain);
@@ -224,7 +231,7 @@ impl Tin {
         self.chains.to_sweep(queue, turns);
     }
 
-    /// Checks the first decaying queue: it continues to decay, or is at rest.
+    /// Checks the first decaying queue: it continues to decay or becomes idle.
     #[inline]
     pub fn look_at_decaying(&mut self, now: Time) {
         let Some(queue) = self.chains.first_decaying() else {
@@ -250,14 +257,15 @@ impl Tin {
         }
     }
 
-    /// The queue has sent this many bytes.
+    /// Charges `bytes` bytes to the deficits of the queue and of the tin.
     #[inline]
     pub fn pays(&mut self, queue: usize, bytes: i64) {
         self.deficits[queue] -= bytes.min(MOST) as i32;
         self.deficit -= bytes;
     }
 
-    /// The queue in turn has no packet.
+    /// Called when the first queue of a chain has no packet: it leaves the chain, and decays or
+    /// becomes idle.
     #[inline(always)]
     fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
         self.chains.pop(chain);
@@ -275,13 +283,15 @@ impl Tin {
     }
 }
 
-/// The turns that a queue gets at once if it lacks many: the number until it may send.
+/// The number of turns until a queue may send, if its deficit is `lacks` below zero and it gets
+/// `share` per turn.
 #[inline]
 fn turns(lacks: u64, share: u64) -> u64 {
     (lacks / share.max(1) + 1).min(FARTHEST)
 }
 
-/// Whole bytes of a number of 2⁻¹⁶: a fraction of a byte becomes one with that probability.
+/// Rounds `share`, in units of 2⁻¹⁶ byte, to whole bytes at random: up with a probability equal to
+/// the fraction of a byte.
 #[inline]
 fn whole(share: u64, rng: &mut Rng) -> i32 {
     ((share + (rng.next_u64() >> 48)) >> 16) as i32

@@ -8,29 +8,29 @@
 pub struct Diffserv {
     /// The name of the mode in tc.
     pub word: &'static str,
-    /// The tins, in their order: if several may send, the last one sends first.
+    /// The tins in their order: of the tins within their thresholds, the last one sends first.
     pub tins: &'static [Share],
     /// The tin of a code point.
     pub tin: fn(u8) -> usize,
 }
 
-/// A tin's name and its share.
+/// The name of a tin and its share of the rate.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Share {
     /// The name in `tc -s qdisc`, except for numbers, which are tc's "Tin 0".
     pub name: &'static str,
-    /// The threshold of the tin, as a part of the whole rate.
+    /// The threshold of the tin, as a part of the shaper's rate.
     pub rate: Threshold,
-    /// The share of the link without a rate: bytes per turn.
+    /// Without a rate, the share of the link: bytes that the tin's deficit gains per turn.
     pub weight: i64,
 }
 
-/// A part of a rate.
+/// A part of the shaper's rate.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Threshold {
-    /// The rate divided by two to this power.
+    /// The rate divided by 2 to the power of this number.
     Halved(u32),
-    /// The rate times seven eighths to this power.
+    /// The rate times 7/8 to the power of this number.
     SevenEighths(u32),
 }
 
@@ -54,7 +54,7 @@ const fn halved(name: &'static str, times: u32) -> Share {
     }
 }
 
-/// Eight tins, each with seven eighths of the one before.
+/// Eight tins, each with seven eighths of the threshold and weight of the tin before it.
 const LADDER: [Share; 8] = {
     let names = [
         "tin 0", "tin 1", "tin 2", "tin 3", "tin 4", "tin 5", "tin 6", "tin 7",
@@ -72,7 +72,7 @@ const LADDER: [Share; 8] = {
     ladder
 };
 
-/// All of them; the first is tc's default.
+/// All modes; the first is tc's default.
 pub const DIFFSERV: &[Diffserv] = &[
     Diffserv {
         word: "diffserv3",
@@ -132,7 +132,7 @@ pub const DIFFSERV: &[Diffserv] = &[
     },
 ];
 
-/// The words of `diffserv`.
+/// The words of the parameter `diffserv`.
 pub const WORDS: &[&str] = &[
     "diffserv3",
     "diffserv4",
@@ -141,7 +141,7 @@ pub const WORDS: &[&str] = &[
     "precedence",
 ];
 
-/// The mode of this word.
+/// The mode of a word of tc.
 pub fn of(word: &str) -> &'static Diffserv {
     DIFFSERV
         .iter()

@@ -1,24 +1,25 @@
-//! Events of numbered entries in the order of their times; entries with equal times are in the
-//! order of insertion.
+//! A priority queue of numbered entries (classes), in the order of their times. Entries with equal
+//! times are in the order of insertion.
 //!
-//! The events form a binary heap. The position of each number is stored, so that an entry can be
-//! removed from the middle of the heap. The heap allocates memory once.
+//! The entries form a binary heap. The position of each entry in the heap is stored, so that an
+//! entry can be removed from the middle of the heap. The heap allocates memory once.
 
 use crate::units::Time;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// A heap over the numbers from 0 up.
+/// A heap of entries with the numbers from 0 up.
 pub(super) struct Agenda {
     heap: Vec<(Time, u64, u32)>,
-    /// The position of each number in the heap.
+    /// The position of each entry in the heap; [`NONE`] if it is not in the heap.
     place: Vec<u32>,
+    /// Number of insertions so far.
     came: u64,
 }
 
 impl Agenda {
-    /// An empty heap for numbers below `size`.
+    /// An empty heap for entries with numbers below `size`.
     pub fn new(size: usize) -> Agenda {
         Agenda {
             heap: Vec::with_capacity(size),
@@ -26,20 +27,20 @@ impl Agenda {
             came: 0,
         }
     }
-    /// The first number, and its time.
+    /// The time and the number of the first entry.
     #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
         self.heap
             .first()
             .map(|(at, _, number)| (*at, *number as usize))
     }
-    /// Adds a number that is not in the heap.
+    /// Adds an entry that is not in the heap.
     pub fn add(&mut self, number: usize, at: Time) {
         self.came += 1;
         self.heap.push((at, self.came, number as u32));
         self.rise(self.heap.len() - 1);
     }
-    /// Removes a number, if it is in the heap.
+    /// Removes an entry, if it is in the heap.
     pub fn remove(&mut self, number: usize) {
         let at = self.place[number] as usize;
         if at >= self.heap.len() {
@@ -54,7 +55,7 @@ impl Agenda {
             self.sink(at);
         }
     }
-    /// Sets a number's time, or removes it.
+    /// Sets the time of an entry, or removes it if `at` is `None`.
     #[inline]
     pub fn set(&mut self, number: usize, at: Option<Time>) {
         let known = self

@@ -1,21 +1,25 @@
-//! One rate of a class: tokens, in nanoseconds of that rate.
+//! The token bucket of one rate of a class. Tokens are counted in nanoseconds of this rate.
 //!
 //! Algorithm: tokens accumulate with time, up to the depth of the bucket. The cost of a packet is
-//! subtracted even if the tokens do not suffice. A class with fewer than zero tokens is in debt. A
-//! debt is limited to the tokens of one minute. Source: Linux 6.12 `htb_accnt_tokens`.
+//! its transmission time at the rate. It is subtracted even if the tokens do not suffice. A class
+//! with fewer than zero tokens is in debt. A debt is limited to the tokens of one minute. Source:
+//! Linux 6.12 `htb_accnt_tokens`.
 
 use crate::queue::psched::{Pace, burst};
 use crate::units::{Bytes, Rate};
 
-/// The maximum debt, and the maximum time that accumulates: a minute.
+/// A minute in nanoseconds: the maximum debt, and the maximum time for which tokens accumulate at
+/// once.
 pub(super) const MINUTE: i64 = 60_000_000_000;
 
-/// The size of a packet on the line behind.
+/// The overhead of the line after the discipline, which determines the charged size of a packet.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Line {
+    /// Bytes that are added to the size of a packet.
     pub overhead: u64,
+    /// Minimum size of a packet, including the overhead, in bytes.
     pub least: u64,
-    /// Cells of 48 bytes in 53.
+    /// Whether the line has ATM cells: 48 bytes of a packet occupy 53 bytes.
     pub atm: bool,
 }
 
@@ -31,7 +35,7 @@ impl Line {
     }
 }
 
-/// Tokens at a rate.
+/// A token bucket with a rate.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Bucket {
     pace: Pace,
@@ -40,8 +44,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket. Without a burst it has tc's: a full frame with its link layer, plus the
-    /// tokens of one tick of its clock, a nanosecond.
+    /// A full bucket of `depth` bytes. The depth 0 selects the default of tc. This is 1600 bytes (a
+    /// full frame and its link layer) plus the bytes of a nanosecond, the tick of tc's clock.
     pub fn new(rate: Rate, depth: Bytes) -> Bucket {
         let depth = match depth {
             Bytes::ZERO => Bytes::new(1600 + rate.as_bit() / 8 / 1_000_000_000),
@@ -54,7 +58,8 @@ impl Bucket {
             tokens: depth,
         }
     }
-    /// Takes the cost of a packet of `size`, `passed` nanoseconds after the last update.
+    /// Adds the tokens of `passed` nanoseconds since the last update, and subtracts the cost of a
+    /// packet of `size`.
     #[inline]
     pub fn charge(&mut self, passed: i64, size: Bytes) {
         let tokens = passed.saturating_add(self.tokens).min(self.depth);

@@ -1,6 +1,7 @@
-//! The class of a packet: the first one in the list whose `match` it meets.
+//! The class of a packet: the first class in the list whose `match` the packet meets.
 //!
-//! One lookup by its flow and one by its code point, for any number of classes.
+//! The search takes one lookup by the flow of the packet and one by its code point, for any number
+//! of classes.
 
 use crate::packet::Packet;
 use crate::param::Match;
@@ -8,16 +9,17 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Classes by what they match.
+/// The classes, indexed by the flows and by the code points that they match.
 pub(super) struct Classifier {
-    /// For each named flow: code points and class, in the order of the list.
+    /// For each flow that a class names: pairs of code points (one bit each) and class, in the
+    /// order of the list.
     by_flow: Vec<Vec<(u64, u32)>>,
-    /// Classes with code points and no flow.
+    /// For each code point, the first class that matches it and names no flow.
     by_dscp: [u32; 64],
 }
 
 impl Classifier {
-    /// From classes in the order of their list, with their numbers.
+    /// A classifier of classes in the order of their list, each with its number.
     pub fn new<'m>(classes: impl Iterator<Item = (usize, &'m Match)>) -> Classifier {
         let mut made = Classifier {
             by_flow: Vec::new(),

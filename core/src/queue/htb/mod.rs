@@ -14,23 +14,23 @@
 //! tokens have accumulated ([`bucket`]). Leaves that have tokens of their own rate are served
 //! first. Leaves that borrow from a parent with tokens of its rate follow, and then leaves whose
 //! parent borrows. On each level, the lowest priority number is served first. Leaves with the same
-//! priority take turns of a `quantum` ([`tree`]). A class that borrows is charged at its ceil, not
-//! at its rate. The discipline examines a class that may not send when its debt has ended
-//! ([`agenda`]). Packets that no class matches go to the `default` class; without one, they bypass
-//! all classes without limit.
+//! priority take turns of a `quantum` ([`tree`]). A class that borrows is charged at its ceil, but
+//! not at its rate. The mode of a class in debt is computed again when the debt has ended
+//! ([`agenda`]). Packets that no class matches go to the `default` class. Without a `default`
+//! class, they bypass all classes: they are sent before all others, without a rate limit.
 //!
-//! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8);
-//! Devera, *HTB Linux queuing discipline manual, user guide* (2002).
+//! Sources: Linux 6.12 `sch_htb`, compared packet by packet (`core/tests/queue_replay.rs`);
+//! tc-htb(8); Devera, *HTB Linux queuing discipline manual, user guide* (2002).
 //!
-//! As in Linux, the sum of the children's rates may exceed their parent's. Each child then still
-//! receives its own rate, and the ceil of the parent does not apply. A debt is limited to the
-//! tokens of one minute. There is no hysteresis, which is the default of the module parameter of
-//! Linux.
+//! As in Linux, the sum of the children's rates may exceed the rate of their parent. Each child
+//! then still receives its own rate, and the ceil of the parent does not limit the sum. A debt is
+//! limited to the tokens of one minute. There is no hysteresis, as in Linux with the default of the
+//! module parameter `htb_hysteresis`.
 //!
 //! Deviations: a class with children must not be the `default` class and must not have a `match`. A
-//! ceil must not be below its rate. Linux accepts such configurations, but does not do what they
-//! describe. Instead of Linux's filters, a class here specifies flows and code points. Of more than
-//! 255 leaves, the last ones have no metrics of their own.
+//! ceil must not be below the rate of its class. Linux accepts such configurations, but does not do
+//! what they describe. Instead of Linux's filters, the `match` of a class specifies flows and code
+//! points. Of more than 255 leaves, the last ones have no metrics of their own.
 
 mod agenda;
 mod bucket;
@@ -55,13 +55,14 @@ use classify::Classifier;
 use params::{check_all, is_root, numbers, positions};
 use tree::{LEVELS, Spec, Tree};
 
-/// Number of leaves with metrics of their own; the class of a packet is reported as a byte.
+/// Maximum number of leaves with metrics of their own, because the class of a packet is reported as
+/// a byte.
 const MOST_TOLD: usize = 255;
-/// The default of a turn.
+/// Minimum and maximum of the default quantum, in bytes.
 const TURN: (u64, u64) = (1000, 200_000);
 const NONE: u32 = u32::MAX;
 
-/// A class that holds packets.
+/// A class without children, which contains packets.
 struct Leaf<P> {
     name: String,
     /// The number of the class in the tree.
@@ -72,25 +73,27 @@ struct Leaf<P> {
     arrived: u64,
 }
 
-/// A tree of classes.
+/// The queue discipline `htb`: a tree of classes.
 pub struct Htb<P> {
     tree: Tree,
     leaves: Vec<Leaf<P>>,
-    /// The leaf of each class; `NONE` for those with children.
+    /// The index in `leaves` of each class; `NONE` for classes with children.
     leaf_of: Vec<u32>,
     classifier: Classifier,
     default: Option<usize>,
-    /// Packets without a class.
+    /// The queue of packets without a class.
     direct: Fifo<P>,
+    /// Number of packets without a class that arrived, and the packets without a class that were
+    /// sent.
     direct_counts: (u64, Backlog),
     backlog: Backlog,
-    /// Time when a class may send, if none may now.
+    /// Time at which the mode of a class changes next, if no class may send now.
     due: Option<Time>,
-    /// Wake-ups of the leaves' disciplines.
+    /// The wake-up times of the disciplines of the leaves.
     wakeups: Agenda,
     /// The leaf that was served last.
     served: usize,
-    /// Disciplines to create for leaves, and their contexts.
+    /// Disciplines that are still to be created: the leaf, the choice and the context of each.
     wanted: Vec<(usize, Choice, QueueContext)>,
 }
 
@@ -123,8 +126,8 @@ fn ceil_of(class: &Params) -> Rate {
 }
 
 impl<P: Packet + Send + 'static> Htb<P> {
-    /// From checked parameters. Its leaves are plain queues until it is
-    /// [built](QueueDiscipline::build_nested).
+    /// A tree from parameters that have been checked. The leaves have FIFO queues until
+    /// [`build_nested`](QueueDiscipline::build_nested) creates their disciplines.
     pub fn new(params: &Params, context: &QueueContext) -> Htb<P> {
         let classes = params.rows("classes");
         let by_id = positions(classes);
@@ -214,14 +217,15 @@ impl<P: Packet + Send> Htb<P> {
         }
     }
 
-    /// Returns a packet of the classes that this level serves at this priority.
+    /// Returns a packet of a leaf that sends with the tokens of a class on `level`, at the priority
+    /// `prio`.
     fn serve(&mut self, level: usize, prio: usize, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         let mut class = self.tree.turn(level, prio)?;
         let mut start = class;
         loop {
             let leaf = self.leaf_of[class] as usize;
             if self.leaves[leaf].backlog.packets == 0 {
-                // Its discipline has dropped its packets.
+                // The leaf is empty, because its discipline has dropped its packets.
                 self.tree.deactivate(class);
                 if self.tree.ready(level) >> prio & 1 == 0 {
                     return None;
@@ -245,7 +249,7 @@ impl<P: Packet + Send> Htb<P> {
                 self.served = leaf;
                 return Some(packet);
             }
-            // Its discipline holds its packets back: the others have their turn.
+            // The leaf's discipline holds its packets back: the other leaves have their turns.
             self.tree.pass(class, level, prio);
             class = self.tree.turn(level, prio)?;
             if class == start {

@@ -1,4 +1,5 @@
-//! The parameters of `htb` and of its classes, in tc's words, and the conditions between them.
+//! The parameters of `htb` and of its classes, with the names of tc-htb(8), and the conditions
+//! between them.
 
 use super::tree::LEVELS;
 use crate::param::{Kind, Misplaced, Param, Params, Refusal, Rows};
@@ -8,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Maximum number of classes; above any practical one.
+/// Maximum number of classes, above the number in any practical configuration.
 const MOST_CLASSES: usize = 10_000;
 const MOST_RATE: Rate = Rate::mbit(10_000_000);
 const MOST_BYTES: Bytes = Bytes::new(1_000_000_000);
@@ -58,7 +59,7 @@ pub const PARAMS: &[Param] = &[
     ),
 ];
 
-/// Its classes.
+/// The rows of the parameter `classes`.
 pub static CLASSES: Rows = Rows {
     what: "classes",
     one: "class",
@@ -145,21 +146,21 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// Major and minor of a handle.
+/// The major and the minor number of a handle, which are hexadecimal.
 pub(super) fn numbers(handle: &str) -> (u32, u32) {
     let (major, minor) = handle.split_once(':').unwrap_or(("", ""));
     let number = |digits| u32::from_str_radix(digits, 16).unwrap_or(0);
     (number(major), number(minor))
 }
 
-/// The index of each class by its id; of two with the same id, the first.
+/// The index of each class by its id; of two classes with the same id, the first.
 pub(super) fn positions(classes: &[Params]) -> BTreeMap<&str, usize> {
     let positions = classes.iter().enumerate().rev();
     positions.map(|(i, class)| (class.word("id"), i)).collect()
 }
 
-/// Warnings, as sentences, about parents whose children have more rate in total than they have.
-/// Linux accepts this, but few users intend it.
+/// Returns a warning for each class whose rate is less than the sum of its children's rates. Linux
+/// accepts this, but few users intend it.
 pub fn notices(params: &Params) -> Vec<String> {
     let classes = params.rows("classes");
     let positions = positions(classes);
@@ -186,7 +187,7 @@ pub fn notices(params: &Params) -> Vec<String> {
     told.collect()
 }
 
-/// Returns whether this parent is the queue itself.
+/// Returns whether `parent` stands for the discipline itself: its minor number is 0.
 pub(super) fn is_root(parent: &str) -> bool {
     numbers(parent).1 == 0
 }
@@ -224,7 +225,7 @@ fn check(classes: &[Params]) -> Result<(), Misplaced> {
     Ok(())
 }
 
-/// Checks a class by itself.
+/// Checks the id, the parent, the rate and the ceil of a class.
 fn one(
     class: &Params,
     place: usize,
@@ -300,7 +301,7 @@ fn lineage(
     Ok(())
 }
 
-/// Checks the whole: its default is one of its classes.
+/// Checks that the `default` class is a class without children.
 pub(super) fn check_all(params: &Params) -> Result<(), Refusal> {
     let (default, classes) = (params.word("default"), params.rows("classes"));
     if default.is_empty() || is_root(default) {

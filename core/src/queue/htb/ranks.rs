@@ -1,13 +1,13 @@
 //! A set of small numbers with a search for the next number in the set. Each number is a bit; above
 //! the bits are layers of summary bits, one for each 64 bits of the layer below. In a set of a
-//! thousand numbers, a search reads two words.
+//! thousand numbers, a search reads at most three words.
 
 use alloc::vec::Vec;
 
 /// A set of numbers below a size.
 pub(super) struct Ranks {
-    /// The lowest layer has a bit for each number, the next one a bit for each word of it, and so
-    /// on.
+    /// The lowest layer has a bit for each number. Each further layer has a bit for each word of
+    /// the layer below, set if this word is not 0.
     layers: Vec<Vec<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Ranks {
     pub fn is_empty(&self) -> bool {
         self.layers.last().is_none_or(|top| top[0] == 0)
     }
-    /// The least number that is at least `number`.
+    /// The least number in the set that is at least `number`.
     #[inline]
     pub fn from(&self, number: usize) -> Option<usize> {
         let mut at = number;

@@ -1,14 +1,16 @@
 //! The tree of classes: modes, borrowing, and order of service.
 //!
-//! A class that has tokens of its own rate is in the row of its level and priority. A class that
-//! may only borrow is in the feed of its parent. The parent, if it may send, is in the row of its
-//! level with the priorities of the classes that it feeds. The rows thus contain exactly those
-//! classes that have tokens and below which packets wait, the lowest level first. From an entry of
-//! a row, the feeds lead down to the leaves with packets. Each row and feed stores the position of
-//! its turn.
+//! A row contains the active classes of one level and priority that have tokens of their own rate.
+//! A leaf is active if it has packets. A feed of a parent contains the active children that may
+//! only borrow, at one priority. A parent is active at
+//! the priorities of the children in its feeds. If it has tokens, it is in the rows of its level.
+//! If it may only borrow, it is in the feeds of its own parent. The rows thus contain exactly those
+//! classes whose tokens waiting packets can use. The lowest level is served first. From an entry of
+//! a row, the feeds lead down to the leaves with packets. Each row and feed stores which of its
+//! members is served next.
 //!
-//! Order within a row or feed is by the number of the class, as in Linux. Linux uses search trees;
-//! here they are sets of ranks.
+//! Order within a row or feed is by the id of the class, as in Linux. Linux uses search trees; this
+//! file uses sets of ranks ([`Ranks`]).
 
 use super::agenda::Agenda;
 use super::bucket::{Bucket, Line, MINUTE};
@@ -16,22 +18,23 @@ use super::ranks::Ranks;
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
 
-/// Levels of classes: leaves are on the lowest, classes without a parent that have children on the
-/// highest.
+/// Number of levels: leaves are on level 0, classes with children and without a parent on the
+/// highest level.
 pub(super) const LEVELS: usize = 8;
-/// Priorities, 0 is served first.
+/// Number of priorities; 0 is served first.
 pub(super) const PRIOS: usize = 8;
-/// Upper limit of turns per dequeue (Linux's).
+/// Maximum number of steps of the search for the next leaf, as in Linux.
 const MOST_TURNS: usize = 65_535;
 const NONE: u32 = u32::MAX;
 
 /// The mode of a class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Mode {
-    /// The class is within its rate.
+    /// The class has tokens of its rate and of its ceil.
     CanSend,
-    /// The class is above its rate, but within its ceil.
+    /// The class has tokens of its ceil, but not of its rate.
     MayBorrow,
+    /// The class has no tokens of its ceil.
     CantSend,
 }
 
@@ -40,17 +43,17 @@ enum Mode {
 pub(super) struct Counts {
     pub bytes: u64,
     pub packets: u64,
-    /// Number of times that it reached its ceil.
+    /// Number of times that the tokens of the ceil were used up.
     pub overlimits: u64,
-    /// Packets sent on a parent's tokens.
+    /// Packets sent with the tokens of an ancestor.
     pub borrowed: u64,
 }
 
 /// The specification of a class.
 pub(super) struct Spec {
-    /// Index in the list of classes.
+    /// Index of the parent in the list of classes.
     pub parent: Option<usize>,
-    /// The order among equals.
+    /// The minor number of the class, which determines the order among classes of one priority.
     pub id: u32,
     pub prio: u8,
     pub quantum: u64,
@@ -64,33 +67,35 @@ struct Class {
     level: u8,
     prio: u8,
     mode: Mode,
-    /// Priorities at which it, or a class that it feeds, has packets.
+    /// Priorities (one bit each) at which the class has packets, or at which children borrow from
+    /// it.
     active: u8,
-    /// Among its siblings.
+    /// Position among the children of the same parent.
     rank: u32,
-    /// Among the classes of its level.
+    /// Position among the classes of the same level.
     row: u32,
-    /// The first of its feeds.
+    /// The index of the first ring of the class's feeds.
     feeds: u32,
     line: Line,
     rate: Bucket,
     ceil: Bucket,
-    /// Time of its buckets' last update.
+    /// Time of the last update of the buckets.
     at: Time,
     quantum: i64,
-    /// Rest of its turn, for each level on behalf of which it is served.
+    /// Bytes that the class may still send in its turn, for each level with whose tokens it sends.
     deficit: [i64; LEVELS],
     counts: Counts,
 }
 
-/// Members of a row or of a parent's feed, at one priority.
+/// A row or a feed: the classes of one level, or the children of one parent, at one priority.
 struct Ring {
+    /// The positions of the members: `row` in a row, `rank` in a feed.
     set: Ranks,
-    /// The member in turn; `NONE` after the last.
+    /// The member that is served next; `NONE` after the last.
     at: u32,
-    /// Start of the search for the next one, if the member in turn has left.
+    /// Start of the search for the next member, if the member at `at` has left.
     resume: u32,
-    /// Index of its first member among all.
+    /// Index in `Tree::members` of the class with the position 0.
     members: u32,
 }
 
@@ -109,7 +114,7 @@ impl Ring {
             .from(from as usize)
             .map_or(NONE, |rank| rank as u32)
     }
-    /// Passes the turn on.
+    /// Passes the turn on to the next member.
     #[inline]
     fn advance(&mut self) {
         if self.at != NONE {
@@ -118,30 +123,32 @@ impl Ring {
     }
 }
 
-/// The priorities in a mask, the first first.
+/// The priorities in a mask, in the order in which they are served.
 pub(super) fn priorities(mask: u8) -> impl Iterator<Item = usize> {
     (0..PRIOS).filter(move |prio| mask >> prio & 1 > 0)
 }
 
-/// The classes.
+/// The tree of classes.
 pub(super) struct Tree {
     classes: Vec<Class>,
+    /// The rings of all feeds and rows, one for each priority in use.
     rings: Vec<Ring>,
+    /// The classes of all rings, by position.
     members: Vec<u32>,
-    /// The index of a priority among those in use.
+    /// The index of each priority among the priorities in use.
     slots: [u8; PRIOS],
-    /// The first ring of the rows of each level.
+    /// The index of the first ring of the rows of each level.
     rows: [u32; LEVELS],
-    /// Priorities at which the rows of each level have members.
+    /// Priorities (one bit each) at which the rows of each level have members.
     ready: [u8; LEVELS],
-    /// Classes whose mode changes with time, by level.
+    /// Classes whose mode improves with time, by level.
     waiting: [Agenda; LEVELS],
-    /// The classes of each level by their row.
+    /// The classes of each level, by their position `row`.
     levels: [Vec<u32>; LEVELS],
 }
 
 impl Tree {
-    /// All classes may send.
+    /// A tree whose classes are empty and all have tokens.
     pub fn new(specs: &[Spec]) -> Tree {
         let mut children: Vec<Vec<usize>> = alloc::vec![Vec::new(); specs.len()];
         let mut order: Vec<usize> = (0..specs.len()).collect();
@@ -227,12 +234,12 @@ impl Tree {
     pub fn counts(&self, class: usize) -> Counts {
         self.classes[class].counts
     }
-    /// Priorities at which a class may send or lend on this level.
+    /// Priorities (one bit each) at which a class on this level has tokens for waiting packets.
     #[inline]
     pub fn ready(&self, level: usize) -> u8 {
         self.ready[level]
     }
-    /// Time of the next change of a class's mode.
+    /// Time at which the mode of a class changes next.
     pub fn next_event(&self) -> Option<Time> {
         self.waiting
             .iter()
@@ -249,7 +256,7 @@ impl Tree {
         (self.rows[level] + u32::from(self.slots[prio])) as usize
     }
 
-    /// A leaf got packets.
+    /// Called when a leaf has packets.
     #[inline]
     pub fn activate(&mut self, class: usize) {
         let leaf = &mut self.classes[class];
@@ -258,14 +265,14 @@ impl Tree {
             self.join(class);
         }
     }
-    /// A leaf has become empty.
+    /// Called when a leaf has become empty.
     #[inline]
     pub fn deactivate(&mut self, class: usize) {
         self.leave(class);
         self.classes[class].active = 0;
     }
 
-    /// Inserts an active class according to its mode.
+    /// Inserts an active class into its row or feed, according to its mode.
     fn join(&mut self, mut class: usize) {
         let mut mask = self.classes[class].active;
         loop {
@@ -346,7 +353,7 @@ impl Tree {
         }
     }
 
-    /// The leaf in turn among those that this level serves, if there is one.
+    /// The next leaf that sends with the tokens of a class on this level, if there is one.
     #[inline]
     pub fn turn(&mut self, level: usize, prio: usize) -> Option<usize> {
         let mut path = [0; LEVELS];
@@ -359,7 +366,8 @@ impl Tree {
             }
             ring.resume = NONE;
             if ring.at == NONE {
-                // After the last: back to the first, and the turn passes on above.
+                // After the last member, the ring begins again, and the ring above passes its turn
+                // on.
                 ring.at = ring.next(0);
                 if depth > 0 {
                     depth -= 1;
@@ -379,7 +387,7 @@ impl Tree {
         None
     }
 
-    /// A leaf that `turn` returned passes its turn on.
+    /// Ends the turn of a leaf that `turn` returned.
     #[inline]
     pub fn pass(&mut self, leaf: usize, level: usize, prio: usize) {
         let ring = if level > 0 {
@@ -390,7 +398,8 @@ impl Tree {
         self.rings[ring].advance();
     }
 
-    /// A leaf sends a packet of `size` in its turn; returns whether the turn is over.
+    /// Subtracts a packet of `size` that a leaf sends in its turn. If the bytes of the turn are
+    /// used up, the leaf gets its quantum and its turn ends.
     #[inline]
     pub fn spend(&mut self, leaf: usize, level: usize, prio: usize, size: Bytes) {
         let class = &mut self.classes[leaf];
@@ -402,8 +411,8 @@ impl Tree {
         }
     }
 
-    /// The mode of a class `passed` nanoseconds after its last update, and the time until a better
-    /// mode.
+    /// The mode of a class `passed` nanoseconds after its last update, and the nanoseconds until a
+    /// better mode.
     #[inline]
     fn mode(&self, class: usize, passed: i64) -> (Mode, i64) {
         let class = &self.classes[class];
@@ -437,13 +446,13 @@ impl Tree {
         }
     }
 
-    /// Schedules an update of a class's mode after this many nanoseconds.
+    /// Schedules an update of the mode of a class after `ns` nanoseconds.
     fn wait(&mut self, class: usize, now: Time, ns: i64) {
         let Class { level, row, .. } = self.classes[class];
         self.waiting[usize::from(level)].add(row as usize, now + Span::ns(ns.max(1) as u64));
     }
 
-    /// Updates the modes that have changed with time on this level.
+    /// Updates the modes of classes on this level whose time has come.
     #[inline]
     pub fn events(&mut self, level: usize, now: Time) {
         while let Some((at, row)) = self.waiting[level].first() {
@@ -465,8 +474,9 @@ impl Tree {
         now.since(self.classes[class].at).as_ns().min(MINUTE as u64) as i64
     }
 
-    /// Charges a packet of `size` of `leaf` that leaves with the tokens of its ancestor on `level`.
-    /// Classes below that level have borrowed, but pay with their ceil.
+    /// Charges a packet of `size` of `leaf` to the leaf and its ancestors. The packet leaves with
+    /// the tokens of the class on `level`. Classes below this level have borrowed: they are charged
+    /// at their ceil only.
     pub fn charge(&mut self, leaf: usize, level: usize, size: Bytes, now: Time) {
         let mut at = leaf as u32;
         while at != NONE {

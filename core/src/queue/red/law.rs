@@ -2,14 +2,15 @@
 //! the average is between two thresholds.
 //!
 //! Algorithm: with each arrival, avg += (backlog − avg)·2^-Wlog, where the backlog does not include
-//! the arriving packet. Below `min` every packet passes; from `max` on every packet is refused.
-//! Between them, packets since the last refusal are counted, and one is refused when (avg −
-//! min)·count ≥ R. R is uniform in [0, (max − min)/probability) and drawn anew after each refusal,
-//! which spaces refusals evenly. After an idle time of t, the average is halved `table[t >> Scell]`
-//! times. If this entry is zero, the average loses the fraction t / 2^Scell, at most half.
+//! the arriving packet. While avg is below `min`, every packet passes; from `max` on every packet
+//! is refused. Between them, packets since the last refusal are counted, and one is refused when
+//! (avg − min)·count ≥ R. R is uniform in [0, (max − min)/probability) and drawn anew after each
+//! refusal, which spaces refusals evenly. After an idle time of t microseconds, avg is halved
+//! `table[t >> Scell]` times. If this entry is zero, avg is reduced by the fraction t / 2^Scell, at
+//! most by half.
 //!
-//! - Gentle: between `max` and 2·`max` the probability grows from `probability` to 1; from 2·`max`
-//!   on every packet is refused.
+//! - Gentle: while avg is between `max` and 2·`max`, the probability grows from `probability` to 1;
+//!   from 2·`max` on every packet is refused.
 //! - Adaptive: at the end of each half second, the probability changes if avg is outside of the
 //!   middle fifth of [min, max]. If avg is above this fifth, a probability of at most 50 %
 //!   grows by a quarter of its value or by 1 %, whichever is less. If avg is below this fifth, a
@@ -17,7 +18,7 @@
 //!
 //! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993.
 //! Floyd, "Recommendation on using the gentle_ variant of RED", 2000. Floyd, Gummadi, Shenker,
-//! "Adaptive RED", 2001. Linux 6.12, in the same integers, packet by packet
+//! "Adaptive RED", 2001. Linux 6.12, with the same integer arithmetic, compared packet by packet
 //! (`core/tests/queue_red.rs`).
 //!
 //! Linux differs from the paper in two points, which this file follows. R is drawn from a range
@@ -28,12 +29,12 @@ use super::words::Words;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// Interval of Adaptive RED's updates.
+/// Time between two updates of Adaptive RED.
 pub const ADAPTED_EACH: Span = Span::ms(500);
 const ONE_PERCENT: u32 = 42_949_673;
 const MOST_ADAPTED: u32 = ONE_PERCENT * 50;
 
-/// The settings. The unit of thresholds and backlogs is the queue's: bytes, or packets.
+/// The settings. Thresholds and backlogs are in the unit of the discipline: bytes or packets.
 #[derive(Clone, Debug)]
 pub struct Law {
     min: u64,
@@ -42,9 +43,9 @@ pub struct Law {
     cell_log: u32,
     table: [u8; 256],
     gentle: bool,
-    /// In units of 2^-32.
+    /// The probability at `max`, in units of 2^-32.
     probability: u32,
-    /// `probability` over the distance of the thresholds: R is 32 random bits over it.
+    /// `probability` divided by `max − min`. R is a random number of 32 bits divided by this.
     slope: u32,
 }
 
@@ -62,21 +63,21 @@ pub enum Verdict {
 /// The average, and the state of refusals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vars {
-    /// In units of 2^-Wlog.
+    /// The average backlog, in units of 2^-Wlog.
     average: u64,
     /// Time since which the queue is known to be empty.
     idle_since: Option<Time>,
-    /// Packets since the last refusal, if the average is between the thresholds.
+    /// Packets since the last refusal; `None` if the average is not between the thresholds.
     count: Option<u64>,
-    /// R.
+    /// R of the module header.
     wait: u64,
 }
 
 impl Law {
-    /// From tc's words; `min` and `max` are in the queue's own unit.
+    /// Settings from the words of tc; `min` and `max` are in the unit of the discipline.
     pub fn new(words: &Words, min: u64, max: u64, gentle: bool) -> Law {
-        // Derived words may have no weight in a buffer of a few packets; then the average has the
-        // fastest weight.
+        // With a buffer of a few packets, the derived words may have no valid weight. Then the
+        // weight of a new backlog is the greatest, a half.
         let weight_log = words.weight_log().unwrap_or(1);
         let (cell_log, table) = words.damping(weight_log);
         let apart = max.saturating_sub(min).max(1);
@@ -104,7 +105,7 @@ impl Law {
         threshold.saturating_mul(1 << self.weight_log)
     }
 
-    /// Applies Adaptive RED's update; `now` is for a decaying average.
+    /// Applies an update of Adaptive RED, to the average at `now`.
     pub fn adapt(&mut self, vars: &Vars, now: Time) {
         let average = vars.average_at(self, now) >> self.weight_log;
         let fifth = self.apart() / 5;
@@ -124,12 +125,13 @@ fn slope(per_unit: u64) -> u32 {
 }
 
 impl Vars {
-    /// The average, truncated to the queue's unit.
+    /// The average, rounded down to the unit of the discipline.
     pub fn average(&self, law: &Law) -> u64 {
         self.average >> law.weight_log
     }
 
-    /// Handles a packet that arrives behind `backlog`.
+    /// Updates the average for a packet that arrives behind `backlog`, or for the idle time before
+    /// it.
     pub fn arrival(&mut self, law: &Law, now: Time, backlog: u64) {
         match self.idle_since {
             Some(_) => {
@@ -139,12 +141,13 @@ impl Vars {
             None => self.arrival_in_use(law, backlog),
         }
     }
-    /// The same for a queue that is never idle: it resets when it is empty.
+    /// As `arrival`, for a discipline that has no idle time, because it resets the state when the
+    /// queue is empty.
     pub fn arrival_in_use(&mut self, law: &Law, backlog: u64) {
         let kept = self.average - (self.average >> law.weight_log);
         self.average = kept.saturating_add(backlog);
     }
-    /// The link found the queue empty.
+    /// Called when the link finds the queue empty.
     pub fn idle(&mut self, now: Time) {
         self.idle_since.get_or_insert(now);
     }
@@ -167,7 +170,7 @@ impl Vars {
         }
     }
 
-    /// Returns the verdict on this arrival.
+    /// Returns the verdict on an arriving packet.
     pub fn judge(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
         let top = if law.gentle {
             law.max.saturating_mul(2)
@@ -181,7 +184,8 @@ impl Vars {
             self.judge_above(self.average >= law.scaled(top), law, rng)
         }
     }
-    /// The verdict for an average above `min`; `forced`: it is at the maximum.
+    /// The verdict while the average is above `min`. `forced` is whether the average has reached
+    /// the value from which on every packet is refused.
     #[inline]
     fn judge_above(&mut self, forced: bool, law: &Law, rng: &mut Rng) -> Verdict {
         if forced {
@@ -221,8 +225,8 @@ impl Vars {
         due
     }
 
-    /// Excess of the average over `min`. Above `max`, with gentle, it makes the probability reach 1
-    /// at 2·`max`.
+    /// Excess of the average over `min`. With `gentle`, the excess grows faster above `max`, so
+    /// that the probability reaches 1 at 2·`max`.
     fn excess(&self, law: &Law) -> u64 {
         let above_max = self.average.saturating_sub(law.scaled(law.max)) >> law.weight_log;
         if !law.gentle || self.average < law.scaled(law.max) {
@@ -273,8 +277,8 @@ mod tests {
         n as f64 / 20_000.0
     }
 
-    /// Linux 6.12, adaptive in the encoding of iproute2 before 5.7, with a queue that was idle,
-    /// full, idle and half full.
+    /// Values of Linux 6.12 with `adaptive` in the encoding of iproute2 before 5.7. The queue was
+    /// empty, full, empty and half full, one after the other.
     #[test]
     fn the_probability_moves_as_in_linux() {
         let mut law = law(false);
@@ -315,8 +319,8 @@ mod tests {
         assert!((at[0] - at[1]).abs() < 0.01 && at[5] > 0.99, "{at:?}");
     }
 
-    /// In tc's table the first halving is in cell 13 of 2^14 µs each. Before it, the linear rule
-    /// gives a half in the first.
+    /// In tc's table the first halving is in entry 13, and each entry stands for 2^14 µs. Before,
+    /// the linear rule reduces the average by up to a half.
     #[test]
     fn an_idle_average_decays_by_the_table() {
         let law = law(false);

@@ -1,26 +1,28 @@
 //! RED, random early detection: drops or marks at random, with a probability that grows with the
 //! average backlog.
 //!
-//! Algorithm: each arrival updates the average ([`law`]), which decides on the packet. A refused
-//! packet is marked if `ecn` is set and it can be marked, else dropped. `harddrop` drops every
-//! packet at `max` and above; `nodrop` passes packets that cannot be marked. Packets that pass
-//! enter a plain queue of `limit`. The words and their derived values are tc's ([`words`]).
+//! Algorithm: each arrival updates the average, by which the control law decides whether the packet
+//! is refused ([`law`]). A refused packet is marked if `ecn` is set and it is ECN-capable, else
+//! dropped. With `harddrop`, every packet is dropped while the average is at `max` or above, even
+//! with `ecn`. With `nodrop`, refused packets that are not ECN-capable pass. Packets that pass
+//! enter a FIFO of `limit` bytes. The parameters and the values derived from them are tc's
+//! ([`words`]).
 //!
 //! Sources: those of the control law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
 //!
-//! The average decays only after a dequeue from the empty queue. In Linux neither `htb` nor `tbf`
-//! dequeues from an empty queue, so below them it is constant
-//! (`core/tests/data/queue/red-rest.txt`). `prio` dequeues from an empty lower band
-//! (`red-decay.txt`), and a device dequeues from an empty queue.
+//! The idle time begins with a dequeue from the empty queue. In Linux neither `htb` nor `tbf`
+//! dequeues from an empty queue. The average of a RED queue below them therefore does not decay in
+//! idle time (`core/tests/data/queue/red-rest.txt`). `prio` dequeues from an empty band if a band
+//! after it has packets (`red-decay.txt`), and a device dequeues from an empty queue.
 //!
 //! Deviations from Linux:
 //! - `adaptive` takes effect. Linux 6.12 reads the flag in the position where iproute2 before 5.7
 //!   put it. With a newer iproute2, Linux never adapts the probability. With an older one, it
 //!   adapts the probability every 504 ms (half a second, rounded up by its timers), as here.
-//! - `gentle` is Floyd's; in Linux the probability jumps at `max`.
-//! - `bandwidth` is the link's rate; in tc it is 10 Mbit/s.
-//! - tc requires `limit`; here it is a thousand usual packets, as without any discipline.
-//! - `min` below `avpkt` or not below `max` is rejected; tc accepts equal values.
+//! - `gentle` is Floyd's; Linux does not have it: there, the probability jumps to 1 at `max`.
+//! - The default of `bandwidth` is the rate of the link; in tc it is 10 Mbit/s.
+//! - tc requires `limit`; here its default is 1 MB, a thousand packets of 1000 bytes.
+//! - `min` below `avpkt` or not below `max` is rejected; tc accepts `min` equal to `max`.
 
 pub mod law;
 pub mod words;
@@ -87,19 +89,19 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Treatment of refused packets.
+/// The treatment of refused packets.
 #[derive(Copy, Clone, Debug)]
 pub struct Refused {
-    /// Mark packets that can be marked.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Mark none at `max` and above.
+    /// Whether no packets are marked while the average is at `max` or above.
     pub harddrop: bool,
-    /// Pass the others.
+    /// Whether packets that would be marked but are not ECN-capable pass.
     pub nodrop: bool,
 }
 
 impl Refused {
-    /// Returns the action that the parameters specify.
+    /// Returns the treatment that the parameters specify.
     pub fn of(params: &Params) -> Refused {
         Refused {
             ecn: params.bool("ecn"),
@@ -107,13 +109,13 @@ impl Refused {
             nodrop: params.bool("nodrop"),
         }
     }
-    /// Returns whether packets with this verdict are marked.
+    /// Returns whether ECN-capable packets with this verdict are marked instead of dropped.
     pub fn marks(self, verdict: Verdict) -> bool {
         self.ecn && !(self.harddrop && verdict == Verdict::Forced)
     }
 }
 
-/// Marks a packet if it is ECN-capable; returns whether it was.
+/// Marks a packet if it is ECN-capable; returns whether it is ECN-capable.
 pub fn mark<P: Packet>(now: Time, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
     let capable = packet.ecn() != Ecn::NotEct;
     if capable {
@@ -123,18 +125,18 @@ pub fn mark<P: Packet>(now: Time, packet: &mut P, sink: &mut dyn Sink<P>) -> boo
     capable
 }
 
-/// A plain queue behind RED.
+/// The queue discipline `red`.
 pub struct Red<P> {
     law: Law,
     vars: Vars,
     refused: Refused,
     rng: Rng,
-    /// The next update of Adaptive RED, and its clock.
+    /// The clock and the time of the next update of Adaptive RED; `None` without `adaptive`.
     adapts: Option<(Jiffies, Time)>,
     queue: Fifo<P>,
 }
 
-/// tc's words for these parameters, for a queue of `limit` bytes behind a link of `rate`.
+/// The words of tc for the parameters, for a queue of `limit` bytes before a link of `rate`.
 fn words(params: &Params, limit: u64, rate: crate::units::Rate) -> Words {
     let (mut min, mut max) = (params.bytes("min").get(), params.bytes("max").get());
     if max == 0 {

@@ -1,39 +1,42 @@
-//! The words of `tc` for RED, and the values that tc and the kernel derive from them: thresholds,
-//! weight, decay, probability.
+//! The parameters of RED in tc (its words), and the values that tc and the kernel derive from them:
+//! thresholds, weight, decay, probability.
 //!
-//! tc derives missing words: `max` is a quarter of the limit, `min` a third of `max`, `burst`
-//! (2·min + max) / (3·avpkt). For RED with `min`, `max` is three times `min`. Then
+//! Defaults of parameters that are not set: `max` is a quarter of the limit, `min` a third of
+//! `max`, `burst` (2·min + max) / (3·avpkt). In `red`, if only `min` is set, `max` is three times
+//! `min`. These values are derived:
 //! - the weight w = 2^-Wlog is the largest that lets `burst` packets enter an empty queue before
 //!   the average exceeds `min`. Its condition is `(1 − (1−w)^burst) / w ≥ burst + 1 − min/avpkt`
 //!   (Floyd, Jacobson 1993, section 6);
-//! - cell i of the table of idle decay has the number of halvings in i·2^Scell of idle time. A
-//!   packet of `avpkt` takes its time at `bandwidth`;
-//! - Plog, the probability for kernels before 3.3, is the least with 2^Plog > (max −
+//! - entry i of the table of idle decay has the number of halvings of the average in an idle time
+//!   of i·2^Scell. In idle time, the average changes as if a packet arrived at the empty queue in
+//!   each transmission time of `avpkt` bytes at `bandwidth`;
+//! - Plog, the probability for kernels before 3.3, is the least number with 2^Plog > (max −
 //!   min)/probability.
 //!
-//! Source: iproute2 6.1, from the messages that tc sends for these words; Linux 6.12.
+//! Sources: iproute2 6.1, from the messages that tc sends for these words; Linux 6.12.
 //!
 //! Two errors of tc and Linux are reproduced, because they determine the behaviour:
-//! - tc counts a packet's time in ticks of 64 ns, truncated to whole microseconds, and the kernel
-//!   indexes the table by microseconds. Idle averages therefore decay 15.6 times more slowly than
-//!   in Floyd's algorithm. Where a packet takes less than a microsecond, they decay by one half;
-//! - a probability of 1 is 2^32 and overflows: the kernel falls back to Plog, which gives between
-//!   1/2 and 1. For CHOKe, whose thresholds are packets in the kernel but bytes in tc, it gives
-//!   about 1/avpkt.
+//! - tc rounds the transmission time of a packet down to whole microseconds and counts it in ticks
+//!   of 64 ns. The kernel indexes the table by microseconds. In idle time, averages therefore decay
+//!   15.6 times more slowly than in Floyd's algorithm. If the transmission time is less than a
+//!   microsecond, an idle time of 1 to 254 µs halves the average. A longer one divides it by 2^31;
+//! - a probability of 1 is 2^32 and overflows. The kernel then uses Plog, which results in a
+//!   probability between 1/2 and 1. For CHOKe, whose thresholds are packets in the kernel but bytes
+//!   in tc, Plog results in about 1/avpkt.
 
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, format_bytes};
 use alloc::format;
 use alloc::string::String;
 
-/// `avpkt`.
+/// The parameter `avpkt`.
 pub const AVPKT: Param = Param {
     name: "avpkt",
     kind: Kind::Bytes(Bytes::new(1000), Bytes::new(1), Bytes::new(1 << 20)),
     help: "usual packet size: scales burst and the decay in idle time",
     source: "tc-red(8) advises 1000",
 };
-/// `burst`.
+/// The parameter `burst`.
 pub const BURST: Param = Param {
     name: "burst",
     kind: Kind::Count(0, 0, 1_000_000),
@@ -41,28 +44,28 @@ pub const BURST: Param = Param {
         avpkt)",
     source: "tc-red(8)",
 };
-/// `probability`.
+/// The parameter `probability`.
 pub const PROBABILITY: Param = Param {
     name: "probability",
     kind: Kind::Probability(0.02),
     help: "probability of a mark or drop when the average reaches max",
     source: "iproute2 6.1",
 };
-/// `bandwidth`.
+/// The parameter `bandwidth`.
 pub const BANDWIDTH: Param = Param {
     name: "bandwidth",
     kind: Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(10_000_000)),
     help: "rate at which the average decays while the queue is idle; 0bit: the rate of the link",
     source: "tc-red(8)",
 };
-/// `ecn`.
+/// The parameter `ecn`.
 pub const ECN: Param = Param {
     name: "ecn",
     kind: Kind::Bool(false),
     help: "mark ECN-capable packets instead of dropping them",
     source: "tc-red(8)",
 };
-/// `harddrop`.
+/// The parameter `harddrop`.
 pub const HARDDROP: Param = Param {
     name: "harddrop",
     kind: Kind::Bool(false),
@@ -74,25 +77,25 @@ fn usual_burst(min: u64, max: u64, avpkt: u64) -> u64 {
     min.saturating_mul(2).saturating_add(max) / avpkt.saturating_mul(3)
 }
 
-/// RED's settings in tc's words, complete. Thresholds are bytes.
+/// The settings of RED as tc has them after it has set all defaults. Thresholds are in bytes.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Words {
-    /// Threshold below which every packet passes; bytes.
+    /// Average backlog below which every packet passes, bytes.
     pub min: u64,
-    /// Threshold from which on every packet is marked or dropped; bytes.
+    /// Average backlog from which on every packet is marked or dropped, bytes.
     pub max: u64,
     /// Size of a usual packet, bytes.
     pub avpkt: u64,
-    /// Packets that may arrive in a burst.
+    /// Packets that may arrive at an empty queue before the average exceeds `min`.
     pub burst: u64,
-    /// Probability of a mark at `max`.
+    /// Probability of a mark or drop when the average reaches `max`.
     pub probability: f64,
-    /// Rate of the link.
+    /// Rate at which the average decays in idle time.
     pub bandwidth: Rate,
 }
 
 impl Words {
-    /// From parameters, with these thresholds in bytes behind a link of `rate`.
+    /// Settings from parameters, with thresholds in bytes, before a link of `rate`.
     pub fn of(params: &Params, min: u64, max: u64, rate: Rate) -> Words {
         let avpkt = params.bytes("avpkt").get().max(1);
         Words {
@@ -110,7 +113,7 @@ impl Words {
             },
         }
     }
-    /// Wlog; `None` if `burst` is too small for `min`, or `min` for a packet.
+    /// Wlog; `None` if `burst` is too small for `min`, or if no weight meets the condition.
     pub fn weight_log(&self) -> Option<u32> {
         let burst = self.burst as f64;
         let room = burst + 1.0 - self.min as f64 / self.avpkt as f64;
@@ -124,7 +127,7 @@ impl Words {
         })
     }
 
-    /// Plog; `None` if the probability is too small for it.
+    /// Plog; `None` if the probability is too small for a Plog below 32.
     pub fn probability_log(&self) -> Option<u32> {
         let mut p = self.probability / self.max.saturating_sub(self.min).max(1) as f64;
         (0..32).find(|_| {
@@ -134,7 +137,8 @@ impl Words {
         })
     }
 
-    /// The probability in units of 2^-32, for thresholds with the distance `apart` in the kernel.
+    /// The probability in units of 2^-32, as in the kernel. `apart` is the distance of the
+    /// thresholds in the unit of the kernel.
     pub fn probability_32(&self, apart: u64) -> u32 {
         match (self.probability * 4_294_967_296.0) as u64 as u32 {
             0 => {
@@ -165,7 +169,8 @@ impl Words {
         (cell, table)
     }
 
-    /// Checks conditions between them. `packets`: `min` and `max` are in packets (CHOKe's are).
+    /// Checks conditions between the settings. `packets` is whether messages have `min` and `max`
+    /// in packets, as CHOKe does.
     pub fn check(&self, packets: bool) -> Result<(), Refusal> {
         let text = |bytes: u64| match packets {
             true => format!("{}p", bytes / self.avpkt),

@@ -29,7 +29,8 @@ pub(super) const KEYS: &[Key] = &[
         "flow",
         "rtt",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
-        "propagation delay in addition to the path's rtt, for a more distant receiver",
+        "propagation delay of both directions together, added to the rtt of the path: a more \
+         distant receiver",
     ),
     plain(
         "flow",

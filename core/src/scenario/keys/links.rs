@@ -34,9 +34,9 @@ pub(super) const KEYS: &[Key] = &[
         "from",
         MOST_NAME,
         "none",
-        "node at the begin of the link",
+        "node where the link begins",
     ),
-    named("link", "to", MOST_NAME, "none", "node at its end"),
+    named("link", "to", MOST_NAME, "none", "node where the link ends"),
     named(
         "link",
         "switch",

@@ -29,8 +29,9 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.into_iter().flatten()
 }
 
-/// Queue disciplines of Linux that are another one with a certain buffer, and which. They are
-/// rejected with a message of their own, unless a registry has them.
+/// Queue disciplines of Linux that equal another discipline with a certain buffer, and the problem
+/// that the error states. Such disciplines are rejected with this message, unless a registry has
+/// them.
 pub(super) const OTHER_QUEUES: &[(&str, &str)] = &[
     ("pfifo", "is fifo with a buffer in packets, such as 1000p"),
     ("bfifo", "is fifo with a buffer in bytes, such as 150kB"),
@@ -105,7 +106,7 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// A value that the code of the section does not take stays in the `keys` of the section.
+    /// A value that the code of a section does not take stays in the field `keys` of the section.
     /// Sections without `keys` must take all of their values
     /// ([`Values::all`](super::super::schema)).
     #[test]

@@ -120,7 +120,7 @@ pub(super) const KEYS: &[Key] = &[
         "time or { kind, parameters }",
         "variable part of the propagation delay, behind the queue",
     )
-    .within("a width, or a kind of `narrows list jitter`"),
+    .within("a time (the spread), or a kind of `narrows list jitter`"),
     model(
         "path",
         "reorder",

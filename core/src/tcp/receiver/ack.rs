@@ -2,27 +2,30 @@
 //!
 //! An ACK leaves at once
 //!
-//! - when more than one full segment is unacknowledged;
-//! - in quick-ACK mode: the first 16 segments, 16 after each duplicate, one for every segment that
-//!   makes the window grow;
-//! - when the last hole was filled;
+//! - when more data than one full segment is unacknowledged;
+//! - in quick-ACK mode. This mode lasts for up to 16 ACKs at the start and after each duplicate
+//!   segment, and for one ACK when the window grows;
+//! - when the last hole was filled ([`Rule::AckOnHoleRepair`]);
 //! - when a segment with PSH, or a short one, has been read.
 //!
-//! Otherwise it leaves after a delay that adapts to the gaps between segments. At first the delay
-//! is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its previous
-//! value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout bounds the
-//! delay. The timer uses this delay or, if that is less, the round-trip time (at least 40 ms) or
-//! 200 ms. It is always shorter than the minimum timeout of the host (`tcp_delack_max` since Linux
-//! 6.7). Each time the timer has to fire, the delay doubles.
+//! Otherwise the ACK leaves after a delay that adapts to the gaps between segments. At first the
+//! delay is 40 ms. With each gap that is shorter than the delay, the delay becomes half of its
+//! previous value plus the gap. A gap below 20 ms counts as 20 ms, and the retransmission timeout
+//! bounds the delay. The timer uses the least of this delay, the round-trip time (at least 40 ms)
+//! and 200 ms. If the host's minimum RTO differs from 200 ms, the timer is at least one tick
+//! shorter than this minimum (`tcp_delack_max` since Linux 6.7). Each time the timer has to fire,
+//! the delay doubles.
 //!
-//! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
-//! 1 ms or 5 % of the round trip (SACK compression; 33 % since 6.19), at most 44. Without SACK
-//! nothing is compressed.
+//! Behind a hole, the first three duplicate ACKs leave at once. After these three duplicate ACKs,
+//! one ACK covers all segments of an interval, at most 44 segments (SACK compression). The interval
+//! is 1 ms or, if that is less, 5 % of the round trip (33 % since 6.19). Without SACK nothing is
+//! compressed.
 //!
 //! An end that sends data within the ACK delay after data arrived is in interactive mode
-//! (`pingpong`). Its own data carries the pending ACK, so there are no quick ACKs and PSH has no
-//! effect. The mode ends when an ACK had to leave by the timer or a duplicate arrived. (In Linux
-//! 5.1 to 5.18, three such responses begin the mode; before and since, one does.)
+//! (`pingpong`). The data of such an end carries the pending ACK, so there are no quick ACKs and
+//! PSH has no effect. The mode ends when the delayed-ACK timer had to send an ACK, or when a
+//! duplicate segment arrived. (In Linux 5.1 to 5.18, interactive mode begins only after three such
+//! responses. Before and since, one response begins it, as here.)
 //!
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`,
 //! `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
@@ -32,7 +35,7 @@ use crate::tcp::rtt::RTO_MIN_US;
 use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 
-/// Quick ACKs granted at the start and after a duplicate.
+/// Maximum number of quick ACKs granted at the start and after a duplicate.
 pub(super) const MAX_QUICK: u32 = 16;
 /// Duplicates sent uncompressed for each value of the ACK number.
 const UNCOMPRESSED: u32 = 3;
@@ -40,11 +43,11 @@ const UNCOMPRESSED: u32 = 3;
 const COMPRESS_MOST: u32 = 44;
 /// `tcp_comp_sack_delay_ns`.
 const COMPRESS_NS: u64 = 1_000_000;
-/// `tcp_comp_sack_rtt_percent`, and before 6.19.
+/// `tcp_comp_sack_rtt_percent` since Linux 6.19; the constant below is its value before.
 const COMPRESS_PERCENT: u64 = 33;
 const COMPRESS_PERCENT_BEFORE: u64 = 5;
-/// `tcp_comp_sack_slack_ns`, and before 6.19: the timer may be late by this much, and on an
-/// otherwise idle CPU it is.
+/// `tcp_comp_sack_slack_ns` since Linux 6.19; the constant below is its value before. The timer of
+/// compressed ACKs may fire late by this time, and on an otherwise idle CPU it does.
 const COMPRESS_SLACK_NS: u64 = 10_000;
 const COMPRESS_SLACK_NS_BEFORE: u64 = 100_000;
 
@@ -66,7 +69,8 @@ pub(super) struct Acks {
     pub scheduled: bool,
     /// Whether the pending ACK covers the end of a write (PSH) or a short segment.
     pub pushed: bool,
-    /// Whether there was one before a short segment.
+    /// Whether the pending ACK covers a short segment that arrived after another short segment or
+    /// one with PSH.
     pushed_twice: bool,
     /// Interactive mode: own data follows arriving data (`pingpong`).
     dialogue: bool,
@@ -77,14 +81,14 @@ pub(super) struct Acks {
     ato: u64,
     ato_min: u64,
     delay_max: u64,
-    /// A tick less than the minimum timeout, where the host has another one than 200 ms.
+    /// One tick less than the host's minimum RTO, in ticks; `u64::MAX` if this minimum is 200 ms.
     delay_below_rto: u64,
     last_data: u64,
-    /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. It keeps running
-    /// when its ACK leaves for another reason; if ACKs are then held back by compression, it
-    /// releases them.
+    /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. The timer keeps
+    /// running when its ACK leaves for another reason; if ACKs are then held back by compression,
+    /// the timer releases them.
     delayed: Option<(u64, Time)>,
-    /// Whether an ACK still waits for it.
+    /// Whether an ACK still waits for the delayed-ACK timer.
     delayed_owed: bool,
     compress_timer: Option<Time>,
     duplicates: u32,
@@ -116,7 +120,7 @@ impl Acks {
             duplicates_of: 0,
         }
     }
-    /// With this minimum timeout of the host.
+    /// Returns the state for a host with this minimum RTO.
     pub fn below_rto(self, rto_min_us: u64, ticks: Jiffies) -> Acks {
         let delay_below_rto = match rto_min_us {
             RTO_MIN_US => u64::MAX,
@@ -138,7 +142,7 @@ impl Acks {
         self.ato = self.ato_min;
         self.dialogue = false;
     }
-    /// Handles the departure of own data.
+    /// Handles the transmission of own data.
     pub fn own_data(&mut self, tick: u64) {
         self.dialogue |= tick.saturating_sub(self.last_data) < self.ato;
     }
@@ -172,8 +176,8 @@ impl Acks {
         self.last_data = tick;
     }
 
-    /// Returns whether an ACK must leave now, even with holes. `many`: it covers more than a
-    /// segment.
+    /// Returns whether an ACK must leave now, even with holes. `many`: more data than one full
+    /// segment is unacknowledged.
     pub fn at_once(&self, many: bool) -> bool {
         many || (self.quick > 0 && !self.dialogue) || self.now
     }
@@ -182,7 +186,7 @@ impl Acks {
         self.pushed_twice || (self.pushed && !self.dialogue)
     }
 
-    /// The last hole was filled.
+    /// The last hole was filled: with [`Rule::AckOnHoleRepair`], the ACK must leave at once.
     pub fn whole(&mut self) {
         self.now |= self.kernel.follows(Rule::AckOnHoleRepair);
     }
@@ -219,13 +223,14 @@ impl Acks {
         false
     }
 
-    /// Returns whether a compressed ACK has the time of its departure.
+    /// Returns whether the timestamp of a compressed ACK is the time when it leaves; otherwise, it
+    /// is the time of the last arrival.
     pub fn stamps_compressed(&self) -> bool {
         self.kernel.follows(Rule::CompressedAckStamp)
     }
 
-    /// Sets the delayed-ACK timer. Returns whether it would fire so soon that the ACK should leave
-    /// now.
+    /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
+    /// leave now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
@@ -290,8 +295,8 @@ impl Acks {
         Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
 
-    /// An ACK for less has left, to report marks; the ACK for all data up to `nxt` is still
-    /// pending.
+    /// An ACK for less data than `nxt` has left, to report marks; the ACK for all data up to `nxt`
+    /// is still pending.
     pub fn sent_before(&mut self, nxt: u64) {
         self.acked = nxt;
         self.compressed = 0;

@@ -4,8 +4,9 @@
 //! - Latched: from a segment marked CE until one with CWR, every ACK has ECE. The first mark of
 //!   such a period grants two quick ACKs. A segment with CWR is acknowledged at once, because its
 //!   sender may have a small window.
-//! - Echoed: an ACK has ECE if the last segment was marked. When that changes, a delayed ACK leaves
-//!   first, with the old echo, for the segments before. The segment itself is acknowledged at once.
+//! - Echoed: an ACK has ECE if the last segment was marked. When this echo changes and an ACK is
+//!   delayed, this ACK leaves first, with the old echo, for the segments before. The segment itself
+//!   is acknowledged at once.
 //! - Counted: every ACK carries the number of marked packets plus five, modulo eight. The first
 //!   mark after a packet without one is acknowledged at once, and so is every second mark.
 //! - Accurate: every ACK carries this number, and the bytes that arrived with CE and ECT(0), if its
@@ -15,27 +16,29 @@
 //! Once ECN-capable segments have arrived, each segment that is not ECN-capable gets two quick
 //! ACKs: it is likely a retransmission.
 //!
-//! A listener whose own ECN is Latched rejects ECN for a SYN that is ECN-capable itself: its sender
-//! expects more than a latch. A listener that echoes or counts agrees. The SYN of a sender that
-//! would count has AE, represented here by ECT(1), which nothing else uses. A latching listener
-//! agrees to that as well: RFC 9768 has the sender fall back.
+//! A listener that supports only Latched rejects ECN for a SYN packet that carries ECT(0) or CE:
+//! its sender expects more than a latch. A listener that supports Echoed or Counted agrees. The SYN
+//! of a sender that requests Counted has the flag AE, represented here by ECT(1), which no other
+//! SYN has. A listener that supports only Latched agrees to this SYN as well: RFC 9768 requires the
+//! sender to fall back.
 //!
 //! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1;
-//! Linux 6.12, whose latch is reproduced packet by packet (`core/tests/replay.rs`). Accurate:
-//! Linux 7.3 `tcp_ecn_received_counters`, `tcp_options_fit_accecn`. Linux also acknowledges at once
-//! when six marks are unreported; no ACK of in-order data waits for so many.
+//! Linux 6.12. Linux's behaviour with Latched is reproduced packet by packet
+//! (`core/tests/replay.rs`). The kind Accurate follows Linux 7.3: `tcp_ecn_received_counters`,
+//! `tcp_options_fit_accecn`. With Accurate, Linux also acknowledges at once when six marks are
+//! unreported; here no ACK of in-order data waits for so many.
 
 use crate::packet::Ecn;
 use crate::tcp::EcnUse;
 use crate::tcp::sender::FIRST_ACE;
 use crate::tcp::wire::{MAX_SACKS, MarkedBytes, Segment};
 
-/// Quick ACKs for a mark, and for a likely retransmission.
+/// Maximum number of quick ACKs for a mark, and for a likely retransmission.
 pub(super) const QUICK: u32 = 2;
-/// RFC 9768 section 3.1.2, table 2.
+/// The ACE field of a SYN-ACK, by the ECN field of the SYN (RFC 9768 section 3.1.2, table 2).
 const SYN_CAME_WITH_ECT1: u8 = 0b011;
 const SYN_CAME_WITHOUT_ECT: u8 = 0b010;
-/// Number of marks after which an ACK leaves at once.
+/// Number of unreported marks at which an ACK leaves at once.
 const HURRY: u8 = 2;
 
 /// The effect of a segment's mark on its ACK.
@@ -43,10 +46,10 @@ const HURRY: u8 = 2;
 pub(super) enum Heed {
     /// No effect.
     Nothing,
-    /// The ACK of this segment and the next one are quick.
+    /// The ACKs of this segment and of the next one are quick.
     Quick,
-    /// A delayed ACK leaves before, up to this byte and with this echo; then the ACK of this
-    /// segment leaves at once.
+    /// If an ACK is delayed, this ACK leaves first: it acknowledges data up to this byte and has
+    /// this echo. Then the ACK of this segment leaves at once.
     After(u64, bool),
 }
 
@@ -66,7 +69,7 @@ pub(super) struct Marks {
     nxt: u64,
     /// Counted: marked packets, modulo 256.
     count: u8,
-    /// Those of them that no ACK has reported.
+    /// Counted: marked packets that no ACK has reported.
     untold: u8,
     /// Accurate: the code point of the last packet.
     last: Ecn,
@@ -85,7 +88,7 @@ impl Marks {
             self.how = willing;
         }
     }
-    /// Sets the kind that both ends agreed on, for own data too.
+    /// Sets the kind that both ends agreed on, also for the data that this end sends.
     pub fn agree(&mut self, how: EcnUse) {
         self.how = how;
     }
@@ -105,7 +108,8 @@ impl Marks {
     pub fn handshake(&self) -> Ecn {
         self.how.handshake()
     }
-    /// Handles any packet with `len` bytes of payload. Returns whether its ACK must leave at once.
+    /// Handles any packet with `len` bytes of payload. Returns whether the ACK of this packet must
+    /// leave at once.
     pub fn on_packet(&mut self, ecn: Ecn, len: u32) -> bool {
         match self.how {
             EcnUse::Counted => {}
@@ -137,10 +141,11 @@ impl Marks {
         }
         core::mem::replace(&mut self.last, ecn) != ecn
     }
-    /// The counters in the option of an ACK with `blocks` SACK blocks, their number, and the number
-    /// of blocks that remain. TCP options have 40 bytes, of which timestamps take 12: beside one
-    /// block there is room for three counters, beside two for two. A third block gives way to
-    /// counters that are needed if two are enough.
+    /// Returns the AccECN option for an ACK with `blocks` SACK blocks: the number of counters and
+    /// their values. The third value is the number of SACK blocks that fit beside the option. TCP
+    /// options have 40 bytes, of which timestamps take 12: beside one block there is room for three
+    /// counters, beside two for two. A third block gives way to counters that are needed if two are
+    /// enough.
     pub fn option(&mut self, blocks: u8) -> (u8, MarkedBytes, u8) {
         let (counters, blocks) = match (blocks, self.least) {
             _ if self.how != EcnUse::Accurate => (0, blocks),
@@ -181,7 +186,7 @@ impl Marks {
             Heed::Nothing
         }
     }
-    /// The sender reports that it has reduced its window.
+    /// A segment with CWR has arrived: the sender has reduced its window.
     pub fn on_cwr(&mut self) {
         self.echo = false;
     }
@@ -189,7 +194,8 @@ impl Marks {
     pub fn echo(&self) -> bool {
         self.echo
     }
-    /// The counter field of the SYN-ACK: that the SYN was ECT(1) (a counting sender), or nothing.
+    /// The ACE field of the SYN-ACK, which reports the ECN field of the SYN: ECT(1) for Counted,
+    /// Not-ECT for Accurate; 0 with other kinds.
     pub fn answer(&self) -> u8 {
         match self.how {
             EcnUse::Counted => SYN_CAME_WITH_ECT1,
@@ -197,7 +203,7 @@ impl Marks {
             _ => 0,
         }
     }
-    /// The counter of a leaving ACK.
+    /// The ACE field of an ACK that leaves, which reports all marks so far.
     pub fn ace(&mut self) -> u8 {
         self.untold = 0;
         match self.how {

@@ -1,11 +1,12 @@
-//! The receiver of a connection as in Linux 6.12, with an application that reads at once.
+//! The receiver of a connection as in Linux 6.12, with an application that reads all data at once
+//! or after a short random latency.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `ack` | ACK timing: every second segment, quick ACKs, delayed ACKs, compressed ACKs |
 //! | `sack` | out-of-order data, and the SACK blocks that report it |
 //! | `window` | auto-tuning of the buffer, and the advertised window |
-//! | `ecn` | marks: latched, echoed or counted |
+//! | `ecn` | marks: latched, echoed or counted, or accurate ECN |
 
 mod ack;
 mod ecn;
@@ -44,18 +45,18 @@ struct Unread {
     /// The end of the first packet.
     first_end: u64,
     segments: u64,
-    /// Whether it takes no more segments.
+    /// Whether the first packet takes no more segments.
     full: bool,
 }
 
-/// The reading application, which runs some microseconds after its wake-up. Its latency decides
-/// which segments count for a round of the receive buffer's tuning. These segments make the window
-/// grow and are acknowledged singly. With a constant round trip and no latency, every round would
-/// end at the same segment. The consequences of reading (room, the ACK of a write's end) take
-/// effect with the segment all the same.
+/// The reading application, which runs some microseconds after its wake-up. The latency of the
+/// application decides which segments count for a round of the receive buffer's tuning. Segments
+/// that make the window grow are acknowledged singly. With a constant round trip and no latency,
+/// every round would end at the same segment. The latency does not delay the other consequences of
+/// reading. Room in the buffer and the ACK of a write's end take effect when the segment arrives.
 #[derive(Clone, Debug, Default)]
 struct Reader {
-    /// Maximum latency; the latency is uniformly distributed.
+    /// Maximum latency; the latency is uniformly distributed from zero.
     latency: Span,
     rng: Rng,
 }
@@ -72,25 +73,27 @@ impl Reader {
 pub struct Receiver {
     ticks: Jiffies,
     phase: Phase,
-    /// Every byte below has arrived and was read.
+    /// The next expected byte: every byte below has arrived.
     nxt: u64,
-    /// Timestamp to echo: that of the segment that arrived when the last ACK's edge was due.
+    /// Timestamp to echo: the newest one of segments that started at or below the last ACK number
+    /// when they arrived (RFC 7323).
     ts_recent: u32,
-    /// Time of the last reading of the clock, for timestamps: a compressed ACK carries the time of
-    /// the last arrival.
+    /// Time that the timestamps of ACKs carry: that of the last arrival or timer. Without
+    /// [`Rule::CompressedAckStamp`], a compressed ACK carries the time of the last arrival.
     clock: Time,
     holes: Holes,
     acks: Acks,
     window: Window,
-    /// Whether it sends selective acknowledgements (SACK).
+    /// Whether the receiver sends selective acknowledgements (SACK).
     sack: bool,
     dsack: Option<Range>,
-    /// The kind of ECN that it accepts.
+    /// The kind of ECN that the receiver accepts.
     ecn: EcnUse,
     marks: ecn::Marks,
     /// Routers' feedback for the next ACK.
     feedback: Feedback,
-    /// Data for which the application was woken; it reads all data that has arrived when it runs.
+    /// Data for which the application was woken; when the application runs, it reads all data that
+    /// has arrived.
     unread: Option<Unread>,
     reader: Reader,
 
@@ -137,8 +140,8 @@ impl Receiver {
             rtt_us: 0,
         }
     }
-    /// The same receiver with an application that reads after a random time of up to `latency`;
-    /// without this call it reads at once.
+    /// Returns this receiver with an application that reads after a random time of up to `latency`;
+    /// without this call, the application reads at once.
     pub fn reading(mut self, latency: Span, rng: Rng) -> Receiver {
         self.reader = Reader { latency, rng };
         self
@@ -154,11 +157,11 @@ impl Receiver {
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
     }
-    /// Time of its SYN-ACK, once the handshake is complete.
+    /// Time when the last SYN-ACK was sent, once the handshake is complete.
     pub fn established(&self) -> Option<Time> {
         (self.phase == Phase::Established).then_some(self.syn_ack_sent)
     }
-    /// Bytes that the other end may send at the start.
+    /// The receive window that the last ACK advertised, in bytes.
     pub fn offered(&self) -> u64 {
         self.window.offered()
     }
@@ -223,7 +226,7 @@ impl Receiver {
         }
     }
 
-    /// Rejects data with an old timestamp: it is only answered.
+    /// Rejects data with an old timestamp: the data is answered with an ACK and otherwise ignored.
     fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.seq < self.nxt {
             let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
@@ -250,7 +253,7 @@ impl Receiver {
             start: seg.seq,
             end: seg.seq + u64::from(seg.len),
         };
-        // A segment that ends before the last ACK is answered and otherwise ignored.
+        // A segment that ends before the last ACK number is answered and otherwise ignored.
         if range.end >= self.acks.acked {
             // In any position: while a hole is open, only data beyond it shows how the round trip
             // grows.
@@ -436,7 +439,8 @@ impl Receiver {
         self.check_ack(now, many, wire);
     }
 
-    /// `many`: more than a segment is unacknowledged.
+    /// Sends the pending ACK, or sets its timer. `many`: more data than one full segment is
+    /// unacknowledged.
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
@@ -452,7 +456,8 @@ impl Receiver {
         }
     }
 
-    /// The round trip as measured for the window, at most that of the handshake, if there was one.
+    /// The lesser of two round trips, µs: the one measured for the window, and that of the
+    /// handshake if this end measured it.
     fn least_rtt_us(&self) -> u64 {
         let rtt_us = self.window.rtt_us();
         if self.rtt_us > 0 {
@@ -529,7 +534,7 @@ impl Receiver {
         self.acks.sent(self.nxt);
     }
 
-    /// Sends an ACK up to `ack`.
+    /// Builds an ACK with the acknowledgement number `ack`.
     #[inline(always)]
     fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
         let window = self
@@ -566,14 +571,14 @@ impl Receiver {
     }
 }
 
-/// The timeout for the round trip of the handshake.
+/// The retransmission timeout that results from the round trip of the handshake alone, in ticks.
 fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
     ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
 }
 
 impl Prefetch for Receiver {
     type Event = Segment;
-    /// The first and the last range of data behind a hole.
+    /// Passes the first and the last range of data behind a hole to `load`.
     #[inline]
     fn prefetch(&self, _segment: Option<&Segment>, mut load: impl FnMut(*const u8, usize)) {
         if let Some((first, last)) = self.holes.ends() {
@@ -670,7 +675,7 @@ mod tests {
 
     /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the ACK of the segment that fills a hole
     /// before 24 others has a window of 13 580 B, because all of them still wait. When the
-    /// application has read them, an ACK with 37 032 B follows at once.
+    /// application has read the 25 segments, an ACK with a window of 37 032 B follows at once.
     #[test]
     fn reading_what_makes_room_for_twice_the_window_is_told_of() {
         let mut receiver = Receiver::new(&Config {

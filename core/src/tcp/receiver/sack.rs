@@ -1,14 +1,15 @@
 //! Out-of-order data, and the SACK blocks that report it.
 //!
 //! The blocks are Linux's: at most four are kept, the newest first. A new segment extends the block
-//! that it touches, or evicts the oldest. Beside timestamps, an ACK has room for three.
+//! that it touches. A new segment that touches no block begins a new block, which evicts the oldest
+//! block if there are four. Beside timestamps, an ACK has room for three blocks.
 
 use crate::tcp::wire::Range;
 use alloc::collections::VecDeque;
 
 const REMEMBERED: usize = 4;
-/// A pending compressed ACK is sent before the block with this index or a new one comes to the
-/// front.
+/// A pending compressed ACK is sent before a new block, or a block with this index or a higher one,
+/// comes to the front.
 const EXPECTED: usize = 2;
 
 #[derive(Clone, Debug, Default)]
@@ -127,7 +128,8 @@ impl Holes {
             .position(|b| touches(*b, range))
             .unwrap_or(self.n_blocks)
     }
-    /// Returns whether compression does not expect this index at the front.
+    /// Returns whether a pending compressed ACK must be sent before the block with this index comes
+    /// to the front.
     pub fn is_unexpected(&self, place: usize) -> bool {
         self.n_blocks > 0 && place >= EXPECTED
     }

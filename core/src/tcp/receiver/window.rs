@@ -1,17 +1,19 @@
 //! The receive window and its auto-tuning.
 //!
 //! Algorithm (Linux 6.12): memory is counted in *truesize*, the kernel memory of a packet (2344 B
-//! for a full segment cut from a super-packet). The advertised window is a share of the buffer,
-//! payload over truesize. It starts at 64 KB and opens by two segments for each arriving segment,
-//! up to that share.
+//! for a full segment cut from a super-packet). The advertised window is a share of the free
+//! buffer: the ratio of payload to truesize. The window starts at 64 KB, or half the buffer if that
+//! is less. The window opens by two segments for each arriving segment, up to that share.
 //!
-//! Once per round trip, the buffer grows to hold the sum of three amounts. These are twice the data
-//! read in this round trip, sixteen segments, and twice the growth over the previous round trip.
-//! Data that has arrived and still waits is subtracted from the data read. A filled hole releases
-//! much data at once, which is no measure of the path's rate.
+//! Once per round trip, if more data was read than in the round trip before, the buffer grows. Let
+//! `W` be twice the data read in this round trip plus sixteen segments. The new buffer holds
+//! `W + 2·W·g`, where `g` is the relative increase of the data read over the previous round trip.
+//! Data that has arrived and still waits is subtracted from the data read. The reason is that a
+//! filled hole releases much data at once, which is no measure of the path's rate.
 //!
-//! Since 6.16 the sixteen segments are absent, and data behind a hole counts. From 6.16 to 6.17 the
-//! growth was absent, too. Source: Linux 7.3 `tcp_rcvbuf_grow`.
+//! Since 6.16, `W` does not contain the sixteen segments, and the buffer also grows for data behind
+//! a hole. From 6.16 to 6.17 the term with `g` was absent, too. Source: Linux 7.3
+//! `tcp_rcvbuf_grow`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
@@ -37,11 +39,13 @@ const SHARE_DEFAULT: u64 = 128;
 const FIRST_ROUND: u64 = 10;
 /// Number of segments in the first window before 4.20.
 const FIRST_WINDOW_BEFORE: u64 = 20;
-/// Round trips below this do not double the buffer (`tcp_rcvbuf_low_rtt`), µs.
+/// With a round trip below this, the buffer grows beyond `W` only by this round trip's share of it
+/// (`tcp_rcvbuf_low_rtt`), µs.
 const LOW_RTT_US: u64 = 1000;
-/// The minimum buffer for which windows are scaled (`net.core.rmem_max`), for any `tcp_rmem`.
+/// The window scale is chosen for a buffer of at least this size (`net.core.rmem_max`), for any
+/// `tcp_rmem`.
 const SCALED_FOR: u64 = 212_992;
-/// Maximum scale of windows beyond 64 KB: 2¹⁴.
+/// Maximum window scale: windows are in units of up to 2¹⁴ bytes.
 const MAX_SCALE: u32 = 14;
 
 /// Kernel memory of one packet with `len` bytes of payload.
@@ -62,9 +66,9 @@ pub(super) struct Window {
     buffer: u64,
     buffer_max: u64,
     share: u64,
-    /// Maximum window now.
+    /// Maximum window for the present buffer, in bytes (`window_clamp`).
     clamp: u64,
-    /// The window, if memory permits.
+    /// The window that growth has reached, if memory permits, in bytes (`rcv_ssthresh`).
     threshold: u64,
     /// The window of the last ACK, counted from its acknowledgement number.
     window: u64,
@@ -128,7 +132,7 @@ impl Window {
     pub fn rtt_us(&self) -> u64 {
         self.rtt8_us >> 3
     }
-    /// Number of quick ACKs for half the window.
+    /// Number of quick ACKs: the segments in half the window, at least 2 and at most `most`.
     pub fn quick_acks(&self, most: u32) -> u32 {
         ((self.window / (2 * u64::from(self.segment))) as u32)
             .max(2)
@@ -147,7 +151,7 @@ impl Window {
         }
     }
     /// Opens the window for a segment of `len` bytes, which needs its own packet or `merges` into
-    /// another. Returns whether it did.
+    /// another. Returns whether the window opened.
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         if len < GROW_LEAST {
             return false;
@@ -182,8 +186,8 @@ impl Window {
         }
         0
     }
-    /// Returns whether one more packet may wait. The buffer grows with waiting data, up to its
-    /// maximum.
+    /// Returns whether memory permits that one more packet waits. The buffer grows with waiting
+    /// data, up to its maximum.
     pub fn admits(&mut self, queued: u64) -> bool {
         if queued > self.buffer {
             self.buffer = queued.min(self.buffer_max);
@@ -203,7 +207,8 @@ impl Window {
     fn round_up(&self, bytes: u64) -> u64 {
         bytes.div_ceil(1 << self.scale) << self.scale
     }
-    /// The window that memory permits now. When more than half of it is used, quick ACKs end.
+    /// The window that memory permits now. When less than half of the maximum window is free, quick
+    /// ACKs end.
     fn select(&self, quick: &mut u32) -> u64 {
         let all = self.share_of(self.buffer);
         let mut free = self.share_of(self.buffer.saturating_sub(self.queued));
@@ -216,11 +221,12 @@ impl Window {
         }
         self.round_up(free.min(self.threshold))
     }
-    /// Returns whether an ACK would have the same window as the last one.
+    /// Returns whether memory permits at least the window of the last ACK.
     pub fn holds(&self, quick: &mut u32) -> bool {
         self.select(quick) >= self.window
     }
-    /// Returns whether reading has made room for twice the window that is left.
+    /// Returns whether memory permits at least twice the rest of the advertised window, and this
+    /// rest is at most half of the maximum window.
     pub fn doubled(&self, acked: u64, nxt: u64, quick: &mut u32) -> bool {
         let left = (acked + self.window).saturating_sub(nxt);
         2 * left <= self.clamp && {
@@ -229,14 +235,14 @@ impl Window {
         }
     }
 
-    /// An ACK without data echoed this timestamp of this end's own: data with the same echo is no
-    /// measurement.
+    /// An ACK without data echoed this timestamp of this end. Data with the same echo is then no
+    /// measurement of the round trip.
     pub fn heard(&mut self, tsecr: u32) {
         self.last_tsecr = tsecr;
     }
 
-    /// Measures the round trip by the echo of this end's own timestamps.
-    /// `waits`: earlier data has not been read.
+    /// Measures the round trip by the echo of this end's own timestamps. `waits`: earlier data
+    /// still waits for the application.
     pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment, waits: bool) {
         if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {
             return;
@@ -254,7 +260,8 @@ impl Window {
             self.rtt8_us = self.rtt8_us - (self.rtt8_us >> 3) + us;
         }
     }
-    /// Measures an upper bound of the round trip: the time in which a whole window arrived.
+    /// Measures an upper bound of the round trip, the time in which a whole window arrived, and
+    /// keeps the minimum.
     pub fn measure_rtt_by_window(&mut self, now: Time, nxt: u64) {
         if let Some((until, since)) = self.by_window {
             if nxt < until {
@@ -268,8 +275,8 @@ impl Window {
         self.by_window = Some((nxt + self.window, now));
     }
 
-    /// The application has read everything below `read` of the data below `nxt`: once per round
-    /// trip the buffer is resized.
+    /// The application has read everything below `read`; data up to `nxt` has arrived in order, and
+    /// out-of-order data reaches to `end`. Once per round trip the buffer is resized.
     #[inline]
     pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
@@ -288,14 +295,14 @@ impl Window {
         self.round_start = read;
         self.round_time = now;
     }
-    /// A hole keeps `span` bytes waiting from the next expected one on: the buffer grows to hold
-    /// them, too.
+    /// Data behind a hole reaches `span` bytes beyond the next expected byte. With
+    /// [`Rule::ReceiveBufferByWindow`], the buffer grows to hold these bytes, too.
     pub fn holds_back(&mut self, span: u64) {
         if self.kernel.follows(Rule::ReceiveBufferByWindow) {
             self.resize(self.round_bytes, span);
         }
     }
-    /// Enlarges the buffer for `bytes` in a round trip.
+    /// Enlarges the buffer for `bytes` read in a round trip and `span` bytes of out-of-order data.
     fn resize(&mut self, bytes: u64, span: u64) {
         let by_window = self.kernel.follows(Rule::ReceiveBufferByWindow);
         let cushion = if by_window { 0 } else { 16 * u64::from(MSS) };

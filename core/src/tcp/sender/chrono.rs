@@ -1,5 +1,5 @@
-//! Time during which each cause limited a sender, as in TCP_INFO: busy, and of that limited by the
-//! peer's window or by the send buffer.
+//! Time during which a sender was busy, and the parts of it in which the peer's window or the send
+//! buffer was the limit (TCP_INFO).
 //!
 //! Algorithm: the clock is in one of four states; if several apply, the last in this list. *Idle*:
 //! no data is unsent or in flight. *Busy*: some data is unsent or in flight. *Peer's window*: the

@@ -1,15 +1,16 @@
 //! Delivery-rate samples as in Linux.
 //!
 //! Algorithm: a leaving packet stores the number of delivered packets and the time of the last
-//! delivery. It also stores the time when the packet delivered last had been sent. When an ACK
-//! delivers packets, the snapshot of the packet that was sent last among them is used. The sample
-//! is the number of packets delivered since this snapshot, divided by a duration. The duration is
-//! the time in which these packets were sent or the time in which they were acknowledged, whichever
-//! is longer. Therefore neither aggregated ACKs nor bursts make a path look faster than it is.
+//! delivery. The leaving packet also stores the time when the packet delivered last had been sent.
+//! When an ACK delivers packets, the snapshot of the packet that was sent last among them is used.
+//! The sample is the number of packets delivered since this snapshot, divided by a duration. The
+//! duration is the time in which these packets were sent or the time in which they were
+//! acknowledged, whichever is longer. Therefore neither aggregated ACKs nor bursts make a path look
+//! faster than it is.
 //!
 //! A sample shorter than the minimum round trip is discarded. An attempt to send may find no data
-//! although the window has room and no repairs are pending. Samples of all data in flight at that
-//! time are limited by the application.
+//! although the window has room and no repairs are pending. The samples of all data in flight at
+//! that time count as limited by the application.
 //!
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation:
 //! reneging receivers (which discard SACKed data) do not stop the samples; no receiver of narrows
@@ -37,8 +38,8 @@ pub(super) struct Delivered {
     pub packets: u64,
     last_us: u64,
     first_sent_us: u64,
-    /// The application limits the connection until more packets than this are delivered; 0 if it
-    /// does not.
+    /// The application limits the connection until more packets than this number are delivered; 0
+    /// if the application is not the limit.
     app_limited: u64,
     /// The reported rate: of the last sample not limited by the application, or of a later, faster
     /// one.
@@ -61,7 +62,8 @@ impl Delivered {
         self.first_sent_us = sent_us;
         self.last_us = sent_us;
     }
-    /// The application is the limit: samples of the packets in flight are marked.
+    /// Records that the application is the limit: samples of the packets in flight count as limited
+    /// by it.
     pub fn limit_by_app(&mut self, in_flight: u32) {
         self.app_limited = (self.packets + u64::from(in_flight)).max(1);
     }

@@ -1,26 +1,29 @@
 //! Transmission through the host's own interface: whole super-packets, each with its departure
 //! time, and their completions.
 //!
-//! Algorithm: a super-packet that the host's queue discipline rejects was never sent. It stays in
-//! the send queue, and the window is reduced as after a mark, once per round trip. The same
-//! reduction follows if another packet of the flow was dropped although this one was accepted. A
-//! rejected super-packet is retried with the next ACK or departure. If nothing is in flight, the
-//! zero-window timer retries it, a timeout later and then every half second. A rejected
-//! retransmission stays lost; after a timeout it is retried in half a second, without backoff.
+//! Algorithm: a super-packet that the host's queue discipline rejects was never sent. A rejected
+//! super-packet stays in the send queue, and the window is reduced as after an ECN mark, once per
+//! round trip. The same reduction follows if the discipline accepted the super-packet but dropped
+//! another packet of the flow. The sender tries a rejected super-packet once more with the next ACK
+//! or departure. If nothing is in flight, the zero-window timer tries again after one
+//! retransmission timeout and then every half second. A rejected retransmission stays marked lost.
+//! If the retransmission of a timeout is rejected, the timer fires again half a second later,
+//! without backoff.
 //!
-//! Where the host's discipline paces (`fq`), TCP passes a super-packet to it before its departure
-//! time, which is also its timestamp. TCP waits only for its small queue. Up to two super-packets
-//! wait there and count as in flight. The decision to send, or to wait for the next ACK, is
-//! therefore one or two gaps earlier than with TCP's own pacing.
+//! Where the host's queue discipline paces (`fq`), TCP passes a super-packet to it before its
+//! departure time. The TCP timestamp is that of the departure. Only the limit of TCP small queues
+//! delays the next super-packet. Up to two super-packets wait in the discipline and count as in
+//! flight. The decision to send, or to wait for the next ACK, is therefore one or two pacing gaps
+//! earlier than with TCP's own pacing.
 //!
-//! Without an interface of its own rate, segments enter the path one by one, and none is rejected.
-//! The same applies if routers write into each segment (XCP), because no device may cut such
-//! segments.
+//! If the host has no interface with its own queue, segments enter the path one by one, and none is
+//! rejected. Segments also enter the path one by one if routers write into each segment (XCP),
+//! because no device may divide super-packets of such segments.
 //!
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
 //! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,
 //! `tcp_send_probe0`, `tcp_update_skb_after_send`. Deviation: Linux ends the connection after 15
-//! such attempts (`tcp_retries2`).
+//! rejected attempts (`tcp_retries2`), narrows never does.
 
 use super::Sender;
 use super::output::Push;
@@ -30,7 +33,8 @@ use crate::tcp::scoreboard::PUSHED;
 use crate::tcp::wire::Segment;
 use crate::units::{Span, Time};
 
-/// Timer after the own host rejected all packets.
+/// Time until the next attempt after the host's own queue rejected a packet while nothing was in
+/// flight, or the retransmission of a timeout.
 pub(super) const RESOURCE_PROBE: Span = Span::ms(500);
 
 impl Sender {
@@ -39,7 +43,8 @@ impl Sender {
     pub(super) fn hands_down(&self) -> bool {
         self.small_queue.is_some() && !self.needs.needs_feedback
     }
-    /// Sends `bytes` of new data as one super-packet. Returns whether it was accepted.
+    /// Sends `bytes` of new data as one super-packet. Returns whether the interface accepted the
+    /// super-packet.
     pub(super) fn hand_down<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -56,8 +61,9 @@ impl Sender {
         }
         taken
     }
-    /// Retransmits lost segments from `number` on that left together, at most `most`. Returns
-    /// whether they were accepted; true if segments go one by one.
+    /// Passes the lost segments from `number` on that left in one super-packet, at most `most`, to
+    /// the interface as one super-packet. Returns whether the interface accepted the super-packet.
+    /// If segments go one by one, this function sends nothing and returns true.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -96,7 +102,8 @@ impl Sender {
         }
         fate != Fate::Refused
     }
-    /// Number of lost segments from `first` on that leave together, at most `most`.
+    /// Number of lost segments from `first` on that are retransmitted as one super-packet, at most
+    /// `most`.
     pub(super) fn lost_together(&self, first: u64, most: u32) -> u32 {
         let room = self.w.cwnd.saturating_sub(self.board.in_flight());
         let most = most.min(room).max(1);

@@ -3,22 +3,24 @@
 //! Algorithm, as in Linux 6.12:
 //!
 //! - A duplicate ACK reports that one more segment has arrived, but not which.
-//! - After three duplicates, the first segment is lost. If the path was seen to reorder more
-//!   segments, more duplicates are required. In recovery, the first segment after every partial ACK
-//!   is also lost, so one hole is repaired per round trip.
-//! - Counted segments are not in flight, so new data leaves for duplicates, also before recovery
-//!   (limited transmit, RFC 3042).
-//! - Recovery, or a timeout's episode, lasts until data beyond its `high_seq` is acknowledged.
-//!   Duplicates before that must not begin another one.
-//! - Without reports of arrivals there is no RACK, no tail loss probe and no DSACK.
+//! - After three duplicate ACKs, the first segment in flight counts as lost. If the path was seen
+//!   to reorder by more segments, more duplicate ACKs are required. In recovery, every partial ACK
+//!   makes the first segment behind it count as lost, so one hole is repaired per round trip.
+//! - Segments that duplicate ACKs have reported do not count as in flight. So new data leaves for
+//!   duplicate ACKs, also before recovery (limited transmit, RFC 3042).
+//! - Recovery, or the episode after a timeout, lasts until data is acknowledged that was sent after
+//!   it began (beyond `high_seq`). Duplicate ACKs before the end of the episode must not begin
+//!   another recovery.
+//! - Without SACK there is no RACK, no tail loss probe and no DSACK.
 //!
 //! Deviations from the RFC, all Linux's:
 //! - an ACK for `n` segments subtracts `n − 1` duplicates, and no window is inflated or deflated:
 //!   PRR sets it;
-//! - more duplicates than segments that could cause them count as reordering, and from then on that
-//!   many duplicates are required;
-//! - every partial ACK restarts the timer ("slow but steady"), and a timeout's F-RTO is that of RFC
-//!   5682 without SACK.
+//! - if there are more duplicate ACKs than the segments in flight could cause, this counts as
+//!   reordering. From then on, as many duplicate ACKs as segments were in flight are required, at
+//!   most 300;
+//! - every partial ACK restarts the timer ("slow but steady"), and F-RTO after a timeout is that of
+//!   RFC 5682 without SACK.
 
 use super::input::News;
 use super::{Sender, State};
@@ -42,8 +44,8 @@ impl Sender {
             self.delivered_ce += u64::from(news.ece);
         }
     }
-    /// Handles an ACK for `packets` in order: the first filled a hole, duplicates had reported the
-    /// others.
+    /// Handles an ACK that acknowledged `packets` in order: the first one filled a hole, and
+    /// duplicate ACKs had reported the others.
     pub(super) fn take_back_duplicates(&mut self, packets: u32, news: &mut News) {
         if packets == 0 {
             return;
@@ -71,7 +73,8 @@ impl Sender {
         }
     }
 
-    /// Marks the first segment in flight lost, if enough duplicates have arrived.
+    /// Marks the first segment in flight lost if enough duplicates have arrived, or in recovery if
+    /// a partial ACK has.
     pub(super) fn judge_first(&mut self, news: &News) {
         let lost = match self.state {
             State::Recovery => news.una_advanced,

@@ -1,11 +1,12 @@
 //! ECN at the sender: negotiation, and the response to marks.
 //!
 //! Algorithm: a SYN with ECE and CWR requests ECN, a SYN-ACK with ECE agrees. A retransmitted SYN
-//! does not request it (`tcp_ecn_fallback`). Then new data leaves as ECT(0). An ACK with ECE in
-//! Open or Disorder begins a reduction. The state becomes Cwr, and PRR reduces the window to the
-//! threshold of the congestion control. The reduction ends when data sent after its begin is
-//! acknowledged. In Cwr, Recovery and Loss an ACK with ECE begins none, but in the last two it
-//! prevents an undo. There are four kinds ([`EcnUse`]):
+//! does not request ECN (`tcp_ecn_fallback`). After agreement, new data leaves as ECT(0), or as
+//! ECT(1) with Counted. An ACK with ECE in Open or Disorder begins a reduction. The state becomes
+//! Cwr, and PRR reduces the window to the threshold of the congestion control. The reduction ends
+//! when data sent after its begin is acknowledged. In Cwr, Recovery and Loss, an ACK with ECE
+//! begins no further reduction. In Recovery and Loss, an ACK with ECE prevents an undo of the
+//! present reduction. There are four kinds ([`EcnUse`]):
 //!
 //! | | other ECN-capable packets | marks reported by an ACK | feedback to the receiver |
 //! |---|---|---|---|
@@ -17,19 +18,20 @@
 //! CWR is on the next new segment, the first of its super-packet. If a sender requests Counted and
 //! the answer is that of RFC 3168, the kind is Latched.
 //!
-//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. Then the
-//! increase is the greatest one with these bits that does not exceed the delivered packets. With
-//! Accurate, the option decides whether the counter has wrapped ([`Accurate::marks`]).
+//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. In this
+//! case, the increase is taken as the greatest one with these three bits that does not exceed the
+//! number of delivered packets. With Accurate, the option decides whether the counter has wrapped
+//! ([`Accurate::marks`]).
 //!
 //! With Accurate, every segment has the option ([`TcpOptions::AccEcn`]), and so has an ACK with
-//! room for it. A full segment has 1436 bytes of payload instead of 1448. A SYN that was
-//! retransmitted once still requests it.
+//! room for it. A full segment has 1436 bytes of payload instead of 1448. The first retransmission
+//! of the SYN still requests Accurate.
 //!
 //! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section
 //! 3.1.2, 3.2.2.5.2 and appendix A.2; Linux 6.12. `core/tests/replay.rs` reproduces Linux's
-//! response to a latch packet by packet. Counted has only the counter of RFC 9768, without the TCP
-//! option; SYN and SYN-ACK only negotiate it. An ACK that delivers no data may be an old one, so
-//! its counter is not read.
+//! behaviour with Latched packet by packet. Counted has only the counter of RFC 9768, without the
+//! TCP option; SYN and SYN-ACK only negotiate it. With Counted, the counter of an ACK that delivers
+//! no data is not read, because the ACK may be an old one.
 //!
 //! Accurate follows Linux 7.3 (`tcp_ecn` 3 at both ends, `tcp_ecn_option` 2): `tcp_ecn.h`,
 //! `__tcp_accecn_process`. Deviations: the SYN of DCTCP is not ECN-capable, and a repeated SYN-ACK
@@ -88,19 +90,21 @@ enum Counter {
 
 /// Unit of the average of packets per ACK, and the weight of a new ACK: 2⁻⁶.
 const PER_ACK_SHIFT: u32 = 6;
-/// Above this average, ACKs are compressed and a counter is likely not to have wrapped.
+/// Above this average of packets per ACK, ACKs are compressed, and the counter is assumed not to
+/// have wrapped.
 const COMPRESSED_ACKS: u32 = 4 << PER_ACK_SHIFT;
 /// The counters of the option have 24 bits.
 const COUNTER_BITS: u32 = 24;
 
 impl Accurate {
-    /// Returns the number of marks that an ACK reports. It delivered `delivered` packets with
-    /// `bytes` of payload; `known`: marks so far; `ordered`: the delivered data is known by SACK or
-    /// in order.
+    /// Returns the number of marks that an ACK reports. The ACK delivered `delivered` packets with
+    /// `bytes` of payload; `known`: marks so far; `ordered`: SACK is in use, or no data is missing.
     ///
-    /// The counter alone decides up to seven packets. Beyond, the smallest increase with its three
-    /// bits is correct if the bytes of the option say so, and the greatest one otherwise. With 16
-    /// packets and more, the share of marked bytes gives an estimate between them.
+    /// For an ACK that delivers up to seven packets, the counter alone decides. For more packets,
+    /// the bytes of the option decide between the smallest and the greatest increase with the
+    /// counter's three bits. For 16 packets and more, the share of marked bytes gives an estimate
+    /// between the smallest and the greatest increase. Without the option, the smallest increase
+    /// counts if ACKs of more than four packets are usual, and the greatest otherwise.
     fn marks(
         &mut self,
         ack: &AckSegment,
@@ -149,8 +153,8 @@ impl Accurate {
         }
     }
 
-    /// Updates the counters; `bytes` were delivered. Returns whether the increase of the bytes with
-    /// CE is known.
+    /// Updates the byte counters by an ACK that delivered `bytes` of payload. Returns whether the
+    /// increase of the bytes with CE is known.
     fn read_option(&mut self, ack: &AckSegment, bytes: u64) -> bool {
         let Some(told) = ack.bytes() else {
             match self.usual {
@@ -197,7 +201,7 @@ impl Accurate {
 }
 
 impl Ecn {
-    /// Before the connection.
+    /// Creates the state of a connection whose SYN requests the kind `asks`.
     pub fn new(asks: EcnUse) -> Ecn {
         Ecn {
             asks,
@@ -225,11 +229,14 @@ impl Ecn {
     pub fn as_asked(&self) -> bool {
         self.on() && self.how == self.asks
     }
-    /// Sets the flags of a SYN that was sent `retransmits` times before.
+    /// Sets the flags of a SYN: the original if `retransmits` is 0, otherwise this retransmission.
     pub fn mark_syn(&self, retransmits: u32, syn: &mut Segment) {
         let most = u32::from(self.asks == EcnUse::Accurate);
         syn.cwr = self.asks != EcnUse::Off && retransmits <= most;
         syn.ecn = self.asks.handshake();
+        if self.asks == EcnUse::Accurate {
+            syn.options = TcpOptions::AccEcn;
+        }
     }
     /// Handles the SYN-ACK.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
@@ -241,7 +248,7 @@ impl Ecn {
         }
         self.control = self.how.control();
     }
-    /// Marks a segment of new data; `first`: of its super-packet.
+    /// Sets the ECN fields of a segment of new data; `first`: it is the first of its super-packet.
     pub fn mark_data(&mut self, first: bool, segment: &mut Segment) {
         if self.on() {
             segment.ecn = self.how.data();
@@ -348,8 +355,8 @@ mod tests {
         }
     }
 
-    /// Linux 7.3 `__tcp_accecn_process`: up to seven packets, the counter decides alone. Beyond,
-    /// the bytes of the option show whether it has wrapped.
+    /// Linux 7.3 `__tcp_accecn_process`: up to seven packets, the counter decides alone. For more
+    /// packets, the bytes of the option show whether the counter has wrapped.
     #[test]
     fn the_option_decides_whether_the_counter_has_wrapped() {
         const FULL: u64 = 1436;
@@ -411,7 +418,7 @@ mod tests {
         assert_eq!(ends.usual, None);
     }
 
-    /// RFC 9768 section 3.1.4: the first retransmission of the SYN still requests it.
+    /// RFC 9768 section 3.1.4: the first retransmission of the SYN still requests Accurate.
     #[test]
     fn a_repeated_syn_requests_accurate_ecn_once_more() {
         let request = |asks: EcnUse| {

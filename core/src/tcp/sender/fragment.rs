@@ -1,17 +1,19 @@
 //! Limits to splitting super-packets in the send queue.
 //!
 //! Segments that left together stay one kernel buffer until only a part of them is SACKed or
-//! retransmitted. Then the buffer is split, and the second half needs memory of its own. A peer
-//! that SACKs every other segment could cause much of that. Therefore, if the send queue takes more
-//! than twice the send buffer and 258 KiB, only the first and the last buffer are split.
+//! retransmitted. When that happens, the buffer is split, and the second part needs memory of its
+//! own. A peer that SACKs every other segment could cause many such splits, and so much memory.
+//! Therefore, splitting is limited if the send queue takes more memory than twice the send buffer
+//! plus 258 KiB. At this limit, only the first and the last kernel buffer are split.
 //!
-//! SACKs for parts of other buffers are ignored. So is the rest of the same block behind them, and
-//! a repetition of the block in the next ACK. No part of such a buffer is retransmitted.
+//! SACKs for parts of other kernel buffers are ignored. The rest of the same SACK block behind such
+//! a part is ignored, too. A repetition of the block in the next ACK is also ignored. No part of
+//! such a buffer is retransmitted.
 //!
 //! A sender with a small buffer reaches this limit in slow start. While the window admits all
 //! written data, each write extends the last buffer, whatever the amount in flight. If every other
-//! segment is then lost, the sender learns of almost no arrivals. It waits for its timeout, and
-//! repairs one or two segments per round trip. Source: Linux 6.12 `tcp_fragment`,
+//! segment is then lost, the sender learns of almost no arrivals. Such a sender waits for its
+//! timeout, and repairs one or two segments per round trip. Source: Linux 6.12 `tcp_fragment`,
 //! `tcp_match_skb_to_sack`, `tcp_shift_skb_data`; counted there as `TCPWqueueTooBig`.
 
 use super::Sender;
@@ -25,14 +27,16 @@ impl Sender {
         self.send_buffer.overfull(&self.board) && self.cfg.kernel.follows(Rule::FragmentsNeedMemory)
     }
 
-    /// Returns whether this super-packet may be split all the same: the first or the last one.
+    /// Returns whether this super-packet is the first or the last one, which may be split in spite
+    /// of the limit.
     fn is_at_an_end(&self, buffer: &Range<u64>) -> bool {
         let all = self.board.numbers();
         buffer.start == all.start || buffer.end == all.end
     }
 
-    /// Returns whether segment `i` may be retransmitted without splitting, if `most` segments may:
-    /// then its whole super-packet is.
+    /// Returns whether segment `i` may be retransmitted while at most `most` segments may leave.
+    /// The super-packet of segment `i` must have at most `most` segments, or be the first or the
+    /// last one, which may be split.
     pub(super) fn leaves_whole(&self, i: u64, most: u64) -> bool {
         let buffer = self.board.buffer_of(i);
         buffer.end - buffer.start <= most || self.is_at_an_end(&buffer)

@@ -1,5 +1,5 @@
-//! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery,
-//! timer, window, repairs.
+//! Handling of one ACK, in Linux's order: scoreboard, RTT and reordering window, tail loss probe,
+//! state of recovery, timer, window, retransmissions.
 
 use super::chrono::Limit;
 use super::delivery_rate::Newest;
@@ -25,7 +25,8 @@ pub(super) struct News {
     pub dsack: bool,
     /// The ACK reported the tail loss probe as duplicate data.
     pub dsack_of_probe: bool,
-    /// It (S)ACKed data never retransmitted that was sent before recovery began.
+    /// The ACK acknowledged or SACKed data that was sent before recovery began and never
+    /// retransmitted.
     pub original_delivered: bool,
     /// The ACK cumulatively acknowledged a retransmission.
     pub retrans_acked: bool,
@@ -39,13 +40,13 @@ pub(super) struct News {
     pub retrans_lost: bool,
     /// The retransmission timer starts anew.
     pub set_timer: bool,
-    /// Packets delivered, as the receiver reports them.
+    /// Packets that this ACK newly reports as delivered.
     pub delivered: u32,
-    /// Payload bytes of those in flight before.
+    /// Payload bytes of those packets that were in the scoreboard.
     pub delivered_bytes: u64,
-    /// `una` before.
+    /// `una` before this ACK.
     pub prior_una: u64,
-    /// `fack` before.
+    /// `fack` before this ACK.
     pub prior_fack: u64,
     /// The lowest byte found to have been reordered.
     pub reordered_from: u64,
@@ -54,7 +55,7 @@ pub(super) struct News {
 }
 
 impl News {
-    /// Returns whether it only reports that data arrived out of order.
+    /// Returns whether the ACK only reports that data arrived out of order.
     pub fn duplicate(&self) -> bool {
         !(self.una_advanced || self.window_update || self.dsack)
     }
@@ -69,7 +70,7 @@ pub(super) enum Repair {
     New,
 }
 
-/// RTTs of one ACK, by when the segments were sent (µs).
+/// Times (µs) when the segments that one ACK delivers were sent; RTTs are measured from them.
 #[derive(Default)]
 struct SentTimes {
     first_acked: Option<u64>,
@@ -99,8 +100,8 @@ impl SentTimes {
 }
 
 impl Sender {
-    /// Returns whether an old copy is possible: the answer to a SYN, or a repetition of the last
-    /// ACK.
+    /// Returns whether an ACK with an old timestamp is accepted: it is the answer to a SYN, or a
+    /// recent duplicate of the last ACK.
     pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
         let duplicate =
             ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
@@ -108,7 +109,8 @@ impl Sender {
         ack.syn || duplicate && paws::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
-    /// Returns whether the timer must still be set if nothing is sent now (sending sets it anyway).
+    /// Handles an ACK. Returns whether the timer must still be set if nothing is sent now (sending
+    /// sets it anyway).
     pub(super) fn on_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -421,6 +423,7 @@ impl Sender {
             if let Some(run) = self.board.pop_untouched(ack) {
                 packets += run.segments;
                 news.delivered += run.segments;
+                news.delivered_bytes += run.last.end() - run.first_seq;
                 times.first_acked.get_or_insert(run.first_sent_us);
                 times.last_acked = Some(run.last.sent_us);
                 reordered_from = reordered_from.min(run.first_seq);
@@ -465,7 +468,7 @@ impl Sender {
         packets
     }
 
-    /// Measures the round trip; returns the sample for congestion controls, µs.
+    /// Measures the round trip by an ACK; returns the sample for congestion controls, µs.
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
@@ -534,7 +537,8 @@ impl Sender {
         }
     }
 
-    /// The record of the packet sent last of those delivered, for congestion controls that need it.
+    /// The flight record of that delivered packet which was sent last, for congestion controls that
+    /// need it.
     fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
         let (flights, newest) = (self.flights.as_ref()?, newest?);
         let then = flights.of(newest.number);

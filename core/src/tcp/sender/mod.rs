@@ -156,7 +156,7 @@ pub struct Sender {
     reordering: u32,
     /// The blocks of the last ACK with SACK: every segment in them is SACKed.
     sacked: [Range; MAX_SACKS],
-    /// Some of their segments were ignored for lack of memory.
+    /// Some segments in the blocks of the last ACK were ignored for lack of memory.
     spared: bool,
     dsack_dups: u64,
     probe: Option<TailProbe>,
@@ -272,8 +272,9 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
-    /// Starts a connection that the other end opened: this end sent its SYN-ACK at `asked`, and its
-    /// ACK arrives now. `answer` has the window, and the ECN flags of a SYN-ACK.
+    /// Starts a connection that the other end opened: this end sent its SYN-ACK at `asked`, and the
+    /// ACK of the SYN-ACK arrives now. `answer` holds the peer's window, and its ECN flags in the
+    /// form of a SYN-ACK.
     pub fn accept<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -290,7 +291,7 @@ impl Sender {
         }
     }
 
-    /// Adds `bytes` to a transfer. A connection without end ignores it.
+    /// Adds `bytes` to a transfer. A connection without end ignores this call.
     pub fn send_more<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -399,8 +400,8 @@ impl Sender {
         }
     }
 
-    /// Replaces the congestion control by one that `wrap` makes of it, before the connection
-    /// starts.
+    /// Replaces the congestion control by the one that `wrap` returns for it. Call this before the
+    /// connection starts.
     pub fn wrap_cc(
         &mut self,
         wrap: impl FnOnce(Box<dyn CongestionControl>) -> Box<dyn CongestionControl>,
@@ -408,8 +409,8 @@ impl Sender {
         self.cc = wrap(self.cc.fork());
     }
 
-    /// Takes a window and a pacing rate from outside, and sends what they permit. The congestion
-    /// control may have other requirements from now on.
+    /// Sets the window (in packets) and the pacing rate from outside, and sends the data that they
+    /// permit. The new congestion control may require other signals than the old one.
     pub fn steer<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -443,7 +444,8 @@ impl Sender {
             .is_some_and(|size| self.board.una() >= size)
     }
 
-    /// The first byte that the application would write now, if it would leave at once.
+    /// The offset of the first byte that the application would write now; `None` if this byte would
+    /// not leave at once.
     pub fn would_send(&self) -> Option<u64> {
         let at_once = self.is_established()
             && self.send_buffer.is_empty()

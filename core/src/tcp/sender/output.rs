@@ -2,8 +2,9 @@
 //! limit.
 //!
 //! A burst is a super-packet: about 1 ms of the pacing rate, at least two segments
-//! (`tcp_tso_autosize`), and at most half the window per call. No burst leaves if the next ACK is
-//! expected within a millisecond and would release a full one (`tcp_tso_should_defer`).
+//! (`tcp_tso_autosize`), and at most half the window. If the window admits only a part of a burst
+//! and the next ACK is expected soon, the burst waits for this ACK. "Soon" means within half an
+//! RTT, and within at most 1 ms with [`Rule::TsoDeferralCapped`] (`tcp_tso_should_defer`).
 
 use super::chrono::Limit;
 use super::{Sender, State, Time};
@@ -18,11 +19,14 @@ use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::units::Rate;
 
-/// `tcp_tso_rtt_log`: larger bursts on very short paths.
+/// `tcp_tso_rtt_log`: a burst grows by the maximum super-packet, halved for every 2⁹ µs of the
+/// minimum RTT.
 const TSO_RTT_LOG: u32 = 9;
-/// Deferral does not wait for an ACK farther away than this, nor after a silence as long.
+/// With [`Rule::TsoDeferralCapped`], a burst does not wait for an ACK that is expected later than
+/// this. With [`Rule::TsoDeferralByDeparture`], a burst after a silence of more than this is not
+/// deferred.
 const DEFER_NS: u64 = 1_000_000;
-/// A third of the window is worth sending at once (`tcp_tso_win_divisor`).
+/// If a third of the window may leave, the burst is not deferred (`tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -48,9 +52,9 @@ pub(super) enum Hold {
     No,
     /// The congestion window stops a full burst.
     ForWindow,
-    /// The peer's window does.
+    /// The peer's window stops a full burst.
     ForPeer,
-    /// A lack of data does.
+    /// A lack of data stops a full burst.
     ForOther,
 }
 
@@ -190,7 +194,7 @@ impl Sender {
         }
     }
 
-    /// The part of `head` that leaves: `most`, or what the peer's `room` admits, including a short
+    /// The bytes of `head` that leave: `most`, or what the peer's `room` admits, including a short
     /// segment at the edge. At most one short segment is in flight (Nagle's algorithm with
     /// Minshall's change).
     fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
@@ -365,7 +369,8 @@ impl Sender {
         }
     }
 
-    /// Sets the congestion header. Separate, because almost no congestion control has one.
+    /// Sets the congestion header. This is a separate function, because almost no congestion
+    /// control uses this header.
     #[cold]
     fn header(&self) -> Option<Congestion> {
         self.cc.congestion(&self.w)
@@ -392,7 +397,7 @@ impl Sender {
     }
 
     /// Retransmits segment `number`, which [went to the interface](Self::hand_again) if there is
-    /// one. `counted`: it counts as a retransmission in flight.
+    /// one. `counted`: the segment counts as a retransmission in flight.
     pub(super) fn resend<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -505,7 +510,8 @@ impl Sender {
         }
     }
 
-    /// Stores whether the window or the application is the limit, for one window's worth of data.
+    /// Stores whether the window was the limit (`limited`) until the data sent so far is
+    /// acknowledged. A window that the application does not use is reduced.
     pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
         if let Some(flights) = &mut self.flights {
             flights.used(limited, self.board.una(), self.board.nxt());
@@ -547,8 +553,8 @@ impl Sender {
         }
     }
 
-    /// Returns whether the window may grow: in slow start already if it is less than twice the
-    /// packets in flight.
+    /// Returns whether the window was the limit, so that it may grow. In slow start, a window of
+    /// less than twice the maximum of packets in flight is enough.
     pub(super) fn window_is_limit(&self) -> bool {
         self.cwnd_limited || (self.w.in_slow_start() && self.w.cwnd < 2 * self.max_packets_out)
     }
@@ -560,8 +566,8 @@ impl Sender {
         }
     }
 
-    /// Updates the rate that sizes bursts and paces: twice the window per RTT in early slow start,
-    /// 1.2 times otherwise.
+    /// Updates the rate that sizes bursts and paces. This rate is twice the window per RTT while
+    /// the window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

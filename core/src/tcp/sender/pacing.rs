@@ -1,16 +1,19 @@
 //! Pacing by the sender: each super-packet has a departure time, and the next one waits for it.
 //!
 //! Algorithm (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at
-//! `wstamp = max(wstamp, now)`. Then `wstamp += len / rate`, minus its lateness, of which at most
-//! half the gap counts. The first ten segments of a connection do not move `wstamp`. A timer with a
-//! resolution of nanoseconds, not ticks, fires at `wstamp`.
+//! `wstamp = max(wstamp, now)`. Then `wstamp += len / rate`. If the super-packet was late, its
+//! lateness is subtracted from this gap, at most half of the gap. The first ten segments of a
+//! connection do not move `wstamp`. A timer with a resolution of nanoseconds, not ticks, fires at
+//! `wstamp`.
 //!
-//! Timeouts and tail loss probes do not wait. Timers that are armed before a departure count from
-//! there. Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
+//! Transmissions by a timeout or a tail loss probe do not wait for `wstamp`. A timer that is armed
+//! before the departure of a packet counts from that departure. Sources: Linux 6.12
+//! `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
 //!
 //! Before 4.20 ([`Rule::EarliestDepartureTime`]), a super-packet waits for `len / rate` after the
-//! last one. One TCP header counts, lateness is not subtracted, and the first segments are paced
-//! too. Timers ignore pacing. Before 4.13, only the queue discipline `fq` paces.
+//! last one. Before 4.20, `len` includes one TCP header, lateness is not subtracted, and the first
+//! ten segments are paced too. Timers do not count from departures. Before 4.13, only the queue
+//! discipline `fq` paces.
 
 use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};
@@ -19,7 +22,7 @@ use crate::units::{Rate, Span, Time};
 
 /// Segments that are sent before pacing begins.
 const UNPACED: u64 = 10;
-/// Bytes of a TCP header with timestamps, which counted before 4.20.
+/// Bytes of a TCP header with timestamps, which the length of a super-packet included before 4.20.
 const TCP_HEADER: u64 = 32;
 
 /// The departure times of one connection.
@@ -30,7 +33,8 @@ pub(super) struct Pacer {
     /// Whether the host's own discipline paces: packets go to it before their departure time.
     pub below: bool,
     by_gaps: bool,
-    /// Departure of the last super-packet, or (paced) the earliest one of the next.
+    /// Departure time of the last super-packet; if the connection is paced, the earliest departure
+    /// time of the next one.
     pub wstamp: Time,
     /// Time of the timer; [`Time::MAX`] if it is not armed.
     pub due: Time,
@@ -45,7 +49,7 @@ impl Pacer {
         pacer.ask(cfg, cc);
         pacer
     }
-    /// Updates who paces the connection.
+    /// Updates whether the connection is paced, by TCP or by the host's queue discipline.
     pub fn ask(&mut self, cfg: &Config, cc: &dyn CongestionControl) {
         let host_paces = cfg.device.as_ref().is_some_and(|device| device.paces);
         let able = host_paces || cfg.kernel.follows(Rule::PacingInTcp);

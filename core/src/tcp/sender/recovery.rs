@@ -14,7 +14,8 @@ impl Sender {
         matches!(self.state, State::Cwr | State::Recovery)
     }
 
-    /// The threshold to restore if a reduction must be undone.
+    /// The threshold to restore if a reduction must be undone: `ssthresh`, and outside of Cwr and
+    /// Recovery at least three quarters of the window.
     pub(super) fn current_ssthresh(&self) -> u32 {
         if self.reducing() {
             self.w.ssthresh
@@ -23,7 +24,8 @@ impl Sender {
         }
     }
 
-    /// Handles an ACK that is a duplicate, has SACKs, or arrives in any state but Open.
+    /// Handles an ACK that is a duplicate, has new SACKs, a DSACK or ECE, or arrives in any state
+    /// but Open.
     pub(super) fn on_dubious_ack(&mut self, now: Time, news: &mut News) -> Repair {
         if news.ece {
             self.prior_ssthresh = None;
@@ -160,13 +162,15 @@ impl Sender {
         true
     }
 
-    /// Detects losses; the reordering timer replaces the others.
+    /// Detects losses. If RACK waits for a segment, the reordering timer is armed instead of
+    /// another timer.
     fn identify_losses(&mut self, now: Time, news: &mut News) {
         if self.board.packets_out() == 0 {
             return;
         }
         if !self.cfg.sack {
             self.judge_first(news);
+            self.tell_lost(now);
             return;
         }
         let retransmissions = self.board.retrans_out();
@@ -180,7 +184,7 @@ impl Sender {
         }
         news.retrans_lost |= self.board.retrans_out() < retransmissions;
     }
-    /// Runs RACK; returns µs until the next detection.
+    /// Runs RACK; returns the time until the last waiting segment counts as lost, µs.
     pub(super) fn detect_losses(&mut self, now: Time) -> Option<u64> {
         let in_recovery = matches!(self.state, State::Recovery | State::Loss);
         let window = self
@@ -211,8 +215,8 @@ impl Sender {
         }
     }
 
-    /// Returns whether the number of SACKed segments detects losses: before RACK counted them, and
-    /// without RACK.
+    /// Returns whether the number of SACKed segments detects losses: without RACK, and in kernels
+    /// before [`Rule::RackSubsumesDupacks`].
     fn counts_duplicates(&self) -> bool {
         let by_rack = self.cfg.kernel.follows(Rule::RackSubsumesDupacks) && self.cfg.has_rack();
         self.cfg.sack && !by_rack
@@ -245,8 +249,8 @@ impl Sender {
             }
         }
     }
-    /// Detects losses by counting: segments with enough SACKs above them, and at the begin of
-    /// recovery at least the first.
+    /// Marks segments lost by counting: those with enough SACKed segments above them, and at the
+    /// begin of recovery at least the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if !self.counts_duplicates() {
             return;
@@ -306,7 +310,8 @@ impl Sender {
         self.tell_loss(now, cause);
         self.ecn.reduced();
     }
-    /// Returns whether this ACK may open the window up to the threshold again.
+    /// Returns whether this ACK is safe for PRR: the window may then grow faster, up to the
+    /// threshold.
     pub(super) fn safe(&self, news: &News, newly_lost: u32) -> bool {
         if self.cfg.kernel.follows(Rule::PrrSafeAck) {
             news.una_advanced && newly_lost == 0
@@ -333,7 +338,7 @@ impl Sender {
         self.cc.on_reduced(&mut self.w, &Reduced::at(now));
     }
 
-    /// Sets Open, or Disorder while a segment is SACKed or was retransmitted.
+    /// Sets Open, or Disorder while a segment is SACKed, marked lost or was retransmitted.
     pub(super) fn keep_open(&mut self, now: Time) {
         let state = if self.board.left_out() > 0 || self.board.any_retransmitted() {
             State::Disorder
@@ -359,8 +364,8 @@ impl Sender {
 
     // undo
 
-    /// Returns whether the ACK echoes a time before the first retransmission: the original arrived
-    /// late.
+    /// Returns whether the ACK echoes a timestamp before the first retransmission: the original was
+    /// late, not lost.
     fn packet_delayed(&self, news: &News) -> bool {
         match self.retrans_stamp {
             Some(stamp) => news.tsecr > 0 && news.tsecr < stamp,
@@ -389,7 +394,7 @@ impl Sender {
         self.undo = None;
         self.rack.advanced = true;
     }
-    /// `over`: the whole episode is over.
+    /// Undoes the reduction of a timeout. `over`: the state may return to Open.
     fn undo_loss(&mut self, now: Time, over: bool) {
         self.undo_reduction(now, true);
         self.timeouts = 0;

@@ -1,16 +1,17 @@
 //! The application's writes, and the socket buffer.
 //!
-//! The application writes 256 KiB at a time until the buffer is full. It writes again when it is
-//! woken: a third of the buffer is free, and less than half of `TCP_NOTSENT_LOWAT` (default 128
-//! KiB) is unsent. The buffer starts with 46 080 B of kernel memory, about 32 segments. It grows to
-//! hold two windows (three of BBR's), but only when it was full while the window was not. A sender
-//! that loses packets in its first rounds, with SACKed data in the buffer, can therefore run out of
-//! data.
+//! The application writes 256 KiB at a time until the buffer is full. The application is woken if
+//! at least a third of the buffer is free, and less than half of `TCP_NOTSENT_LOWAT` (default 128
+//! KiB) is unsent. Then it writes again. After the handshake, the buffer has 46 080 B of kernel
+//! memory, about 32 segments. The buffer grows to hold two congestion windows (three with BBR), but
+//! only when it was full while the window was not used up. A sender that loses packets in its first
+//! rounds, with SACKed data in the buffer, can therefore run out of data.
 //!
-//! Unsent data is in buffers of up to half the peer's largest window. Their edges are visible on
-//! the wire. A burst is cut from one buffer and filled up from the next one only. The last buffer
-//! may still grow, so it is worth waiting for. Source: Linux 6.12 `tcp_sendmsg_locked`,
-//! `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
+//! Unsent data is in kernel buffers, each of at most one super-packet and half the peer's largest
+//! window. The edges of these buffers are visible on the wire: a burst is cut from one buffer and
+//! filled up from the next one only. The last kernel buffer may still grow, so deferral may wait
+//! for it. Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`,
+//! `tcp_sndbuf_expand`.
 
 use super::chrono::Limit;
 use super::output::Push;
@@ -23,17 +24,17 @@ use alloc::collections::VecDeque;
 
 /// Size of a write, bytes.
 const WRITE: u64 = 262_144;
-/// Kernel memory of a buffer beside its payload.
+/// Memory of a kernel buffer beside its payload, bytes.
 const OVERHEAD: u64 = 896;
-/// Kernel memory that the socket buffer estimates for one segment.
+/// Kernel memory that Linux assumes for one segment when it sizes the socket buffer, bytes.
 const PER_SEGMENT: u64 = 2_304;
-/// Kernel memory of two super-packets of 64 KiB: half of the queue's memory may exceed the buffer
-/// by this much.
+/// Kernel memory of two super-packets of 64 KiB: half of the send queue's memory may exceed the
+/// socket buffer by this much.
 const CUT_ALLOWANCE: u64 = 2 * (65_536 + 576);
 /// Minimum number of segments of a window that the socket buffer holds.
 const LEAST_SEGMENTS: u32 = 10;
 
-/// One buffer of the send queue.
+/// One kernel buffer of unsent data.
 #[derive(Copy, Clone, Debug)]
 struct Chunk {
     len: u64,
@@ -49,9 +50,10 @@ pub(super) struct SendBuffer {
     written: u64,
     /// Position of the last PSH.
     pushed: u64,
-    /// The buffer that is sent from next. A separate field, because every ACK reads it.
+    /// The kernel buffer that is sent from next. This buffer is a separate field, because every ACK
+    /// reads it.
     head: Option<Chunk>,
-    /// The buffers behind it.
+    /// The kernel buffers behind `head`.
     behind: VecDeque<Chunk>,
     buffer: u64,
     buffer_max: u64,
@@ -61,8 +63,8 @@ pub(super) struct SendBuffer {
     pub blocked: bool,
     /// The application pauses.
     pub silent: bool,
-    /// Time of its wake-up: it writes after everything that arrives at the same instant has been
-    /// handled.
+    /// Time of the application's wake-up: it writes after everything that arrives at the same
+    /// instant has been handled.
     pub woken: Option<Time>,
 }
 
@@ -86,15 +88,15 @@ impl SendBuffer {
     pub fn is_empty(&self) -> bool {
         self.head.is_none()
     }
-    /// Number of bytes in the buffer that is sent from next.
+    /// Number of bytes in the kernel buffer that is sent from next.
     pub fn head(&self) -> Option<u64> {
         self.head.map(|c| c.len)
     }
-    /// Returns whether it is the last one.
+    /// Returns whether the kernel buffer that is sent from next is the last one.
     pub fn head_is_tail(&self) -> bool {
         self.head.is_some() && self.behind.is_empty()
     }
-    /// Fills the head up to `len` bytes from the buffer behind it.
+    /// Fills the head up to `len` bytes from the kernel buffer behind it.
     pub fn gather(&mut self, len: u64) {
         let Some(head) = self.head.as_mut().filter(|head| head.len < len) else {
             return;
@@ -127,7 +129,7 @@ impl SendBuffer {
         }
         end && push
     }
-    /// Enlarges the buffer for this many windows of `cwnd`, up to its maximum.
+    /// Enlarges the socket buffer to hold this many windows of `cwnd` packets, up to its maximum.
     pub fn expand(&mut self, windows: u32, cwnd: u32) {
         let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT;
         self.buffer = self.buffer.max(wanted.min(self.buffer_max));
@@ -136,19 +138,20 @@ impl SendBuffer {
     fn memory(&self, sent: &Scoreboard) -> u64 {
         self.written - sent.una() + OVERHEAD * (self.buffers() + sent.buffers())
     }
-    /// Returns whether that is more than twice the buffer and an allowance.
+    /// Returns whether [`memory`](Self::memory) is more than twice the socket buffer plus twice
+    /// [`CUT_ALLOWANCE`].
     pub fn overfull(&self, sent: &Scoreboard) -> bool {
         self.memory(sent) / 2 > self.buffer + CUT_ALLOWANCE
     }
-    /// Number of buffers.
+    /// Number of kernel buffers of unsent data.
     fn buffers(&self) -> u64 {
         u64::from(self.head.is_some()) + self.behind.len() as u64
     }
-    /// The buffer that is written to.
+    /// The kernel buffer that the application writes to.
     fn tail(&mut self) -> Option<&mut Chunk> {
         self.behind.back_mut().or(self.head.as_mut())
     }
-    /// Begins a new buffer for writing.
+    /// Begins a new kernel buffer for writing.
     fn begin(&mut self) {
         let chunk = Chunk {
             len: 0,
@@ -176,8 +179,8 @@ impl SendBuffer {
 }
 
 impl Sender {
-    /// After an ACK and after each burst: wakes an application that waits for room, if there is
-    /// room.
+    /// Called after an ACK and after each burst: wakes an application that waits for room, if there
+    /// is room. If the window is not used up, the socket buffer is enlarged first.
     pub(super) fn check_space(&mut self, now: Time) {
         if !self.send_buffer.blocked {
             return;
@@ -195,8 +198,9 @@ impl Sender {
         }
     }
 
-    /// After each timeout without transmission the window is halved, down to the initial one,
-    /// because the path may have changed. Congestion controls with a model of the path keep it.
+    /// Halves the window once for each retransmission timeout that has passed without transmission,
+    /// down to the initial window, because the path may have changed. Congestion controls with a
+    /// model of the path keep their window.
     fn slow_start_after_idle(&mut self, now: Time) {
         if !self.cfg.slow_start_after_idle
             || self.board.packets_out() > 0
@@ -246,7 +250,7 @@ impl Sender {
         }
     }
 
-    /// One write of `len` bytes into buffers of `goal` bytes.
+    /// One write of `len` bytes into kernel buffers of `goal` bytes.
     fn write_once<R: Into<Fate>>(
         &mut self,
         now: Time,

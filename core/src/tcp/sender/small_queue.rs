@@ -1,14 +1,16 @@
-//! TCP small queues: the limit of one connection's memory below TCP, in the host's own queue and
-//! device.
+//! TCP small queues: the limit of one connection's memory below TCP, in the sending host's own
+//! queue discipline and device.
 //!
 //! Algorithm: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing
-//! rate)` of its connection's memory is below TCP. The exponent is `sk_pacing_shift`, which drivers
-//! of wireless devices lower to fill their aggregates. Unless the connection is paced, the limit is
-//! at most 1 MiB; since 6.16 it is at most 4 MiB for any connection. For a retransmission, the
-//! limit is twice as high. A connection with nothing else in flight always sends. When a
-//! super-packet has left the device, a waiting connection continues.
+//! rate)` of its connection's memory is below TCP. The exponent 10 is the default of
+//! `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates. From 4.20
+//! to 6.15, the limit is at most 1 MiB, unless the connection is paced. Since 6.16 the limit is at
+//! most 4 MiB, and before 4.20 at most 256 KiB, for paced connections as well. For a
+//! retransmission, the limit is twice as high. A connection with at most one super-packet in flight
+//! always sends. When a super-packet has left the device, a waiting connection continues.
 //!
-//! Without an interface of its own rate, nothing is ever below TCP, and nothing is counted.
+//! If the host has no interface with its own queue, nothing is ever below TCP, and nothing is
+//! counted.
 //!
 //! From 3.6 to 3.11 the limit was 128 KiB, at any rate. Source: Linux 6.12 `tcp_small_queue_check`,
 //! `tcp_wfree`, `tcp_tsq_handler`; `tcp_limit_output_bytes`.
@@ -18,11 +20,11 @@ use crate::tcp::{Device, SmallQueues};
 use crate::units::Rate;
 use alloc::collections::VecDeque;
 
-/// The maximum below TCP (`tcp_limit_output_bytes`) since 6.16.
+/// Upper bound of the limit (`tcp_limit_output_bytes`) since 6.16, bytes.
 const MOST: u64 = 4 << 20;
-/// The same before, without pacing.
+/// Upper bound of the limit from 4.20 to 6.15, for connections without pacing, bytes.
 const MOST_UNPACED: u64 = 1 << 20;
-/// The same before 4.20.
+/// Upper bound of the limit before 4.20, bytes.
 const MOST_BEFORE: u64 = 256 << 10;
 /// A socket counts one extra byte. With a limit of two super-packets and two below, a third waits.
 const BIAS: u64 = 1;
@@ -34,7 +36,7 @@ const OVERHEAD: u64 = 896;
 pub(super) struct SmallQueue {
     limits: SmallQueues,
     shift: u32,
-    /// Maximum below TCP, without and with pacing.
+    /// Upper bounds of the limit without and with pacing, bytes.
     most: u64,
     most_paced: u64,
     below: VecDeque<u64>,
@@ -61,8 +63,9 @@ impl SmallQueue {
             ..SmallQueue::default()
         }
     }
-    /// Returns whether a super-packet of `payload` bytes must wait. The limit of retransmissions is
-    /// twice as high; a single super-packet never waits.
+    /// Returns whether a super-packet of `payload` bytes must wait. `again`: the super-packet is a
+    /// retransmission. `only`: at most one super-packet of the connection is in flight, so this one
+    /// does not wait.
     pub fn holds(
         &mut self,
         payload: u64,
@@ -95,7 +98,8 @@ impl SmallQueue {
         self.below.push_back(payload + OVERHEAD);
         self.bytes += payload + OVERHEAD;
     }
-    /// The oldest super-packet has left the device. Returns whether the connection waits for that.
+    /// The oldest super-packet has left the device. Returns whether the connection waits for this
+    /// departure.
     pub fn departed(&mut self) -> bool {
         self.bytes -= self.below.pop_front().unwrap_or(0);
         core::mem::take(&mut self.waits)

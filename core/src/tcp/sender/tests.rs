@@ -1,4 +1,5 @@
-//! Each dated rule of the sender, compared with the behaviour before it.
+//! Tests of the sender's rules that depend on the Linux release: behaviour with each rule, and
+//! before it.
 
 use super::output::{Hold, Push};
 use super::{Sender, State};
@@ -102,7 +103,7 @@ fn deferral_waits_by_departure_since_5_1_and_for_a_millisecond_at_most_since_6_1
         s.w.cwnd = 12;
         s.last_sent = Some(at(65_000));
         s.pacer.wstamp = at(65_000);
-        // The next ACK is 14.8 ms away; 15 µs later the tick has passed.
+        // The next ACK is 14.8 ms away; 0.8 ms later the tick has passed.
         [65_200, 66_000].map(|us| !matches!(s.should_defer(at(us), 8, WINDOW, 60_000), Hold::No))
     };
     assert_eq!(holds(Kernel::published(5, 0)), [true, false]);

@@ -9,19 +9,20 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::tcp::wire::Segment;
 
-/// Probe and reordering timers wait at least this long: 2 ms.
+/// Time added to the tail loss probe's timeout and to that of the reordering timer: 2 ms
+/// (`TCP_TIMEOUT_MIN`).
 const TIMEOUT_MIN_US: u64 = 2_000;
 /// The maximum delay of an ACK (`TCP_DELACK_MAX`).
 const DELAYED_ACK_US: u64 = 200_000;
 /// The minimum of a tail loss probe's timeout before [`Rule::TailProbeTimeout`].
 const OLD_PROBE_MIN_US: u64 = 10_000;
-/// Maximum backoff of zero-window probes, as of timeouts.
+/// Maximum number of doublings of the interval of zero-window probes.
 const MAX_PERSIST_SHIFT: u32 = 15;
 /// SYN timeouts before backoff becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
 
 impl Sender {
-    /// Arms the timer to fire in `ticks`, on the wheel's next edge.
+    /// Arms the timer to fire in `ticks`, at the next boundary of the timer wheel.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
         let ticks = ticks.min(self.longest_timeout());
@@ -36,14 +37,15 @@ impl Sender {
         self.ticks.from_us(self.cfg.longest_timeout().as_us())
     }
 
-    /// µs until the retransmission timeout of the first segment, from when it was last sent.
+    /// Time until the retransmission timeout of the first segment, counted from its last
+    /// transmission, µs.
     fn rto_delta_us(&self, now: Time) -> i64 {
         let sent = self.board.first().map_or(now.as_us(), |s| s.sent_us);
         (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
     }
 
-    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering is
-    /// subtracted.
+    /// Arms the retransmission timer. If a timer of another kind was armed, the timeout counts from
+    /// the last transmission of the first segment, otherwise from now.
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
             self.timer = None;
@@ -73,8 +75,9 @@ impl Sender {
         }
     }
 
-    /// Arms the tail loss probe: two round trips, no later than the timeout. `advancing`: the
-    /// timeout starts now.
+    /// Arms the timer of a tail loss probe, for about two round trips from now, but no later than
+    /// the retransmission timeout. `advancing`: the retransmission timeout counts from now, not
+    /// from the last transmission of the first segment. Returns whether the probe was armed.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
@@ -187,8 +190,9 @@ impl Sender {
         self.rearm_rto(now);
     }
 
-    /// Nothing is in flight and the peer's window is shut: without a probe the connection could
-    /// stall.
+    /// Arms the zero-window timer if nothing is in flight, data is unsent and no timer runs. The
+    /// peer's window is closed then, or the host's own queue rejected the data; without this timer,
+    /// the connection could stall.
     pub(super) fn persist(&mut self, now: Time) {
         if self.board.packets_out() == 0 && !self.send_buffer.is_empty() && self.timer.is_none() {
             let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
@@ -196,9 +200,9 @@ impl Sender {
         }
     }
 
-    /// Sends as much as the window admits, even if it fills no segment. With no room at all, it
-    /// sends a segment that the peer has acknowledged. The peer must answer, with its window (RFC
-    /// 9293 section 3.8.6.1).
+    /// Sends as much as the peer's window admits, even if that fills no segment. If the window has
+    /// no room at all, the sender sends an empty segment with an acknowledged sequence number. The
+    /// peer must answer this segment, with its window (RFC 9293 section 3.8.6.1).
     pub(super) fn on_persist_timer<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -256,7 +260,9 @@ impl Sender {
         self.rto_ticks = (self.rto_ticks * 2).min(self.longest_timeout());
     }
 
-    /// Marks everything lost that was sent long enough ago; one packet may leave.
+    /// Enters Loss: marks segments lost, and sets the window to one packet more than those in
+    /// flight. With [`Rule::TimeoutSparesRecent`], segments sent less than a round trip ago are not
+    /// marked.
     pub(super) fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.state, State::Recovery | State::Loss);
         self.mark_lost_by_timeout(now);

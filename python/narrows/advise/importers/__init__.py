@@ -1,7 +1,8 @@
 """Imports configurations: lines of tc, its JSON, a router's policy-map, VyOS, OpenWrt's sqm.
 
-Each becomes a `Reading`: a path, assumptions, and warnings about probable mistakes. The text is
-untrusted: invalid text raises a `ConfigError` with the line, and no command of it is run.
+A configuration becomes a `Reading`: a path, assumptions, and warnings about probable mistakes. The
+text is untrusted: invalid text raises a `ConfigError` with the line, and no command in the text is
+run.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from narrows.advise.importers import router, sqm, tc, tcjson, vyos
 from narrows.advise.importers.reading import ConfigError, Reading, Warned
 
 MOST_BYTES = 1_000_000
-"""Maximum size of a configuration, in bytes."""
+"""Maximum length of a configuration, in characters."""
 
 DIALECTS = ("tc", "tc -j", "router", "vyos", "sqm")
 
 
 def read(text: str, name: str = "text") -> Reading:
-    """Reads a configuration and detects its syntax.
+    """Detects the syntax of a configuration and reads it.
 
     >>> found = read("tc qdisc add dev eth0 root netem delay 100ms loss 1%")
     >>> found.dialect, found.path.rtt, found.path.loss
     ('tc', '100ms', '1%')
 
     Raises:
-        ConfigError: If it cannot be read.
+        ConfigError: If the configuration cannot be read.
     """
     if len(text) > MOST_BYTES:
         raise ConfigError(f"{name}: {len(text)} characters are more than {MOST_BYTES}")

@@ -2,7 +2,7 @@
 
 Parameters of narrows have the names of tc, so that a table of types for each discipline is
 sufficient. Sources: manual pages of iproute2 6.1, and the output of its `tc qdisc show`. An option
-without an entry is reported.
+of tc without an entry here is reported as not modelled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from narrows.advise.importers.reading import bits, size, span
 
 Option = str | tuple[str, object]
-"""The type of an option's value; for a flag, the parameter that it sets and its value."""
+"""The type of the value of an option; for an option without a value, the parameter that it sets and
+the value of this parameter.
+"""
 
 _ECN: dict[str, Option] = {"ecn": ("ecn", True), "noecn": ("ecn", False)}
 _PIE: dict[str, Option] = _ECN | {
@@ -111,7 +113,8 @@ _USUAL = {
         "overhead": 0, "mpu": "0B",
     },
 }  # fmt: skip
-"""Default values that `tc qdisc show` prints."""
+"""Parameters that `tc qdisc show` prints with their default values, which the path does not need.
+"""
 
 _SHAPER = ("overhead", "mpu", "cells", "line", "ether_vlan", "ingress", "autorate_ingress")
 """Parameters of the shaper of cake, which has an effect only with a bandwidth."""
@@ -137,11 +140,13 @@ def value(option: str, number: float) -> object:
 
 
 def unusual(kind: str, params: dict[str, object]) -> dict[str, object]:
-    """The parameters without those that have their default values."""
+    """The parameters without those that have the default values in `_USUAL`."""
     usual = _USUAL.get(kind, {})
     return {name: v for name, v in params.items() if name not in usual or usual[name] != v}
 
 
 def counts_otherwise(params: dict[str, object]) -> bool:
-    """Whether cake's shaper counts other bytes than those of the frame."""
+    """Whether a parameter of cake's shaper is set; most of them change the size that the shaper
+    counts for a packet.
+    """
     return any(name in params for name in _SHAPER)

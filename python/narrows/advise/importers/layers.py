@@ -64,9 +64,11 @@ def compose(
     warned: Sequence[Warned] = (),
     left: Sequence[str] = (),
 ) -> Reading:
-    """The path of the layers.
+    """Converts the layers of a configuration to a path.
 
-    The first interface carries the data. A second one with netem or a rate is the reverse path.
+    The first interface with netem, a policer or a rate is the forward path, and a second such
+    interface is the reverse path. If no interface has any of these, the first one is the forward
+    path.
 
     Raises:
         ConfigError: If the path is invalid.
@@ -106,10 +108,11 @@ def compose(
 
 
 def refuse(kind: str, place: str) -> None:
-    """Refuses a queue discipline that narrows cannot model and that determines the path.
+    """Raises an error for a queue discipline that determines the path and that narrows cannot
+    model.
 
     Raises:
-        ConfigError: If it is one.
+        ConfigError: If the queue discipline is hfsc.
     """
     if kind == "hfsc":
         raise ConfigError(
@@ -128,7 +131,7 @@ def _check(path: Path, name: str) -> None:
 
 
 def _polices(layer: Layer) -> bool:
-    """Whether the layer is a complete policer."""
+    """Whether the layer is a policer with a rate and a burst."""
     return layer.kind == "police" and {"rate", "burst"} <= layer.options.keys()
 
 
@@ -151,7 +154,7 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
                 if layer.verb == "add"
                 else f"it replaces {before.kind}"
             )
-            # Below it, if that can have something below.
+            # The second discipline goes below the first one if the first one can have a child.
             outer, inner = (
                 (before, layer) if before.kind in {"netem", "htb", "tbf"} else (layer, before)
             )
@@ -243,7 +246,7 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
 
 
 def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> JsonObject:
-    """The keys of a hop, and `delay` in s."""
+    """The scenario keys of the hop that these layers form, and its one-way `delay` in s."""
     keys: JsonObject = {}
     roots = [
         one for one in layers if one.parent == "root" and not one.is_class and one.verb != "change"
@@ -286,10 +289,10 @@ def _held(layers: Sequence[Layer], keys: JsonObject, assumed: list[str]) -> Json
     """The policer or buffer that models the limit of a netem with a delay, which includes delayed
     packets.
 
-    If the limit is below the number of packets that the link carries in the delay, it limits the
-    rate. A token bucket of this number of frames, which fills within the delay, allows the same
-    bursts and the same long-term rate. Otherwise the buffer is the limit minus the frames that a
-    full link has in flight.
+    If the limit is below the number of packets that the link carries during the delay, the limit
+    bounds the rate. A token bucket of as many frames as the limit, which fills within the delay,
+    allows the same bursts and the same long-term rate. Otherwise the buffer is the limit minus the
+    packets that are delayed while the link is full.
 
     Source: Linux's net/sched/sch_netem.c, `netem_enqueue`: `sch->q.qlen >= sch->limit` drops.
     """
@@ -396,7 +399,7 @@ def _queue(layer: Layer, keys: JsonObject, left: list[str]) -> None:
     if layer.kind == "cake" and o.get("rate"):
         keys["rate"] = bits(o["rate"])
         if counts_otherwise(params):
-            # Only the shaper counts these bytes, and it exists only with a bandwidth.
+            # These parameters affect only cake's shaper, which exists only with a bandwidth.
             params["bandwidth"] = bits(o["rate"])
     keys["queue"] = {"kind": layer.kind} | params
     keys.pop("buffer", None)

@@ -1,4 +1,4 @@
-"""The result of an import, and the quantities of a configuration."""
+"""The result of an import, and functions that read and write rates, sizes and times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narrows.runs.scenario import Path
 
 
 class ConfigError(NarrowsError):
-    """A configuration cannot be read; the text contains the line."""
+    """A configuration cannot be read; the error text contains the number of the line."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def quantity(kind: str, text: str, at: Words) -> float:
     (2000000.0, 2000000.0, 15360.0)
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If the text is not a valid quantity of this kind.
     """
     units = {"rate": _RATES, "size": _SIZES, "time": _TIMES}[kind]
     found = _QUANTITY.fullmatch(text)
@@ -109,7 +109,7 @@ def quantity(kind: str, text: str, at: Words) -> float:
 
 
 def bare(text: str) -> bool:
-    """Whether it is a number without a unit."""
+    """Whether the text is a number without a unit."""
     found = _QUANTITY.fullmatch(text)
     return bool(found) and not found[2] if found else False
 
@@ -118,7 +118,7 @@ def percent(text: str, at: Words) -> float:
     """A probability in percent, with or without the percent sign.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If the text is not a percentage.
     """
     found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?|\.\d{1,12})%?", text)
     if not found or float(found[1]) > 100:  # noqa: PLR2004 - percent
@@ -130,7 +130,7 @@ def whole(text: str, at: Words) -> int:
     """A count.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If the text is not a count.
     """
     if not re.fullmatch(r"\d{1,10}", text):
         raise at.wrong(f"`{_shown(text)}` is not a count", "limit 1000")

@@ -1,8 +1,8 @@
 """A router's policy-map: `police`, `shape average`, `shape peak`, `queue-limit`, and the older
 `rate-limit`.
 
-Cisco's words (Quality of Service configuration guides, IOS 12.2T and 15.1): rates in bit/s; bursts
-of `police` and `rate-limit` in bytes, of `shape` in bits.
+The syntax is that of Cisco (Quality of Service configuration guides, IOS 12.2T and 15.1). Rates are
+in bit/s, bursts of `police` and `rate-limit` in bytes, and bursts of `shape` in bits.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ TC_S = 0.025
 """Default interval of a shaper (Policing and Shaping Overview: Tc = 25 ms)."""
 
 BC_POLICE = 1500.0
-"""Minimum burst of a policer. The default is a quarter of a second of the rate, at least this value
-(IOS 12.2T).
+"""Minimum of the default burst of a policer, in bytes. The default burst is 250 ms of the rate (IOS
+12.2T).
 """
 
 SLOW = 1e6
@@ -32,7 +32,7 @@ def read(text: str, name: str) -> Reading:
     """Reads the first policer or shaper; others are reported with their lines.
 
     Raises:
-        ConfigError: If there is none that can be read.
+        ConfigError: If there is no policer or shaper, or if it cannot be read.
     """
     keys: JsonObject = {}
     warned: list[Warned] = []
@@ -94,7 +94,9 @@ def _lines(text: str, name: str) -> Iterator[Words]:
 def _actions(
     rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]
 ) -> dict[str, str]:
-    """Actions that differ from the usual `conform-action transmit exceed-action drop`."""
+    """The scenario keys of the actions that differ from their defaults in `names`. Actions that
+    narrows does not model are appended to `left`.
+    """
     out: dict[str, str] = {}
     words = list(rest)
     while words:
@@ -103,7 +105,7 @@ def _actions(
             action = words.pop(0)
             known = {"transmit": "pass", "drop": "drop"}.get(action)
             if known is None and re.fullmatch(r"set-[a-z-]+-transmit", action):
-                # The packet is sent for every value that it sets.
+                # An action `set-…-transmit` sends the packet, whichever value it sets.
                 mark = words.pop(0) if words and not words[0].endswith("-action") else ""
                 known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
                 if known == "pass" and word in names:
@@ -134,7 +136,7 @@ _OF_NUMBER |= {str(8 * a + 2 * b): f"af{a}{b}" for a in range(1, 5) for b in ran
 
 
 def _code_point(mark: str) -> str | None:
-    """Its name in a scenario.
+    """The name of a DSCP in a scenario; None if a scenario has no name for it.
 
     >>> _code_point("af11"), _code_point("10"), _code_point("default"), _code_point("7")
     ('af11', 'af11', 'cs0', None)
@@ -144,7 +146,7 @@ def _code_point(mark: str) -> str | None:
 
 
 _NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
-"""Commands that only name things."""
+"""Commands that do not affect the path."""
 
 _CONTINUED = {
     "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst",
@@ -170,7 +172,7 @@ _CAR = {"conform-action": ("conform", "pass"), "exceed-action": ("exceed", "drop
 
 
 def _numbers(at: Words, words: list[str]) -> list[float]:
-    """The numbers at the beginning."""
+    """The numbers before the first other word."""
     out = []
     for word in words:
         if not re.fullmatch(r"\d{1,13}", word):
@@ -180,7 +182,9 @@ def _numbers(at: Words, words: list[str]) -> list[float]:
 
 
 def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """`cir 2000000 bc 62500`, and the same by place: `2000000 62500 125000`."""
+    """Reads values with names (`cir 2000000 bc 62500`) and values by position (`2000000 62500
+    125000`), in the order of `names`.
+    """
     words = list(at.words[1:])
     found: dict[str, float] = {}
     order = list(names)
@@ -269,7 +273,9 @@ def _be(found: dict[str, float]) -> dict[str, str]:
 
 
 def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -> None:
-    """Warnings about an eightfold error: bits and bytes."""
+    """Warns about a burst of less than 50 ms of the rate, which is probably a confusion of bits and
+    bytes.
+    """
     wait = 8 * bc / rate
     if wait < 0.05:  # noqa: PLR2004 - s: a round trip of TCP
         warned.append(

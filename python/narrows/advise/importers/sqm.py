@@ -1,5 +1,5 @@
-"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Rates are kbit/s
-there.
+"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Rates in these files
+are in kbit/s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read(text: str, name: str) -> Reading:
     """Reads the first queue of the file.
 
     Raises:
-        ConfigError: If it has no rates.
+        ConfigError: If the queue has neither a download nor an upload rate, or an invalid rate.
     """
     found: dict[str, tuple[str, int]] = {}
     warned: list[Warned] = []
@@ -93,7 +93,7 @@ def read(text: str, name: str) -> Reading:
 def _cake(
     found: dict[str, tuple[str, int]], name: str, options: dict[str, JsonObject], left: list[str]
 ) -> set[str]:
-    """Puts cake's parameters of each direction into `options`; the keys that were read."""
+    """Adds cake's parameters of each direction to `options`; returns the keys that were read."""
     both: JsonObject = {}
     read_ = set()
     layer = found.get("linklayer", ("none", 0))[0]
@@ -110,7 +110,7 @@ def _cake(
     if script in _SCRIPTS:
         both["diffserv"] = _SCRIPTS[script]
         read_.add("script")
-    # The words of the advanced options count where those are switched on.
+    # sqm uses these option strings only if the advanced options are enabled.
     used = all(found.get(key, ("1", 0))[0] == "1" for key in _ADVANCED)
     for direction, key in (("download", "iqdisc_opts"), ("upload", "eqdisc_opts")):
         options[direction] |= both

@@ -1,9 +1,8 @@
 """Lines of tc(8): `tc qdisc add …`, `tc class add …`, `tc filter … action police …`, and what `tc
 qdisc show` prints.
 
-Options are those of netem, tbf, htb, the fifos and the disciplines of `disciplines.OPTIONS`, as
-Linux 6.12's manual pages have them. Every other word is reported among what is left out, by its
-name.
+The module reads the options of netem, tbf, htb, the fifos and the disciplines of
+`disciplines.OPTIONS`. Every other option is reported by its name as left out.
 """
 
 from __future__ import annotations
@@ -34,14 +33,16 @@ _DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
 _STAB = ("mtu", "tsize", "mpu", "overhead", "linklayer")
 
 _SMALL_BITS = 1e6
-"""A bare rate below this is reported, because its unit is probably wrong."""
+"""A rate without a unit below this value, in bit/s, is reported, because its unit is probably
+wrong.
+"""
 
 
 def read(text: str, name: str) -> Reading:
-    """Reads the lines.
+    """Reads lines of tc.
 
     Raises:
-        ConfigError: If one cannot be read, or none makes a path.
+        ConfigError: If a line cannot be read, or if no line describes a path.
     """
     layers: list[Layer] = []
     warned: list[Warned] = []
@@ -96,7 +97,9 @@ def _line(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
 def _added(  # noqa: PLR0917 - one place each
     at: Words, what: str, verb: str, words: list[str], warned: list[Warned], left: list[str]
 ) -> Layer | None:
-    """`qdisc add dev eth0 root handle 1: netem …`."""
+    """Reads a command, such as `qdisc add dev eth0 root handle 1: netem …`, from the word after
+    `add`.
+    """
     about: JsonObject = {"dev": "", "parent": "", "handle": ""}
     rest = list(words)
     while rest:
@@ -131,7 +134,7 @@ def _added(  # noqa: PLR0917 - one place each
 def _shown(
     at: Words, what: str, rest: list[str], warned: list[Warned], left: list[str]
 ) -> Layer | None:
-    """`qdisc netem 8001: dev eth0 root refcnt 2 limit 1000 delay 100ms`."""
+    """Reads a line of output, such as `qdisc netem 8001: dev eth0 root refcnt 2 limit 1000`."""
     if not rest:
         raise at.wrong(f"`{what}` is incomplete", "tc qdisc add dev eth0 root netem delay 100ms")
     kind, *words = rest
@@ -173,7 +176,7 @@ def _layer(  # noqa: PLR0917 - one place each
         )
     refuse(kind, f"{at.name}: line {at.line}")
     if verb and kind not in qdiscs():
-        # A kind that the kernel printed exists; one that a person wrote can be misspelt.
+        # A name in the output of tc exists in the kernel; a name in a command can be misspelt.
         close = difflib.get_close_matches(kind, sorted(qdiscs()), 1)
         raise at.wrong(f"`{kind}` is not a queue discipline of Linux", close[0] if close else "")
     reader = _KINDS.get(kind)
@@ -251,7 +254,9 @@ class _Words:
         return whole(self.next(), self.at)
 
     def number(self, option: str) -> float:
-        """A value of this type, in s, bytes, bit/s or packets, or without a unit."""
+        """Reads a value of the type `option`, and returns it in s, bytes, bit/s or packets, or
+        without a unit.
+        """
         text = self.next()
         if option in _QUANTITIES:
             kind, unit = _QUANTITIES[option]
@@ -260,14 +265,14 @@ class _Words:
             return float(whole(text.removesuffix("p").removesuffix("b"), self.at))
         if option == "share":
             return percent(text, self.at) / 100
-        # `flows 127/1024` is what sfq shows.
+        # sfq shows two numbers, such as `flows 127/1024`; the first one is used.
         found = re.match(r"-?(?:\d{1,15}(?:\.\d{0,12})?|\.\d{1,12})", text)
         if found is None:
             raise self.at.wrong(f"`{text[:40]}` is not a number")
         return float(found[0])
 
     def unknown(self, word: str) -> None:
-        """Reports an option with the numbers behind it."""
+        """Reports an option that is not modelled, with the numbers that follow it."""
         words = [word]
         while self.peek(r"-?(?:0x[0-9a-f]+|\d.*)"):
             words.append(self.next())
@@ -376,7 +381,9 @@ def _htb(of: _Words, out: JsonObject) -> None:
 
 
 def _options(kind: str) -> Callable[[_Words, JsonObject], None]:
-    """The reader of the options of a discipline that narrows has by the same names."""
+    """Returns the function that reads the options of a queue discipline; the parameters of narrows
+    have the same names.
+    """
 
     def reader(of: _Words, out: JsonObject) -> None:
         params: JsonObject = {}
@@ -432,8 +439,8 @@ _KINDS: dict[str, Callable[[_Words, JsonObject], None]] = {
 
 
 def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
-    """`filter add dev eth0 parent ffff: … action police rate 2mbit burst 62500 conform-exceed
-    drop`.
+    """Reads a policer, such as `filter add dev eth0 parent ffff: … action police rate 2mbit burst
+    62500 conform-exceed drop`.
     """
     if "police" not in at.words:
         left.append(f"line {at.line}: `{' '.join(at.words)[:60]}`")

@@ -1,5 +1,5 @@
-"""Reads `tc -j qdisc show`, which has its own units: rates in bytes per second, times in s or µs by
-kind.
+"""Reads the output of `tc -j qdisc show`. Rates in this output are in bytes per second, and times
+in s or µs, depending on the queue discipline.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _ACKS = {
 _PER_S = {"time": 1e-6, "seconds": 1.0, "milliseconds": 1e-3}
 
 _MOST = 10_000
-"""Disciplines of one host."""
+"""Maximum number of queue disciplines in the text."""
 
 
 def read(text: str, name: str) -> Reading:
     """Reads the JSON.
 
     Raises:
-        ConfigError: If it is not what tc prints.
+        ConfigError: If the text is not output of `tc -j`.
     """
     try:
         tree = json.loads(text)
@@ -45,7 +45,8 @@ def read(text: str, name: str) -> Reading:
             raise ConfigError(
                 f"{name}: entry {number}: not an object; write the output of tc -j qdisc show"
             )
-        # `tc -j class` says class, `tc -j qdisc` kind.
+        # The type has the key `class` in the output of `tc -j class`, and `kind` in that of `tc -j
+        # qdisc`.
         kind = row.get("kind", row.get("class"))
         if not isinstance(kind, str):
             raise ConfigError(
@@ -86,7 +87,7 @@ class _Row:
         self._read: set[str] = set()
 
     def left(self) -> list[str]:
-        """Options that are set, not off, and were not read."""
+        """Options that were not read, except those with a value that means off, zero or empty."""
         return [
             f"entry {self._number}: `{key[:40]} {json.dumps(told)[:40]}`"
             for key, told in self._options.items()
@@ -140,12 +141,12 @@ class _Row:
         return _known({"rate": rate, "params": unusual(kind, self.params(kind))})
 
     def params(self, kind: str) -> JsonObject:
-        """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or
-        by their word.
+        """Converts the parameters of a queue discipline: most times are in µs, and rates in bytes
+        per second. A flag is a boolean or the word of tc(8).
         """
         out: JsonObject = {}
         for key in self._options:
-            # In JSON, cake has the names of the chosen words.
+            # In JSON, these keys of cake have the word of tc(8) as value.
             word = self._options[key] if key in _CHOICES and kind == "cake" else key
             option = OPTIONS[kind].get(_ACKS.get(word, word)) if isinstance(word, str) else None
             if option is None:

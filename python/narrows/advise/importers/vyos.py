@@ -1,11 +1,11 @@
 """Imports VyOS: lines of `set traffic-policy …` (1.3) and `set qos policy …` (1.4).
 
-It reads shaper, limiter, rate-control, network-emulator, and the queues fair-queue, fq-codel,
-drop-tail, random-detect and cake.
+The module reads the policies shaper, limiter, rate-control, network-emulator, and the queues
+fair-queue, fq-codel, drop-tail, random-detect and cake.
 
-Source: VyOS's documentation of traffic policies. VyOS converts these to disciplines of tc. The
-first policy is the forward path, and a second one is the reverse path. Rates without a unit are in
-kbit/s, times in ms.
+Source: VyOS's documentation of traffic policies. VyOS converts these policies to queue disciplines
+of tc. The first policy is the forward path, and a second one is the reverse path. Rates without a
+unit are in kbit/s, times in ms.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 def read(text: str, name: str) -> Reading:
-    """Reads the lines.
+    """Reads lines of VyOS.
 
     Raises:
-        ConfigError: If one cannot be read, or none makes a path.
+        ConfigError: If a line cannot be read, or if no line has a supported policy.
     """
     policies: dict[str, Layer] = {}
     queues: dict[str, Layer] = {}
@@ -125,8 +125,8 @@ def read(text: str, name: str) -> Reading:
 
 
 def _attaches(words: list[str]) -> bool:
-    """`set interfaces ethernet eth0 traffic-policy out WAN`, `set qos interface eth0 egress
-    WAN`.
+    """Whether the line only attaches a policy to an interface, such as `set interfaces ethernet
+    eth0 traffic-policy out WAN` or `set qos interface eth0 egress WAN`.
     """
     old = (
         words[:2] == ["set", "interfaces"]
@@ -156,7 +156,7 @@ def _option(at: Words, kind: str, layer: Layer, rest: list[str], queues: dict[st
         elif key in _FQ_CODEL and layer.dev in queues and queues[layer.dev].kind == "fq_codel":
             _take(at, _FQ_CODEL, key, text, queues[layer.dev].options)
         else:
-            # 100 % of the bandwidth is the default.
+            # A bandwidth or ceiling of 100 % is the default.
             return key in {"bandwidth", "ceiling"} and text == "100%"
         return True
     return _take(at, _OPTIONS[kind], key, text, layer.options)

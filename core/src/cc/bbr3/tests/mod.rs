@@ -1,4 +1,4 @@
-//! The draft's own test cases, and the rules one by one.
+//! Tests of BBR, version 3: the test cases of the draft, and each rule by itself.
 
 pub(in crate::cc) mod path;
 
@@ -14,7 +14,8 @@ use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 use path::Path;
 
-/// 10 Mbit/s, 40 ms: a product of 34.5 packets; a buffer of `bdp` of them.
+/// A path of 10 Mbit/s and 40 ms, with a bandwidth-delay product of 34.5 packets and a buffer of
+/// `bdp` products.
 fn path(bdp: f64) -> Path {
     Path::new(V3, 10.0, 40, (34.5 * bdp) as u64)
 }
@@ -41,8 +42,8 @@ fn startup_finds_the_bandwidth_within_two_per_cent() {
     assert_eq!(p.lost, 0);
 }
 
-/// 25 % more is growth; less in three round trips is none, and round trips that the application
-/// limited do not count.
+/// An increase by 25 % is growth. Three round trips with smaller increases fill the pipe, and round
+/// trips that the application limited do not count.
 #[test]
 fn three_round_trips_without_growth_fill_the_pipe() {
     let mut cc = Bbr3::new(&Params::defaults(PARAMS), &Host::default());
@@ -100,8 +101,8 @@ fn losses_end_startup_though_the_application_limits() {
     assert!(p.cc.long.inflight >= least && p.cc.long.inflight < UNBOUND);
 }
 
-/// Losses beyond 2 % end Startup; the packets delivered in the round trip are the bound, if they
-/// are more than the product.
+/// A loss rate above 2 % ends Startup. The bound is the number of packets delivered in the round
+/// trip, if this is more than the bandwidth-delay product.
 #[test]
 fn startup_that_loses_is_bounded_by_what_was_delivered() {
     let mut p = path(0.5);
@@ -178,8 +179,8 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
     );
 }
 
-/// With a large product the clock decides, and with a small one the round trips in which Reno grows
-/// by as much.
+/// With a large bandwidth-delay product, the time to the next probe is 2 to 3 s. With a small one,
+/// it is the number of round trips in which Reno's window grows by the product.
 #[test]
 fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
     let waits = |mbit, ms, rounds: fn(&Path) -> u64| {
@@ -238,7 +239,7 @@ fn losses_while_asking_for_more_set_the_bound_and_end_it() {
     assert_eq!(p.cc.undo.mode, Some(Mode::Up));
 }
 
-/// The limit of an application-limited flow is unknown, but the probe ends.
+/// Losses of a flow that its application limits set no bound, but end the probe.
 #[test]
 fn a_limited_flow_ends_its_probe_without_a_bound() {
     let mut p = path(4.0);
@@ -264,7 +265,8 @@ fn an_application_that_limits_lets_asking_go_on() {
     assert_eq!(p.mode(), Mode::Up);
 }
 
-/// ProbeDown lasts until the bound less 15 %, and a product, is in flight; Cruise stays there.
+/// ProbeDown lasts until at most 85 % of the bound, and at most one product, are in flight. In
+/// Cruise, the window stays within these limits.
 #[test]
 fn headroom_is_left_while_cruising() {
     let mut p = path(4.0);
@@ -311,8 +313,8 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
     );
 }
 
-/// After a probe with too many losses the next one stops at the bound; without losses, another
-/// follows at once.
+/// After a probe with too many losses the next probe stops at the bound. If it causes no losses,
+/// another probe follows at once.
 #[test]
 fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
     let mut p = path(4.0);
@@ -329,7 +331,7 @@ fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
     assert!(!p.cc.long.cautious);
 }
 
-/// 1, 2, 4 … packets per window acknowledged, while the window is the limit.
+/// The bound grows by 1, 2, 4 … packets per window acknowledged, while the window is the limit.
 #[test]
 fn the_bound_grows_twice_as_much_in_every_round_trip() {
     let mut cc = path(4.0).cc;
@@ -382,8 +384,8 @@ fn what_proves_safe_raises_the_bound() {
     assert_eq!(cc.long.inflight, 60);
 }
 
-/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss, two more are allowed; after one
-/// loss of 99, one more; after two losses, none.
+/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss, two losses are allowed; after
+/// one loss among 99 packets, one more; after two losses, none.
 #[test]
 fn the_threshold_is_crossed_within_a_burst() {
     assert_eq!(inflight_at_loss(0.02, 100, 1), 101);
@@ -395,8 +397,8 @@ fn the_threshold_is_crossed_within_a_burst() {
     assert!(!cc.is_too_high(2, 100) && cc.is_too_high(3, 100));
 }
 
-/// The draft's own calculation: 137 round trips of 1 % loss, doubled once in Refill and once in
-/// ProbeUp.
+/// The calculation of the draft: 137 round trips with 1 % loss reduce the rate to a quarter, which
+/// Refill and ProbeUp double twice.
 #[test]
 fn one_per_cent_of_loss_is_borne_for_137_round_trips() {
     let left = libm::pow(0.99, 137.0) * 4.0;
@@ -457,7 +459,8 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
     assert_eq!(cc.short.inflight, UNBOUND);
 }
 
-/// The maximum rate is over two cycles; rates limited by the application count only if higher.
+/// The maximum rate is that of two cycles. Rates that the application limited count only if they
+/// are higher.
 #[test]
 fn the_greatest_rate_is_forgotten_after_two_cycles() {
     let mut p = path(4.0);
@@ -536,7 +539,8 @@ fn probe_rtt_comes_after_five_seconds_and_takes_200_ms_and_a_round_trip() {
     assert!((5.2..6.0).contains(&again), "{again}");
 }
 
-/// 200 ms of five seconds at half a product cost at most 2 % of the rate.
+/// Half a bandwidth-delay product in flight for 200 ms in every five seconds costs at most 2 % of
+/// the rate.
 #[test]
 fn probe_rtt_costs_two_per_cent() {
     let cost: f64 = 0.5 * 0.2 / 5.0;
@@ -667,7 +671,8 @@ fn a_mistaken_recovery_is_undone() {
     assert_eq!(undone(Mode::Startup), (Mode::Startup, 80, false));
 }
 
-/// The state before the first loss of an episode is stored, although the bound falls with it.
+/// The stored state is that before the first loss of an episode, although this loss lowers the
+/// bound.
 #[test]
 fn the_first_loss_saves_what_was_before_it() {
     let mut p = path(4.0);
@@ -682,7 +687,7 @@ fn the_first_loss_saves_what_was_before_it() {
     assert_eq!((p.cc.long.inflight, p.cc.mode), (UNBOUND, Mode::Refill));
 }
 
-/// A policer of 10 Mbit/s with at most 40 packets of tokens, on a path of 100 Mbit/s.
+/// A policer of 10 Mbit/s, whose bucket contains at most 40 packets, on a path of 100 Mbit/s.
 #[test]
 fn a_policer_is_lived_with() {
     let mut p = Path::new(V3, 100.0, 40, 1000);

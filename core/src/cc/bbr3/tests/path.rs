@@ -1,5 +1,5 @@
-//! A bottleneck with a buffer, a flow of full packets, and one ACK for each: enough to drive the
-//! congestion control into every phase.
+//! A model of a path for tests: a bottleneck with a buffer, and a flow of full packets with one ACK
+//! for each packet. It can bring the congestion control into every phase.
 
 use crate::cc::bbr::UNIT;
 use crate::cc::bbr::bandwidth::Bw;
@@ -23,11 +23,11 @@ struct Packet {
     in_flight: u32,
     lost: u64,
     app_limited: bool,
-    /// `None`: dropped.
+    /// The arrival time of the ACK; `None` if the packet was dropped.
     acked_at: Option<u64>,
 }
 
-/// Times in ns.
+/// A path and its flow. Times are in ns.
 pub(in crate::cc) struct Path {
     pub cc: Bbr3,
     pub w: Window,
@@ -37,11 +37,11 @@ pub(in crate::cc) struct Path {
     pub rtt_ns: u64,
     /// Buffer, in packets.
     pub buffer: u64,
-    /// Maximum packets in flight that the application permits.
+    /// Maximum number of packets in flight, which the application limits; `None` for no limit.
     pub supply: Option<u32>,
-    /// Returns whether this packet is dropped, with any queue.
+    /// Returns whether the packet with this number is dropped, regardless of the queue.
     pub drops: fn(u64) -> bool,
-    /// Tokens of a policer, the bucket's size, and ns per token; the bucket starts full.
+    /// Tokens of a policer, the size of its bucket, and ns per token.
     pub policer: Option<(f64, f64, f64)>,
     free_at: u64,
     next_send: u64,
@@ -54,13 +54,13 @@ pub(in crate::cc) struct Path {
     recover_to: Option<u64>,
     limited: bool,
     app_limited_to: u64,
-    /// Phases in the order of entry, with their time in s.
+    /// The phases in the order of entry, each with the time of its entry in s.
     pub phases: alloc::vec::Vec<(f64, Mode)>,
 }
 
 impl Path {
-    /// `mbit` of payload, `ms` of round trip, room for `buffer` packets, with the defaults of
-    /// `version`.
+    /// A path of `mbit` Mbit/s of payload, an RTT of `ms` and a buffer of `buffer` packets. The
+    /// flow has the default parameters of `version`.
     pub fn new(version: Version, mbit: f64, ms: u64, buffer: u64) -> Path {
         let table = params(&version);
         Path::with(
@@ -105,11 +105,11 @@ impl Path {
     pub fn set_rate(&mut self, mbit: f64) {
         self.packet_ns = (f64::from(MSS) * 8e3 / mbit) as u64;
     }
-    /// Packets per s.
+    /// The rate of the bottleneck, in packets per second.
     pub fn rate(&self) -> f64 {
         1e9 / self.packet_ns as f64
     }
-    /// Packets.
+    /// The bandwidth-delay product, in packets.
     pub fn bdp(&self) -> f64 {
         self.rtt_ns as f64 / self.packet_ns as f64
     }
@@ -120,11 +120,12 @@ impl Path {
     pub fn bound(&self) -> u64 {
         self.cc.long.inflight
     }
-    /// The target of packets in flight for one product.
+    /// The target of packets in flight for one bandwidth-delay product.
     pub fn product(&self) -> u64 {
         self.cc.inflight(self.cc.max_bw.get(), UNIT)
     }
-    /// Number of round trips of Drain with more packets in flight than the target, up to 20.
+    /// Number of round trips, up to 20, for which Drain lasts if more packets than the target stay
+    /// in flight.
     pub fn drains_for(&mut self) -> u64 {
         self.reach(Mode::Drain);
         let mut ack = Ack::at(Time::from_ns(self.now));
@@ -136,8 +137,8 @@ impl Path {
         }
         self.cc.rounds.count - since
     }
-    /// Returns whether the pipe is full after round trips with these rates: the latest, and the
-    /// maximum so far.
+    /// Returns whether the pipe counts as full after round trips with these pairs of rates: that of
+    /// the latest sample, and the maximum so far.
     pub fn is_full_after(&mut self, rounds: &[(u64, u64)]) -> bool {
         for (latest, greatest) in rounds {
             let sample = RateSample {
@@ -152,8 +153,8 @@ impl Path {
         }
         self.cc.startup.full
     }
-    /// Returns whether Startup ends with a round trip of recovery with a tenth lost, reported by
-    /// `acks` ACKs in `ranges` places.
+    /// Returns whether Startup ends with a round trip of recovery in which a tenth of the packets
+    /// was lost. `acks` ACKs report the losses, which are in `ranges` separate ranges of bytes.
     pub fn startup_ends_with(&mut self, acks: u64, ranges: u64) -> bool {
         (self.cc.startup.acks, self.cc.startup.ranges) = (acks, ranges);
         self.cc.latest.over = true;
@@ -192,7 +193,7 @@ impl Path {
             .adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
         self.cc.long.inflight
     }
-    /// The losses so far were spurious.
+    /// Reports to the congestion control that all losses so far were spurious.
     pub fn undo(&mut self) {
         let mut ev = SpuriousLoss::at(Time::from_ns(self.now));
         ev.totals = self.totals();
@@ -202,7 +203,8 @@ impl Path {
         self.sent.len() as u32
     }
 
-    /// Runs until `done` holds after an ACK, for at most `s`; returns whether it held.
+    /// Runs until `done` returns true after an ACK, for at most `s` seconds. Returns whether it
+    /// returned true.
     pub fn until(&mut self, s: f64, done: impl Fn(&Path) -> bool) -> bool {
         let end = self.now + (s * 1e9) as u64;
         while self.now < end {
@@ -216,7 +218,7 @@ impl Path {
     pub fn run(&mut self, s: f64) {
         self.until(s, |_| false);
     }
-    /// Runs until `mode` is entered, if it is in another.
+    /// Runs until the flow enters `mode`, if it is in another mode.
     pub fn reach(&mut self, mode: Mode) {
         let at = self.phases.len();
         let entered = |p: &Path| p.phases[at..].iter().any(|(_, m)| *m == mode);
