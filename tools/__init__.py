@@ -1,1 +1,1 @@
-"""Checks of the source tree that `make lint` runs."""
+"""Checks of the source tree, which `make lint` runs, and generators of documentation."""

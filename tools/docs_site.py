@@ -1,11 +1,13 @@
-"""Hooks of MkDocs for the documentation site (`mkdocs.yml`): navigation, links, Markdown of GitHub.
+"""Hooks of MkDocs for the documentation site (`mkdocs.yml`). They build the navigation, rewrite
+links, and convert GitHub's Markdown.
 
-The navigation is the list of pages in `docs/index.md`: a tab for each heading, a group for each
-line that ends with a colon. Pages of single algorithms are appended to the reference.
+The navigation follows the list of pages in `docs/index.md`. It has a tab for each heading, and a
+group for each line that ends with a colon. The pages of single algorithms are appended to the tab
+"Reference".
 
-Pages link to files outside `docs`. Markdown files among them become pages below `project/`; other
-files become text below `source/`; a folder becomes a list of its files. Links inside these pages
-are followed, too.
+Pages link to files outside `docs`. Markdown files among these become pages below `project/`. Other
+files become text files below `source/`, and a folder becomes a page with a list of its files. Links
+inside these pages are followed, too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ("README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-"""Pages of the repository that the navigation lists under the project."""
+"""Pages of the repository that the navigation lists in the tab "Project"."""
 
 ALGORITHMS = {"Congestion controls": "reference/cc", "Queue disciplines": "reference/queue"}
 LINK = re.compile(
@@ -30,11 +32,12 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 Nav = list[dict[str, Any]]
 
 _paths: dict[str, str] = {}
-"""The file of the repository of each page that was added to those of `docs`."""
+"""The repository file of each page that was added to the pages of `docs`, by the path of the page
+on the site."""
 
 
 def navigation(index: str, algorithms: dict[str, list[str]]) -> Nav:
-    """Returns the navigation that the text of `docs/index.md` lists."""
+    """Returns the navigation for MkDocs, from the text of `docs/index.md`."""
     nav: Nav = [{"Home": "index.md"}]
     for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
@@ -58,7 +61,7 @@ def navigation(index: str, algorithms: dict[str, list[str]]) -> Nav:
 
 
 def uri(path: str) -> str:
-    """Returns where the site has the file at `path` of the repository."""
+    """Returns the path on the site of the repository file or folder at `path`."""
     if path.startswith("docs/"):
         page = path.removeprefix("docs/")
     elif path.endswith(".md"):
@@ -71,21 +74,21 @@ def uri(path: str) -> str:
 
 
 def target(page: str, link: str) -> str | None:
-    """Returns the file of the repository to which a link on a page leads, if there is one."""
+    """Returns the repository file to which a link on a page leads; None if there is none."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
     inside = not path.startswith(("..", "/")) and path != "."
     return path if inside and (ROOT / path).exists() else None
 
 
 def linked(page: str) -> set[str]:
-    """Returns the files of the repository to which a page leads."""
+    """Returns the repository files to which the links of a page lead."""
     text = FENCE.sub("", source(page))
     found = {target(page, link["path"]) for link in LINK.finditer(text)}
     return {path for path in found if path}
 
 
 def source(page: str) -> str:
-    """Returns the Markdown of a page, of a folder a list of its files."""
+    """Returns the Markdown of a page; for a folder, a list of its files."""
     if not (ROOT / page).is_dir():
         return (ROOT / page).read_text(encoding="utf-8")
     folder = posixpath.basename(page)
@@ -94,7 +97,9 @@ def source(page: str) -> str:
 
 
 def outside(pages: set[str]) -> set[str]:
-    """Returns what the site has beside the pages of `docs`: files that pages reach, and folders."""
+    """Returns the files and folders outside of `docs`, and folders in it, that pages reach by
+    links.
+    """
     found: set[str] = set()
     fresh = pages | set(PROJECT)
     while fresh:
@@ -105,10 +110,10 @@ def outside(pages: set[str]) -> set[str]:
 
 
 def convert(page: str, text: str) -> str:
-    """Returns the Markdown of a page as Python-Markdown and the site need it.
+    """Returns the Markdown of a page, converted for Python-Markdown and the site.
 
-    Links lead to pages of the site. Blank lines replace comments, because tables after them need
-    one. Nested lists are indented by four columns instead of two.
+    Links are rewritten to pages of the site. A blank line replaces each comment, because a table
+    after a comment needs one. Nested lists are indented by four columns instead of two.
     """
     parts, end = [], 0
     for fence in FENCE.finditer(text):
@@ -118,7 +123,7 @@ def convert(page: str, text: str) -> str:
 
 
 def rewrite(page: str, text: str) -> str:
-    """Converts a part of a page that has no block of code."""
+    """Converts a part of a page that contains no code block."""
 
     def link(found: re.Match[str]) -> str:
         path = target(page, found["path"])
@@ -143,7 +148,7 @@ def indented(text: str) -> str:
 
 
 def on_config(config: Any) -> Any:  # noqa: ANN401 - MkDocs'
-    """Sets the navigation."""
+    """Hook of MkDocs: sets the navigation."""
     docs = Path(config.docs_dir)
     algorithms = {
         name: [str(page.relative_to(docs)) for page in sorted((docs / folder).glob("*.md"))]
@@ -154,7 +159,7 @@ def on_config(config: Any) -> Any:  # noqa: ANN401 - MkDocs'
 
 
 def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401 - MkDocs'
-    """Adds the files outside `docs`."""
+    """Hook of MkDocs: adds the files outside of `docs` that pages reach."""
     files_of = importlib.import_module("mkdocs.structure.files")  # only the site needs MkDocs
     File, InclusionLevel = files_of.File, files_of.InclusionLevel  # noqa: N806 - MkDocs' classes
 
@@ -172,6 +177,6 @@ def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401 - MkDocs'
 
 
 def on_page_markdown(text: str, page: Any, **_: Any) -> str:  # noqa: ANN401 - MkDocs'
-    """Converts a page."""
+    """Hook of MkDocs: converts the Markdown of a page."""
     at = page.file.src_uri
     return convert(_paths.get(at, f"docs/{at}"), text)

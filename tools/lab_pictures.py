@@ -1,4 +1,4 @@
-"""Takes the pictures of the lab in the documentation: `python -m tools.lab_pictures`.
+"""Takes the screenshots of the lab for the documentation: `python -m tools.lab_pictures`.
 
 It needs the lab (`make lab setup`), Chromium and Playwright. It writes `lab-light.png`,
 `lab-dark.png`, `lab-phone.png` and the animation `lab.webp` to `docs/pictures`.
@@ -43,11 +43,11 @@ kind = "ping"
 """
 FRAMES = 160
 FRAME_MS = 125
-"""An animation of 20 seconds."""
+"""Duration of a frame, in ms; all frames together last 20 s."""
 
 
 def opened(browser: Browser, address: str, **context: Any) -> Page:  # noqa: ANN401
-    """Opens the lab, and waits until the run and the packets are there."""
+    """Opens the lab, and waits until it has run the scenario and shows packets."""
     page = browser.new_context(bypass_csp=True, **context).new_page()
     page.goto(f"{address}/{lab.fragment(SCENARIO)}")
     page.wait_for_function("window.lab?.json", timeout=120_000)
@@ -57,7 +57,7 @@ def opened(browser: Browser, address: str, **context: Any) -> Page:  # noqa: ANN
 
 
 def animation(page: Page) -> list[Image.Image]:
-    """Pictures of packets in motion, while the buffer shrinks in steps."""
+    """Takes the frames of an animation: moving packets, while the buffer size changes in steps."""
     frames = []
     slider = page.locator('input[type="range"][data-key="buffer"]').first
     page.select_option(".bar select", "0.01")
@@ -75,7 +75,7 @@ def animation(page: Page) -> list[Image.Image]:
 
 
 def main() -> None:
-    """Takes all pictures."""
+    """Takes all screenshots and the animation, and prints their sizes."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an optional package
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")

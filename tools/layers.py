@@ -1,20 +1,20 @@
 """Checks the layers of the Rust crates and of the Python package that `layers.toml` declares:
 `python -m tools.layers`.
 
-A module is a folder or file directly below a crate's `src`; the crate's root (`lib.rs`, `main.rs`)
-is not one and may use every module. The program reads `crate::…` and `super::…` paths, in `use`
-declarations and inline. Code that is compiled only for tests is left out. Names that the root
-re-exports count as the module that defines them.
+A module is a folder or file directly below a crate's `src`. The root of the crate (`lib.rs`,
+`main.rs`) is not a module and may use every module. The program reads `crate::…` and `super::…`
+paths, in `use` declarations and inline. Code that is compiled only for tests is left out. A name
+that the root re-exports counts as a name of the module that defines it.
 
-In the Python package, every `import` of a module counts, at the top of a file and in functions, but
-not below `if TYPE_CHECKING`. A package may be in one layer and a module of it in another one, which
-is then written `package.module`. `*.module` stands for every module of this name that no layer
-names; `!package.module` excepts one, which then belongs to its package. A package whose other
-modules all have layers, and whose `__init__.py` imports nothing, needs none.
+In the Python package, every `import` counts, also in functions, but not below `if TYPE_CHECKING`. A
+module of a package may be in another layer than the package; it is then written `package.module`.
+`*.module` stands for every module of this name that no layer names. `!package.module` excepts a
+module from this, which then belongs to its package. A package needs no layer if all its modules
+have layers and its `__init__.py` imports nothing.
 
-A crate with `layers` fails where a module uses one of its own or of a higher layer. A crate
-without them fails where modules use each other in a circle. Exceptions name both modules and the
-reason; an exception that nothing needs any more is an error, too.
+In a crate with `layers`, it is an error if a module uses another module of its own or of a higher
+layer. In a crate without `layers`, it is an error if modules use each other in a circle. Exceptions
+name both modules and the reason; an exception that is no longer needed is also an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REEXPORT = re.compile(r"^pub use (?P<module>\w+)::(?P<names>[^;]+);", re.MULTILI
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a module by another one."""
+    """A use of the module `used` by the module `user`, with its file and line."""
 
     file: Path
     line: int
@@ -54,7 +54,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Allowed:
-    """An exception: `user` may use `used`, for a reason."""
+    """An exception: the module `user` may use the module `used`, for the given reason."""
 
     user: str
     used: str
@@ -63,7 +63,7 @@ class Allowed:
 
 @dataclass
 class Crate:
-    """The entry of one crate in `layers.toml`."""
+    """The entry of a crate, or of the Python package, in `layers.toml`."""
 
     source: Path
     layers: list[list[str]] = field(default_factory=list)
@@ -71,12 +71,16 @@ class Crate:
 
 
 def blank(text: str) -> str:
-    """Returns `text` as spaces, with its line ends kept, so that lines keep their numbers."""
+    """Replaces each character of `text` by a space, except line ends, so that lines keep their
+    numbers.
+    """
     return re.sub(r"[^\n]", " ", text)
 
 
 def without_tests(text: str) -> tuple[str, list[str]]:
-    """Blanks comments, literals, items under `#[cfg(test)]`; returns files of test modules."""
+    """Returns the text with comments, literals and items under `#[cfg(test)]` blanked, and the
+    names of test modules that are separate files.
+    """
     attributes = text
     text = TOKEN.sub(lambda found: blank(found[0]), text)
     files: list[str] = []
@@ -93,7 +97,9 @@ def without_tests(text: str) -> tuple[str, list[str]]:
 
 
 def end_of_item(text: str, start: int) -> int:
-    """Returns the end of the item at `start`: its semicolon or comma, or the end of its braces."""
+    """Returns the offset of the end of the Rust item at `start`: after its semicolon, comma or
+    closing brace.
+    """
     depth = 0
     for at in range(start, len(text)):
         if text[at] in "([{":
@@ -110,7 +116,9 @@ def end_of_item(text: str, start: int) -> int:
 
 
 def first_names(text: str, brace: int) -> Iterator[tuple[int, str]]:
-    """Yields the first name of every path in the group that opens at `brace`, with its place."""
+    """Yields the offset and the first name of every path in the `{…}` group that opens at
+    `brace`.
+    """
     depth, fresh = 0, False
     for token in re.finditer(r"\w+|[{},]|::", text[brace:]):
         if token[0] == "{":
@@ -128,7 +136,9 @@ def first_names(text: str, brace: int) -> Iterator[tuple[int, str]]:
 
 
 def paths(text: str, depth: int) -> Iterator[tuple[int, str]]:
-    """Yields place and first name of every path from the root, `depth` modules above the file."""
+    """Yields the offset and the first name of every path that starts at the root of the crate,
+    which is `depth` modules above the file.
+    """
     for found in PATH.finditer(text):
         if found["start"] != "crate" and found["start"].count("super") != depth:
             continue
@@ -139,7 +149,7 @@ def paths(text: str, depth: int) -> Iterator[tuple[int, str]]:
 
 
 def module_depth(inside: Path) -> int:
-    """Returns how many modules deep the file `inside` of the source folder is."""
+    """Returns the number of module levels between the root of the crate and the file `inside`."""
     return len(inside.parts) - (inside.name == "mod.rs")
 
 
@@ -158,7 +168,7 @@ def test_files(source: Path) -> set[Path]:
 
 
 def uses(source: Path) -> Iterator[Use]:
-    """Yields every use of one module by another in the crate whose sources are in `source`."""
+    """Yields every use of a module by another one in the crate with the sources in `source`."""
     modules = {entry.stem for entry in source.iterdir() if entry.suffix == ".rs" or entry.is_dir()}
     modules -= {Path(root).stem for root in ROOTS}
     exported: dict[str, str] = {}
@@ -182,14 +192,16 @@ def uses(source: Path) -> Iterator[Use]:
 
 
 def unit_of(name: str, units: Container[str]) -> str:
-    """Returns the module of `units` that contains the Python module `name`, or its package."""
+    """Returns the longest entry of `units` that contains the Python module `name`; without one, its
+    package.
+    """
     parts = name.split(".")
     longer = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
     return next((unit for unit in longer if unit in units), parts[0])
 
 
 def python_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yields line and name of every module, or name in a module, that code imports when it runs."""
+    """Yields the line and the full name of every import, except those below `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             yield from python_imports(ast.Module(node.orelse, []))
@@ -202,7 +214,7 @@ def python_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def python_uses(source: Path, units: set[str]) -> Iterator[Use]:
-    """Yields every use of one module by another in the Python package in `source`."""
+    """Yields every use of a module by another one in the Python package in `source`."""
     known = {entry.stem for entry in source.iterdir() if not entry.name.startswith("__")}
     for file in sorted(source.rglob("*.py")):
         name = ".".join(file.relative_to(source).with_suffix("").parts)
@@ -217,7 +229,7 @@ def python_uses(source: Path, units: set[str]) -> Iterator[Use]:
 
 
 def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None:
-    """Returns the shortest way from `start` to `end`, or `None`."""
+    """Returns the shortest path in the graph from `start` to `end`, or `None` if there is none."""
     ways, seen = [[start]], {start}
     for way in ways:
         if way[-1] == end:
@@ -229,7 +241,7 @@ def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None
 
 
 def expanded(crate: Crate) -> list[list[str]]:
-    """Returns the layers with the modules that each `*.module` stands for."""
+    """Returns the layers, with each `*.module` replaced by the modules that it stands for."""
     named = {module.removeprefix("!") for row in crate.layers for module in row}
 
     def modules(entry: str) -> list[str]:
@@ -252,7 +264,7 @@ def is_empty(file: Path) -> bool:
 
 
 def problems(name: str, crate: Crate) -> Iterator[str]:
-    """Yields what is wrong in a crate: file, line, and the rule that is broken."""
+    """Yields a message for each violation in a crate, with file, line and rule."""
     crate.layers = expanded(crate)
     units = {module for row in crate.layers for module in row}
     is_python = (crate.source / "__init__.py").exists()
@@ -278,7 +290,9 @@ def problems(name: str, crate: Crate) -> Iterator[str]:
 
 
 def above(name: str, crate: Crate, found: list[Use]) -> Iterator[str]:
-    """Yields the uses that do not go from a layer to a lower one, and modules without a layer."""
+    """Yields a message for each use of a module in the same or a higher layer, and for each module
+    without a layer.
+    """
     layer = {module: number for number, row in enumerate(crate.layers) for module in row}
     files = [file for ending in ("*.rs", "*.py", "*.pyi") for file in crate.source.rglob(ending)]
     empty = {file for file in files if file.parent.name not in layer and is_empty(file)}

@@ -1,11 +1,11 @@
-"""Manual pages and shell completions of `narrows`, generated from its commands.
+"""Generates the manual pages and shell completions of `narrows` from its commands.
 
     python -m tools.manual
 
-The page of the program `narrows-host` consists of its usage texts; the Debian package installs it.
-The other files are below `python/narrows.data/data/share`. The wheel installs them into `share`,
-where `man` and the shells of the same prefix find them. A completion script calls `narrows` for the
-names that fit, so it needs no change when a command changes.
+The manual page of the program `narrows-host` consists of its help texts; the Debian package
+installs it. The other files are below `python/narrows.data/data/share`. The wheel installs them
+into `share` below its prefix, where `man` and shells find them. A completion script calls `narrows`
+for the matching names. It therefore needs no change when a command changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARE = ROOT / "python/narrows.data/data/share"
 
 OF_HOST = ROOT / "packaging/narrows-host.8"
 HOST_COMMANDS = ("measure", "latency", "serve", "tune", "with", "machine")
-"""The commands of `narrows-host` in every build."""
+"""The commands that every build of `narrows-host` has."""
 
 SHELLS: dict[str, type[ShellComplete]] = {
     "bash-completion/completions/narrows": BashComplete,
@@ -37,7 +37,7 @@ SHELLS: dict[str, type[ShellComplete]] = {
 
 
 def files() -> dict[str, str]:
-    """The content of each file, by its name below `share`."""
+    """The content of each generated file, by its path below `share`."""
     found = {f"man/man1/{name}.1": text for name, text in manual()}
     for name, shell in SHELLS.items():
         found[name] = shell(main, {}, "narrows", "_NARROWS_COMPLETE").source().rstrip() + "\n"
@@ -60,7 +60,7 @@ def _commands(ctx: click.Context) -> Iterator[click.Context]:
 
 
 def page(ctx: click.Context) -> str:
-    """The manual page of a command, in the macros of man(7)."""
+    """The manual page of a command, in troff with the macros of man(7)."""
     command = ctx.command
     name = ctx.command_path.replace(" ", "-")
     about = _paragraphs(command.help or "")
@@ -106,7 +106,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _text(text: str) -> str:
-    r"""A text as input of troff.
+    r"""A text, escaped as input of troff.
 
     >>> _text("--cc CC uses `bbr`\n.x")
     '\\-\\-cc CC uses `bbr`\n\\&.x'
@@ -133,7 +133,7 @@ def page_of_host() -> str:
 
 
 def write(share: Path = SHARE) -> None:
-    """Writes every file, and removes files of commands that do not exist any more."""
+    """Writes all files, and removes files of commands that no longer exist."""
     OF_HOST.write_text(page_of_host(), encoding="utf-8")
     made = files()
     for old in share.rglob("*"):

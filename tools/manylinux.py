@@ -1,4 +1,5 @@
-"""Checks that every program of a wheel needs no newer glibc than the name of the wheel states.
+"""Checks that no program or library in a wheel requires a newer glibc than the name of the wheel
+states.
 
     python -m tools.manylinux FILE.whl
 
@@ -23,11 +24,13 @@ _ELF = b"\x7fELF"
 PERMITTED = frozenset(
     {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
 )
-"""Libraries that every system of manylinux has; the loader comes in addition."""
+"""Libraries that every manylinux system has; the dynamic loader is also permitted."""
 
 
 def problems(wheel: Path) -> list[str]:
-    """A line for each file that does not fit the name of the wheel."""
+    """A message for each file that requires a newer glibc than the name of the wheel states, or
+    another library.
+    """
     tag = _TAG.search(wheel.name)
     if tag is None:
         return [f"{wheel.name}: the name has no tag manylinux_X_Y"]
@@ -52,7 +55,7 @@ def problems(wheel: Path) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    """Checks each wheel; the exit code."""
+    """Checks each wheel, prints the problems, and returns the exit code."""
     wrong = [line for name in names for line in problems(Path(name))]
     for line in wrong:
         print(line)

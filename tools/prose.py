@@ -1,9 +1,9 @@
 """Checks the project's prose against the rules in `prose.toml`: `python -m tools.prose`.
 
 The program reads the Markdown pages and the help of `narrows`, `narrows-host` and `make`. From
-Python, Rust and TypeScript sources it reads doc comments and string literals of several words, from
-scenarios and sweeps comments and titles. Code blocks, inline code, link targets and code that is
-compiled only for tests are left out.
+Python, Rust and TypeScript sources, it reads doc comments and string literals of several words.
+From scenarios and sweeps, it reads comments and titles. Code blocks, inline code, link targets and
+code that is compiled only for tests are left out.
 
 The check fails on any violation and prints each with file and line. `python -m tools.prose PATH…`
 checks these files or folders only.
@@ -29,7 +29,7 @@ from tools import layers
 LONG = "long-sentence"
 WIDE = "wide-line"
 CODE = "CODE"
-"""The word that stands for inline code in a sentence."""
+"""The word that replaces inline code in a sentence."""
 
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"^\s*([-*+]|\d+[.)])\s+")
@@ -45,7 +45,8 @@ END = re.compile(
     re.VERBOSE,
 )
 NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+|\b\w+(, \w+){{5,}}\b")
-"""A list of names in code, or of six or more single words, which counts as one word."""
+"""Matches a list of names in code, or of six or more single words. Such a list counts as one
+word."""
 
 WORDS = re.compile(r"[^\W\d_]\S*\s+[^\W\d_]")
 OPTION = re.compile(r"^\s+(-\S+.*?|\S+)\s{2,}")
@@ -58,7 +59,9 @@ DECORATED = re.compile(r"\b(command|group)\b")
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, heading, cell, help text, doc comment or message, in one line without code."""
+    """A piece of prose in one line, with inline code replaced. Its kind is paragraph, heading,
+    table cell, help text, doc comment or message.
+    """
 
     file: str
     line: int
@@ -68,7 +71,9 @@ class Text:
 
 @dataclass(frozen=True)
 class Rule:
-    """A banned term or construction."""
+    """A rule: a banned term or construction as a pattern, the kinds of text to which it applies,
+    and its replacement.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -99,7 +104,7 @@ class Config:
 
 
 def plain(text: str) -> str:
-    """Returns `text` with a word for each inline code, and without link targets and tags."""
+    """Returns `text` with inline code replaced by a word, and without link targets and tags."""
     text = INLINE.sub(CODE, text)
     while (shorter := LINK.sub(lambda link: link[1], text)) != text:
         text = shorter
@@ -144,7 +149,9 @@ def markdown(file: str, text: str, kind: str = "prose", start: int = 1) -> Itera
 
 
 def wide(file: str, text: str, columns: int) -> Iterator[tuple[str, int]]:
-    """Yields lines of a page that are wider than `columns` and could have been wrapped before."""
+    """Yields the file and number of each line of a page that is longer than `columns` and could be
+    wrapped before this column.
+    """
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if FENCE.match(line):
@@ -161,14 +168,14 @@ def wide(file: str, text: str, columns: int) -> Iterator[tuple[str, int]]:
 
 
 def makefile(file: str, text: str) -> Iterator[Text]:
-    """Yields what `make help` prints about targets."""
+    """Yields the descriptions of targets that `make help` prints."""
     for number, line in enumerate(text.splitlines(), 1):
         if found := re.match(r"[a-z0-9-]+:.*## (.*)", line):
             yield Text(file, number, "help", plain(found[1]))
 
 
 def scenario(file: str, text: str) -> Iterator[Text]:
-    """Yields the comments of a scenario or sweep, and its title."""
+    """Yields the comments and the title of a scenario or sweep."""
     comments = [re.match(r"#+ ?(.*)", line) for line in text.splitlines()]
     yield from markdown(file, "\n".join(line[1] if line else "" for line in comments), "doc")
     for number, line in enumerate(text.splitlines(), 1):
@@ -177,7 +184,7 @@ def scenario(file: str, text: str) -> Iterator[Text]:
 
 
 def typescript(file: str, text: str) -> Iterator[Text]:
-    """Yields the comments and the literals of several words of a TypeScript source."""
+    """Yields the comments of a TypeScript source and its string literals of several words."""
     for found in SCRIPT.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         if found["comment"]:
@@ -188,7 +195,9 @@ def typescript(file: str, text: str) -> Iterator[Text]:
 
 
 def literal(node: ast.expr) -> str | None:
-    """Returns the text of a literal or an f-string, with a word in place of each value."""
+    """Returns the text of a string literal or f-string, with a word in place of each inserted
+    value; None for other expressions.
+    """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -198,7 +207,9 @@ def literal(node: ast.expr) -> str | None:
 
 
 def python(file: str, text: str) -> Iterator[Text]:
-    """Yields docstrings and literals of several words, without the help of commands."""
+    """Yields the docstrings of a Python source and its string literals of several words. Help texts
+    of commands are left out, because `helped` yields them.
+    """
     tree = ast.parse(text)
     skipped: set[int] = set()
     for node in ast.walk(tree):
@@ -225,7 +236,9 @@ def python(file: str, text: str) -> Iterator[Text]:
 
 
 def docstring(text: str) -> str:
-    """Returns a docstring as Markdown: entries of its sections as items of a list, no examples."""
+    """Returns a docstring as Markdown: entries of its sections become list items, and examples are
+    left out.
+    """
     lines: list[str] = []
     section = ""
     for line in inspect.cleandoc(text).splitlines():
@@ -241,14 +254,16 @@ def docstring(text: str) -> str:
 
 
 def literals(file: str, line: int, text: str) -> Iterator[Text]:
-    """Yields a literal that has a line of several words."""
+    """Yields the lines of a literal that contain several words."""
     for part in re.split(r"\n+", text):
         if WORDS.search(part):
             yield Text(file, line, "message", plain(part))
 
 
 def rust(file: str, text: str) -> Iterator[Text]:
-    """Yields doc comments and literals of several words, outside of code for tests."""
+    """Yields the doc comments of a Rust source and its string literals of several words, except in
+    code for tests.
+    """
     blanked = layers.TOKEN.sub(lambda found: layers.blank(found[0]), text)
     tests = [
         range(found.start(), layers.end_of_item(blanked, found.end()))
@@ -278,7 +293,7 @@ def rust(file: str, text: str) -> Iterator[Text]:
 
 
 def space(escape: re.Match[str]) -> str:
-    """Returns what an escape in a literal of Rust stands for."""
+    """Returns the white space that replaces an escape sequence in a Rust string literal."""
     return "\n" if escape[0] == "\\n" else "" if escape[0].startswith("\\\n") else " "
 
 
@@ -288,7 +303,7 @@ def helped(command: Any, name: str, context: Any = None) -> Iterator[Text]:  # n
 
     at = f"{name} --help"
     if command.help:
-        # Paragraphs that begin with a backspace are printed as they are: examples.
+        # Click prints paragraphs that begin with a backspace unchanged; they contain examples.
         text = re.sub(r"\x08\n.*?(?=\n\n|\Z)", "", command.help, flags=re.DOTALL)
         yield from markdown(at, text)
     for number, option in enumerate(command.params, 1):
@@ -332,7 +347,7 @@ def read(file: Path) -> Config:
 
 
 def violations(texts: Iterable[Text], config: Config) -> Iterator[Hit]:
-    """Yields every violation of a rule, and every sentence that is too long."""
+    """Yields each violation of a rule, and each sentence that is too long."""
     for text in texts:
         for sentence in sentences(text.text):
             for rule in config.rules:
@@ -348,13 +363,13 @@ def violations(texts: Iterable[Text], config: Config) -> Iterator[Hit]:
 
 
 def files(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
-    """Yields the files of some patterns, without those that a build leaves."""
+    """Yields the files that match the patterns, except build results below `target`."""
     for pattern in patterns:
         yield from (file for file in sorted(root.glob(pattern)) if "target" not in file.parts)
 
 
 def check(root: Path, config: Config) -> Iterator[Hit]:
-    """Yields every violation in the files below `root` that `config` names."""
+    """Yields each violation in the files below `root` that match the patterns of `config`."""
     for file in files(root, config.sources["markdown"]):
         name, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
         yield from violations(markdown(name, text), config)
@@ -375,7 +390,7 @@ def check(root: Path, config: Config) -> Iterator[Hit]:
 
 
 def main(rules: Path, arguments: list[str], *, programs: bool = True) -> int:
-    """Prints the violations; returns the exit status."""
+    """Prints the violations and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.prose", description="Checks the prose.")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders [default: all]")
     root, config = rules.parent.parent, read(rules)
@@ -394,7 +409,7 @@ def main(rules: Path, arguments: list[str], *, programs: bool = True) -> int:
 
 
 def show(hits: Iterable[Hit]) -> None:
-    """Prints violations, each with file and line."""
+    """Prints violations on stderr, each with file and line."""
     for hit in hits:
         print(f"{hit.file}:{hit.line}: {hit.rule}: {hit.message}", file=sys.stderr)
 

@@ -1,9 +1,9 @@
 """Checks the length of source files and lines: `python -m tools.sizes`.
 
-A Rust, Python or TypeScript file has at most 800 lines. A line of a Rust or Python file has at most
-100 columns, except rows of Markdown tables and diagrams in Rust doc comments. A diagram is a block
-between "```text" and "```". `sizes.toml` lists longer files, each with its greatest length; an
-entry that no file needs any more is an error, too.
+A Rust, Python or TypeScript file must have at most 800 lines. A line of a Rust or Python file must
+have at most 100 columns, except rows of Markdown tables and diagrams in Rust doc comments. A
+diagram is a block between "```text" and "```". `sizes.toml` lists longer files, each with its
+maximum number of lines. An entry that is no longer needed is also an error.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pathlib import Path
 LINES = 800
 COLUMNS = 100
 LIMITED = {".rs": True, ".py": True, ".pyi": True, ".ts": False}
-"""Whether the lines of a file with this suffix are limited; the number of its lines always is."""
+"""Suffixes of the checked files, each with whether the length of their lines is limited. The number
+of lines is limited for all of them."""
 
 
 def long_lines(name: str, lines: list[str]) -> Iterator[str]:
-    """Yields file and number of every line that is too long."""
+    """Yields a message for each line that is too long."""
     diagram = False
     for number, line in enumerate(lines, 1):
         comment = line.lstrip()
@@ -38,7 +39,9 @@ def long_lines(name: str, lines: list[str]) -> Iterator[str]:
 
 
 def problems(root: Path, names: list[str], known: dict[str, int]) -> Iterator[str]:
-    """Yields what is too long among the files `names` below `root`, and needless entries."""
+    """Yields a message for each file or line that is too long among the files `names` below `root`,
+    and for each needless entry of `sizes.toml`.
+    """
     for name in sorted(names):
         suffix = Path(name).suffix
         if suffix not in LIMITED:
@@ -63,7 +66,7 @@ def sources(root: Path) -> list[str]:
 
 
 def main(root: Path) -> int:
-    """Prints every problem; returns the exit status."""
+    """Prints all problems and returns the exit status."""
     known = tomllib.loads((root / "tools/sizes.toml").read_text(encoding="utf-8"))["lines"]
     found = list(problems(root, sources(root), known))
     for line in found:

@@ -1,4 +1,4 @@
-//! The core's errors as the exceptions of `narrows.errors`, with their structure.
+//! Converts errors of the core to exceptions of `narrows.errors`, with their file, line and key.
 
 use narrows_core::scenario::error::Errors;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 pyo3::import_exception!(narrows.errors, ScenarioError);
 pyo3::import_exception!(narrows.errors, EngineError);
 
-/// A `ScenarioError` with every error.
+/// A `ScenarioError` that contains all errors of a scenario.
 pub fn scenario(py: Python<'_>, errors: &Errors) -> PyErr {
     match problems(py, errors) {
         Ok(problems) => ScenarioError::new_err((errors.to_string(), problems)),

@@ -1,6 +1,8 @@
-//! Models from outside of narrows: the list of this process, and the supervision of runs with them.
+//! Models from outside of narrows (plugins and Python classes): the list of those registered in
+//! this process, and the supervision of runs that use them.
 //!
-//! Registration is the caller's decision; a scenario never registers a model.
+//! The calling program registers models. A scenario can only cause a look-up among the entry points
+//! of installed packages.
 
 use crate::error::EngineError;
 use crate::python_cc;
@@ -49,14 +51,14 @@ impl Entry {
 
 static ENTRIES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
-/// Number of threads that were left behind in an event that does not return.
+/// Number of threads whose run was abandoned, because a model does not return from an event.
 static STUCK: AtomicUsize = AtomicUsize::new(0);
 
 fn copy(kind: &QueueKind<Packet>) -> QueueKind<Packet> {
     QueueKind { ..*kind }
 }
 
-/// The models of narrows and the registered ones.
+/// The models of narrows and the registered models.
 pub fn registry() -> Registry<Packet> {
     let mut registry = Registry::standard();
     for entry in ENTRIES
@@ -73,16 +75,16 @@ pub fn registry() -> Registry<Packet> {
     registry
 }
 
-/// Looks for a model that is not registered among the entry points of installed packages; returns
-/// whether there is one.
+/// Searches the entry points of installed packages for a model that is not registered, and returns
+/// whether one was found and registered.
 #[pyfunction]
 pub fn find_model(py: Python<'_>, kind: &str, name: &str) -> PyResult<bool> {
     let plugins = py.import("narrows.models.plugins")?;
     plugins.call_method1("installed", (kind, name))?.extract()
 }
 
-/// [`registry`] for a scenario: models that it names and that are not registered are looked up
-/// among installed packages.
+/// The [`registry`] for a scenario. Unregistered models that the scenario names are first searched
+/// for in installed packages.
 pub fn registry_for(py: Python<'_>, tree: &Tree) -> PyResult<Registry<Packet>> {
     let known = registry();
     let mut unknown = Vec::new();
@@ -105,7 +107,8 @@ pub fn registry_for(py: Python<'_>, tree: &Tree) -> PyResult<Registry<Packet>> {
     Ok(registry())
 }
 
-/// Visits the congestion controls and queue disciplines that a table names.
+/// Calls `visit` for each congestion control and queue discipline that a table or its inner tables
+/// name.
 fn names<'a>(table: &'a Table, visit: &mut dyn FnMut(&'static str, &'a str)) {
     for entry in &table.entries {
         let list = match entry.key.as_str() {
@@ -171,7 +174,7 @@ fn add(entry: Entry) -> PyResult<()> {
     Ok(())
 }
 
-/// Creates an instance with the default of every parameter.
+/// Creates an instance with the default parameters, and returns an error if the model fails.
 fn try_out(entry: &Entry) -> PyResult<()> {
     if let Entry::Transport(kind) = entry {
         let setting = Setting {
@@ -219,8 +222,8 @@ fn model(name: &str, from: &str) -> &'static Model {
     }))
 }
 
-/// Loads a shared library, and returns the list and the name of each of its models. `origin` names
-/// the library in errors.
+/// Loads a shared library and registers its models. Returns for each model its list (`cc`, `queue`
+/// or `transport`) and its name. `origin` names the library in errors.
 #[pyfunction]
 pub fn load_plugin(
     py: Python<'_>,
@@ -287,13 +290,13 @@ pub fn transports() -> Vec<(&'static str, &'static str, &'static str, Vec<&'stat
     found.collect()
 }
 
-/// The tag by which plugins are compared.
+/// The tag with which a plugin must be built to be loaded by this version.
 #[pyfunction]
 pub fn plugin_tag() -> String {
     narrows_plugin::tag()
 }
 
-/// Registers a class as a congestion control.
+/// Registers a Python class as a congestion control.
 #[pyfunction]
 pub fn register_cc(model_class: &Bound<'_, PyAny>, spec: &Bound<'_, PyDict>) -> PyResult<()> {
     let about = About::of(spec)?;
@@ -301,7 +304,7 @@ pub fn register_cc(model_class: &Bound<'_, PyAny>, spec: &Bound<'_, PyDict>) -> 
     add(Entry::Cc(monitor::cc(model(about.name, &about.from), kind)))
 }
 
-/// Registers a class as a queue discipline.
+/// Registers a Python class as a queue discipline.
 #[pyfunction]
 pub fn register_queue(model_class: &Bound<'_, PyAny>, spec: &Bound<'_, PyDict>) -> PyResult<()> {
     let about = About::of(spec)?;
@@ -323,20 +326,20 @@ pub fn register_queue(model_class: &Bound<'_, PyAny>, spec: &Bound<'_, PyDict>) 
     )))
 }
 
-/// Removes a model from the list; runs that use it are not affected.
+/// Removes a model from the list of registered models; runs that already use it are not affected.
 #[pyfunction]
 pub fn unregister(kind: &str, name: &str) {
     let mut entries = ENTRIES.write().unwrap_or_else(PoisonError::into_inner);
     entries.retain(|old| (old.list(), old.name()) != (kind, name));
 }
 
-/// The number of threads that a model has kept since its run was ended.
+/// The number of threads that were abandoned so far, because a model did not return from an event.
 #[pyfunction]
 pub fn stuck_runs() -> usize {
     STUCK.load(Ordering::Relaxed)
 }
 
-/// The common part of a registration.
+/// The part of a registration that congestion controls and queue disciplines have in common.
 pub struct About {
     pub name: &'static str,
     pub from: String,
@@ -467,8 +470,8 @@ fn param(row: &Bound<'_, PyAny>) -> PyResult<Param> {
     Ok(row)
 }
 
-/// The values of parameters as attributes of an instance: a time in seconds, a rate in bits per
-/// second, a size in bytes.
+/// Sets the values of parameters as attributes of a Python instance: times in seconds, rates in
+/// bits per second, sizes in bytes.
 pub fn set_params(instance: &Bound<'_, PyAny>, params: &Params) -> PyResult<()> {
     use narrows_core::param::Value;
     for (name, value) in params.iter() {
@@ -486,9 +489,9 @@ pub fn set_params(instance: &Bound<'_, PyAny>, params: &Params) -> PyResult<()> 
     Ok(())
 }
 
-/// Reports an exception of a class as the fault of the method that raised it.
+/// Reports an exception of a Python class as a fault of the method that raised it.
 ///
-/// `describe` also returns the mode, and the constructor is the method of the event `make`.
+/// The event `mode` is handled by the method `describe`, and the event `make` by the constructor.
 pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
     let described = py
         .import("narrows.models.faults")
@@ -505,23 +508,23 @@ pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
     monitor::fail(method, &text);
 }
 
-/// Interval at which a supervised run is checked.
+/// Interval between two checks of a supervised run.
 const VISIT: Duration = Duration::from_millis(50);
-/// Number of checks for which an interrupted event may continue.
+/// Number of checks after the interruption of an event until its thread is abandoned.
 const GRACE: u32 = 20;
 
-/// The state of a run that its thread reports.
+/// The state that the thread of a supervised run shares with the supervisor.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     now_ns: AtomicU64,
     end_ns: AtomicU64,
-    /// The directory of the thread below `/proc`, and Python's number of it.
+    /// The directory of the thread below `/proc`, and its identifier in Python.
     thread: Mutex<(PathBuf, u64)>,
 }
 
-/// Runs `job` in a thread, so that an event that does not return ends the run and not the program.
-/// `job` receives the callback that it passes to the simulator.
+/// Runs `job` in a thread, so that a model that does not return from an event ends the run and not
+/// the program. `job` receives the progress callback, which it passes to the simulator.
 pub fn supervised<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -530,7 +533,7 @@ pub fn supervised<T: Send + 'static>(
     let monitor = Arc::<Monitor>::default();
     let shared = Arc::<Shared>::default();
     let (send, receive) = sync_channel(1);
-    // A receiver is not `Sync`, which `detach` requires.
+    // `detach` requires `Sync`, which a receiver is not without the mutex.
     let receive = Mutex::new(receive);
     let (of_thread, to_tell) = (Arc::clone(&monitor), Arc::clone(&shared));
     let body = move || {
@@ -556,7 +559,8 @@ pub fn supervised<T: Send + 'static>(
             });
         });
     };
-    // Classes may call themselves as deeply as in the main thread.
+    // The stack is large enough for recursion in Python classes that is as deep as in the main
+    // thread.
     let thread = std::thread::Builder::new()
         .stack_size(16 << 20)
         .spawn(body)?;
@@ -606,18 +610,19 @@ fn visit(py: Python<'_>, progress: Option<&Py<PyAny>>, shared: &Shared) -> PyRes
     }
 }
 
-/// The call that a thread is in.
+/// The call of a model in which the thread of a run is, and the processor time since it was first
+/// seen.
 #[derive(Default)]
 struct Watch {
     call: Option<u64>,
     since_s: f64,
-    /// Checks since the event was interrupted.
+    /// Number of checks since the event was interrupted.
     interrupted: u32,
 }
 
 impl Watch {
-    /// Interrupts an event that takes too long, or one during which the run is stopped. Returns
-    /// whether the event goes on in spite of it.
+    /// Interrupts an event that takes too long or during which the run is stopped. Returns whether
+    /// the event continues for more than `GRACE` checks nevertheless.
     fn overdue(
         &mut self,
         py: Python<'_>,
@@ -655,7 +660,7 @@ impl Watch {
     }
 }
 
-/// Processor time of a thread, in seconds; the unit of the file is 1/100 s on Linux.
+/// Processor time of a thread, in seconds. The file `stat` has it in units of 1/100 s on Linux.
 fn processor_time(place: &Path) -> f64 {
     let text = std::fs::read_to_string(place.join("stat")).unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -663,5 +668,5 @@ fn processor_time(place: &Path) -> f64 {
     ticks.filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The factory of a class, which is shared by all of its instances.
+/// A Python class, which all its instances share.
 pub type Factory = Arc<Py<PyAny>>;

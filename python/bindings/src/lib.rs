@@ -1,5 +1,5 @@
-//! The extension module `narrows._core`: a thin, low-level interface. Users call `narrows`, which
-//! passes every value on unchecked; the core reports errors in values.
+//! The extension module `narrows._core`: a low-level interface of the core. Users call the package
+//! `narrows`, which passes values on unchecked. The core checks the values and reports errors.
 //!
 //! | file | contents |
 //! |---|---|

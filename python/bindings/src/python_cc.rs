@@ -1,7 +1,7 @@
 //! A congestion control that is a Python class.
 //!
-//! The class receives the events that it defines, and no others. Each call passes the window and
-//! the event. A class with `on_interval` receives the ACKs of an interval together.
+//! Only event methods that the class defines are called. Each call passes the window and the event.
+//! The method `on_interval` receives all ACKs of an interval together.
 
 use crate::external::{self, About, item};
 use narrows_core::cc::{
@@ -19,29 +19,29 @@ use pyo3::{PyClass, PyClassInitializer};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The window of a sender, as a class sees it.
+/// The window of a sender, as a Python class reads and sets it.
 #[pyclass(name = "Window", module = "narrows._core")]
 pub struct PyWindow {
     /// The congestion window in packets.
     #[pyo3(get, set)]
     cwnd: f64,
-    /// The slow-start threshold in packets; infinite at first.
+    /// The slow-start threshold in packets; infinite until it is set.
     #[pyo3(get, set)]
     ssthresh: f64,
-    /// The pacing rate in Mbit/s; None selects the transport's own formula.
+    /// The pacing rate in Mbit/s. With None, TCP computes it from window and RTT.
     #[pyo3(get, set)]
     pacing_mbit: Option<f64>,
-    /// The maximum of cwnd, in packets.
+    /// The maximum of `cwnd`, in packets.
     #[pyo3(get)]
     clamp: f64,
-    /// Set to reduce the window as after a mark.
+    /// Set to true to start a reduction of the window, as after an ECN mark.
     #[pyo3(get, set)]
     reduce: bool,
 }
 
 #[pymethods]
 impl PyWindow {
-    /// Whether cwnd is below ssthresh.
+    /// Whether `cwnd` is below `ssthresh`.
     #[getter]
     fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -69,18 +69,18 @@ events! {
     SentEvent as "Sent" {
         now_s: f64, app_limited: bool,
     }
-    /// The measurements of an ACK.
+    /// The RTT sample and delivery information of an ACK.
     SampleEvent as "Sample" {
         now_s: f64, rtt_ms: Option<f64>, srtt_ms: f64, acked: u32, delivered: u64, ece: bool,
         state: &'static str,
     }
-    /// One ACK, after loss detection.
+    /// An ACK, after loss detection has processed it.
     AckEvent as "Ack" {
         now_s: f64, rtt_ms: Option<f64>, srtt_ms: f64, delivered: u32, lost: u32, marked: u32,
         in_flight: u32, may_grow: bool, cwnd_limited: bool, ece: bool, state: &'static str,
         una: u64, nxt: u64, delivery_rate_mbit: Option<f64>, app_limited: bool,
     }
-    /// Congestion: at most once per round trip.
+    /// A congestion signal, at most once per round trip; `cause` is the kind of signal.
     LossEvent as "Loss" {
         now_s: f64, cause: &'static str, in_flight: u32,
     }
@@ -92,15 +92,15 @@ events! {
     RtoEvent as "Rto" {
         now_s: f64,
     }
-    /// A reduction is over.
+    /// A reduction of the window has ended.
     ReducedEvent as "Reduced" {
         now_s: f64,
     }
-    /// The state of recovery changes.
+    /// The state of loss recovery has changed from `before` to `after`.
     StateChangeEvent as "StateChange" {
         now_s: f64, before: &'static str, after: &'static str,
     }
-    /// A reduction was spurious.
+    /// A reduction of the window was spurious; `prior_cwnd` is the window before it, in packets.
     SpuriousLossEvent as "SpuriousLoss" {
         now_s: f64, prior_cwnd: u32,
     }
@@ -126,7 +126,7 @@ fn cause(of: Cause) -> &'static str {
     }
 }
 
-/// The events of the trait that a class defines.
+/// The event methods that a class defines.
 #[derive(Clone, Copy, Default)]
 struct Defines {
     start: bool,
@@ -153,17 +153,17 @@ struct Class {
     owns_recovery: bool,
     flight_record: bool,
     send_buffer_windows: u32,
-    /// Length of an interval; zero means the smoothed round-trip time.
+    /// Length of an interval for `on_interval`; zero means the smoothed RTT.
     interval: Span,
-    /// The names of values and modes.
+    /// The names of state variables and modes that `describe` has returned so far.
     names: Mutex<BTreeSet<&'static str>>,
 }
 
-/// Largest number of names of a class in the table of states.
+/// Maximum number of names of state variables and modes of a class.
 const MOST_NAMES: usize = 200;
 
 impl Class {
-    /// The name as a static string; `None` if there are too many.
+    /// The name as a static string; `None` if the class has too many names.
     fn name(&self, name: &str) -> Option<&'static str> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(name) {
@@ -278,7 +278,7 @@ fn make(class: &Arc<Class>, params: &Params, host: &Host) -> Box<dyn CongestionC
     }
 }
 
-/// In the place of an instance that could not be created; its run ends.
+/// Replaces an instance that could not be created; the run ends with an error.
 struct Failed;
 
 impl CongestionControl for Failed {
@@ -293,7 +293,7 @@ impl PyWindow {
     fn of(w: &Window, exact: f64) -> PyWindow {
         let infinite = w.ssthresh >= cc::INFINITE_SSTHRESH;
         PyWindow {
-            // A fraction of a packet is kept until something else changes the window.
+            // The fraction of a packet in `exact` is kept until other code changes the window.
             cwnd: if exact as u32 == w.cwnd {
                 exact
             } else {
@@ -309,7 +309,7 @@ impl PyWindow {
             reduce: false,
         }
     }
-    /// Checks the values and copies them to the window.
+    /// Checks the values that the class set, and copies them to the window of the sender.
     fn give(&self, w: &mut Window) -> Result<(), String> {
         let wrong = |name: &str, value: f64, range: &str| {
             Err(format!("window.{name} is {value}; it must be {range}"))
@@ -338,7 +338,7 @@ struct Row {
     counts: [i64; 4],
 }
 
-/// The result of `describe`: values, and the word of the mode.
+/// The result of `describe`: state variables with numbers, and the name of the mode.
 #[derive(Default)]
 struct Described {
     values: Vec<(&'static str, f64)>,
@@ -346,17 +346,17 @@ struct Described {
     fresh: bool,
 }
 
-/// An instance of a class.
+/// A congestion control whose events an instance of a Python class handles.
 pub struct PythonCc {
     class: Arc<Class>,
     instance: Py<PyAny>,
     window: Py<PyWindow>,
-    /// The window with its fraction.
+    /// The congestion window in packets, with its fraction.
     exact: f64,
     /// The RTT of the present ACK, and the smoothed RTT.
     rtt: Option<Span>,
     srtt: Span,
-    /// The ACKs of this interval, and its end.
+    /// The ACKs of the present interval, and the end of this interval.
     rows: Vec<Row>,
     next: Option<Time>,
     described: Mutex<Described>,
@@ -399,7 +399,7 @@ impl PythonCc {
     fn rtt_ms(&self) -> Option<f64> {
         self.rtt.map(Span::as_ms)
     }
-    /// Adds an ACK to the interval, and passes the interval at its end.
+    /// Adds an ACK to the present interval; at the end of the interval, calls `on_interval`.
     fn collect(&mut self, w: &mut Window, ev: &Ack) {
         self.rows.push(Row {
             time: ev.now.as_s(),
@@ -439,7 +439,8 @@ impl PythonCc {
             self.pass(py, w, "on_interval", columns.map(Bound::unbind));
         });
     }
-    /// Calls `describe` once for the values and the mode of one sample.
+    /// Calls the method `describe` of the class, which returns both the state variables and the
+    /// mode.
     fn describe_now(&self) -> Described {
         let read = |py: Python<'_>| -> PyResult<Described> {
             let found = self.instance.call_method0(py, "describe")?;
@@ -648,7 +649,7 @@ impl CongestionControl for PythonCc {
         if !self.class.defines.describe {
             return;
         }
-        // `mode` is asked first, and keeps the values of the same instant.
+        // `mode` is called first and stores the values of the same instant.
         let kept = std::mem::take(
             &mut *self
                 .described

@@ -1,8 +1,8 @@
 //! A queue discipline that is a Python class.
 //!
-//! The class decides by objects that stand for the packets; the packets themselves stay here. A
-//! packet that the class neither returned nor dropped is in the queue, so the backlog is counted
-//! here, too.
+//! The class receives objects that represent the packets; the packets themselves stay in this
+//! module. A packet that the class has neither returned nor dropped is in the queue. Therefore this
+//! module also counts the backlog.
 
 use crate::external::{self, Factory, item};
 use narrows_core::packet::{Ecn, Packet as _};
@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An action of a class with a packet.
+/// A drop or mark that a class requested for a packet, by its id.
 enum Action {
     Drop(u64, DropReason),
     Mark(u64),
@@ -35,34 +35,35 @@ fn lock(of: &SharedQueue) -> MutexGuard<'_, Shared> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A packet in a queue.
+/// Represents a packet in a queue for a Python class.
 #[pyclass(frozen, module = "narrows._core")]
 pub struct QueuedPacket {
     id: u64,
     queue: SharedQueue,
-    /// Bytes on the wire.
+    /// Size of the packet on the wire, in bytes.
     #[pyo3(get)]
     size: u64,
-    /// The flow or probe by its index in the scenario, if it is known.
+    /// Index in the scenario of the flow or probe that the packet belongs to; probes follow the
+    /// flows. None if unknown.
     #[pyo3(get)]
     flow: Option<u32>,
-    /// A hash of the flow under the seed of the queue.
+    /// A hash of the packet's flow, which depends on the seed of the queue.
     #[pyo3(get)]
     flow_hash: u32,
-    /// The differentiated-services code point.
+    /// The DSCP (differentiated services code point) of the packet.
     #[pyo3(get)]
     dscp: u8,
     /// Whether the packet is ECN-capable.
     #[pyo3(get)]
     ecn_capable: bool,
-    /// The time at which it arrived, in seconds.
+    /// The time at which the packet arrived at the queue, in seconds of the run.
     #[pyo3(get)]
     arrived_s: f64,
 }
 
 #[pymethods]
 impl QueuedPacket {
-    /// Drops the packet: by the AQM, or because the buffer is full.
+    /// Drops the packet; `why` is "aqm" (dropped by an AQM) or "overflow" (the buffer is full).
     #[pyo3(signature = (why="aqm"))]
     fn drop(&self, why: &str) -> PyResult<()> {
         let why = match why {
@@ -77,7 +78,7 @@ impl QueuedPacket {
         lock(&self.queue).actions.push(Action::Drop(self.id, why));
         Ok(())
     }
-    /// Marks the packet if it is ECN-capable, and returns whether it is.
+    /// Marks the packet (CE) if it is ECN-capable; returns whether it was marked.
     fn mark(&self) -> bool {
         if self.ecn_capable {
             lock(&self.queue).actions.push(Action::Mark(self.id));
@@ -91,24 +92,24 @@ impl QueuedPacket {
 pub struct QueueState {
     queue: SharedQueue,
     limit: Limit,
-    /// The rate of the link in Mbit/s; the mean of a varying rate.
+    /// The rate of the link in Mbit/s; the mean rate if it varies.
     #[pyo3(get)]
     rate_mbit: f64,
 }
 
 #[pymethods]
 impl QueueState {
-    /// Packets in the queue.
+    /// Number of packets in the queue.
     #[getter]
     fn backlog_packets(&self) -> u64 {
         lock(&self.queue).backlog.packets
     }
-    /// Bytes in the queue.
+    /// Number of bytes in the queue.
     #[getter]
     fn backlog_bytes(&self) -> u64 {
         lock(&self.queue).backlog.bytes.get()
     }
-    /// Whether the packet fits into the buffer.
+    /// Whether the packet fits into the buffer in addition to the backlog.
     fn admits(&self, packet: &QueuedPacket) -> bool {
         let backlog = lock(&self.queue).backlog;
         self.limit.admits(backlog, Bytes::new(packet.size))
@@ -122,7 +123,7 @@ pub struct QueueClass {
     wakes: bool,
 }
 
-/// An instance of a class.
+/// A queue discipline whose methods an instance of a Python class implements.
 pub struct PythonQueue {
     of: Arc<QueueClass>,
     instance: Option<Py<PyAny>>,
@@ -134,7 +135,7 @@ pub struct PythonQueue {
 }
 
 impl PythonQueue {
-    /// The class of `spec`.
+    /// The part that all instances of a Python class share, from its registration `spec`.
     pub fn factory(
         class: &Bound<'_, PyAny>,
         spec: &Bound<'_, PyDict>,
@@ -146,7 +147,8 @@ impl PythonQueue {
         }))
     }
 
-    /// Calls a method; an exception is reported.
+    /// Calls a method of the instance with `act`. An exception is reported as a fault of the model,
+    /// and the result is then `None`.
     fn call<T>(&self, act: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         let instance = self.instance.as_ref()?;
         Python::attach(|py| {
@@ -156,7 +158,7 @@ impl PythonQueue {
         })
     }
 
-    /// Carries out what the class did with packets.
+    /// Executes the drops and marks that the class requested.
     fn settle(&mut self, now: Time, sink: &mut dyn Sink<Packet>) {
         let actions = std::mem::take(&mut lock(&self.shared).actions);
         for action in actions {
@@ -188,7 +190,7 @@ impl PythonQueue {
         packet
     }
 
-    /// The next wake-up, after a call.
+    /// Calls `next_wakeup` of the class and stores the time of the next wake-up.
     fn ask_wakeup(&mut self, now: Time) {
         if !self.of.wakes {
             return;
@@ -208,7 +210,7 @@ impl PythonQueue {
     }
 }
 
-/// Creates an instance.
+/// Creates an instance of the Python class, and the queue discipline that calls it.
 pub fn make(
     class: &Arc<QueueClass>,
     params: &Params,
@@ -267,7 +269,8 @@ impl QueueDiscipline<Packet> for PythonQueue {
                 .call_method1("enqueue", (now.as_s(), stands_for))
                 .map(drop)
         });
-        // The class has seen the backlog without this packet.
+        // The backlog counts the packet only after the call, so that the class sees the backlog
+        // without it.
         lock(&self.shared).backlog.add(size);
         self.settle(now, sink);
         self.ask_wakeup(now);

@@ -1,11 +1,11 @@
-//! Conversion of Remy's files to trees of rules.
+//! Conversion of the files of the program Remy to trees of rules of narrows.
 
 use narrows_core::cc::remy::from_dna;
 use pyo3::prelude::*;
 
 pyo3::import_exception!(narrows.errors, NarrowsError);
 
-/// Returns the text of the tree in a `.dna` file of Remy's, and its number of rules.
+/// Returns the tree of rules in a `.dna` file of Remy as text, and its number of rules.
 #[pyfunction]
 pub fn remy_from_dna(dna: &[u8], name: &str) -> PyResult<(String, usize)> {
     let tree = from_dna(dna)

@@ -1,5 +1,6 @@
-//! Execution of a scenario, and its result. Rust runs without the interpreter's lock. At intervals
-//! it takes the lock, checks for Ctrl-C and reports progress.
+//! Execution of a scenario, and its result. The Rust code runs without the lock of the Python
+//! interpreter. At intervals it acquires the lock, checks for Ctrl-C and calls the progress
+//! function.
 
 use crate::error::{self, EngineError};
 use crate::external::{self, registry, registry_for, supervised};
@@ -24,10 +25,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Interval between these checks: short enough for Ctrl-C, and long enough to cost nothing.
+/// Interval between these checks: short enough to respond to Ctrl-C, and long enough to be
+/// negligible.
 const VISIT: Duration = Duration::from_millis(50);
 
-/// Texts by their names in a scenario.
+/// Texts of files, by the names that a scenario uses for the files.
 pub type Texts = BTreeMap<String, String>;
 
 /// The result of a run.
@@ -47,8 +49,8 @@ impl Run {
         &self.json
     }
 
-    /// One of `samples`, `queue_samples`, `class_samples`, `pings`, `delays`, `verdicts`,
-    /// `states`, `transfers`.
+    /// The table `samples`, `queue_samples`, `class_samples`, `pings`, `delays`, `verdicts`,
+    /// `states` or `transfers`.
     fn table(&self, name: &str) -> PyResult<Table> {
         let found = self.tables.iter().find(|(n, _)| *n == name);
         found
@@ -56,26 +58,27 @@ impl Run {
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
-    /// The files that the scenario names, by that name, with their text.
+    /// The texts of the files that the scenario names, by these names.
     #[getter]
     fn files(&self) -> Texts {
         self.files.clone()
     }
 
-    /// Number of dropped, marked and lost packets that `verdicts` leaves out.
+    /// Number of dropped, marked and lost packets that are not in the table `verdicts`, because it
+    /// is full.
     #[getter]
     fn verdicts_left_out(&self) -> u64 {
         self.verdicts_left_out
     }
 
-    /// The reason why the capture is incomplete, if it is.
+    /// The reason why the capture file is incomplete; None if it is complete.
     #[getter]
     fn record_error(&self) -> Option<&str> {
         self.record_error.as_deref()
     }
 }
 
-/// Runs the scenario of a TOML text.
+/// Runs the scenario in a TOML text. Files that it names are relative to the folder of `file_name`.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, states=false,
 record=None, progress=None))]
@@ -105,7 +108,7 @@ pub fn run_toml(
     )
 }
 
-/// Runs the scenario of nested tables.
+/// Runs the scenario in nested tables (Python dictionaries).
 #[pyfunction]
 #[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, states=false,
 record=None, progress=None))]
@@ -134,8 +137,8 @@ pub fn run_tree(
     )
 }
 
-/// Builds the result of an engine in another process: its JSON, its samples as bytes, and the
-/// reason why its capture is incomplete.
+/// Builds the result of a run that an engine executed in another process. The arguments are its
+/// JSON, its samples as bytes, and the reason why its capture file is incomplete.
 #[pyfunction]
 #[pyo3(signature = (json, samples, record_error=None))]
 pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
@@ -175,8 +178,8 @@ fn probe_ids(n: usize) -> Vec<String> {
     (0..n).map(|i| format!("ping{i}")).collect()
 }
 
-/// Reads a scenario without running it; returns its notices. A scenario that was `built` here may
-/// name any file.
+/// Checks a scenario without running it, and returns its notices. With `built`, for a scenario from
+/// Python objects, it may name any file.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
 pub fn check_toml(
@@ -188,7 +191,8 @@ pub fn check_toml(
     Ok(parse(py, text, file_name, !built)?.0.notices(&registry()))
 }
 
-/// The nested tables of a valid scenario, as they were written.
+/// The nested tables of a valid scenario in a TOML text, without defaults. Old formats are
+/// converted to the present one.
 #[pyfunction]
 pub fn toml_to_tree<'py>(
     py: Python<'py>,
@@ -201,7 +205,7 @@ pub fn toml_to_tree<'py>(
     tree::to_python(py, &tree.root)
 }
 
-/// A TOML text as nested tables, without interpretation.
+/// A TOML text as nested tables, without checks of its content.
 #[pyfunction]
 pub fn toml_tables<'py>(
     py: Python<'py>,
@@ -212,23 +216,23 @@ pub fn toml_tables<'py>(
     tree::to_python(py, &tree.root)
 }
 
-/// The files that the valid scenario of a TOML text names, by that name; one that was `built` here
-/// may name any.
+/// The texts of the files that a valid scenario in a TOML text names, by these names. With `built`,
+/// for a scenario from Python objects, it may name any file.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
 pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str, built: bool) -> PyResult<Texts> {
     Ok(parse(py, text, file_name, !built)?.1)
 }
 
-/// The TOML text of a valid scenario in nested tables, unchanged. Files that it names are looked up
-/// in `files` first.
+/// Converts a valid scenario in nested tables to TOML, without defaults. Files that it names are
+/// first looked up in `files`.
 #[pyfunction]
 #[pyo3(signature = (tree, files=None))]
 pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> PyResult<String> {
     Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
 }
 
-/// The nested tables of a valid scenario with every default, as a run reports them.
+/// The nested tables of a valid scenario with all defaults filled in, as in the JSON of a run.
 #[pyfunction]
 pub fn scenario_defaults<'py>(
     py: Python<'py>,
@@ -238,7 +242,8 @@ pub fn scenario_defaults<'py>(
     tree::to_python(py, &scenario.to_tree().root)
 }
 
-/// The contents of the registry as one JSON object; only these lists, if any are named.
+/// The contents of the registry as one JSON object; with arguments, only the lists with these
+/// names.
 #[pyfunction]
 #[pyo3(signature = (*only))]
 pub fn list_json(only: Vec<String>) -> String {
@@ -246,8 +251,8 @@ pub fn list_json(only: Vec<String>) -> String {
 }
 
 /// The dated rules of Linux as a list of tables: `of`, `name`, `since`, `backports`, `help`,
-/// `source`, and `active`, whether the release called `like` (`linux-6.12`, `linux-6.12.5`) has the
-/// rule.
+/// `source`, and `active`: whether the release `like` (such as `linux-6.12` or `linux-6.12.5`) has
+/// the rule.
 #[pyfunction]
 pub fn rules<'py>(py: Python<'py>, like: &str) -> PyResult<Bound<'py, PyAny>> {
     let Some(tree) = rules_of(like) else {
@@ -258,8 +263,9 @@ pub fn rules<'py>(py: Python<'py>, like: &str) -> PyResult<Bound<'py, PyAny>> {
     tree::to_python(py, &tree.root)?.as_any().get_item("rules")
 }
 
-/// The kinds and numbers by which a valid scenario's path is compared with stored cases: `Likeness`
-/// of `narrows_core`. A buffer of packets counts full frames; the discipline's own limit is `None`.
+/// The properties with which the path of a valid scenario is compared with stored cases (`Likeness`
+/// of `narrows_core`). A buffer in packets counts as full frames. `buffer_bdp` is `None` if the
+/// queue discipline has its default limit.
 #[pyfunction]
 pub fn path_numbers<'py>(
     py: Python<'py>,
@@ -279,16 +285,16 @@ pub fn path_numbers<'py>(
     Ok(numbers)
 }
 
-/// The `path` of a run of this valid scenario, as JSON.
+/// The object `path` in the JSON of a run of this valid scenario, as JSON.
 #[pyfunction]
 pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
     let (_, scenario, _) = parse_tree(tree, Texts::new())?;
     Ok(serde_json::to_string(&path_metrics(&scenario)).unwrap_or_default())
 }
 
-/// Compares a metric with a reference's runs; returns whether it agrees, the reference's value and
-/// the tolerance. The conditions are numbers, because this version may not be able to run the
-/// scenario.
+/// Compares a metric with runs of a reference. Returns whether it agrees, the value of the
+/// reference and the tolerance. The properties of the scenario are passed as numbers, because this
+/// version may not support the scenario.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, duration_s, flows))]
 pub fn compare_metric(
@@ -306,8 +312,8 @@ pub fn compare_metric(
         .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
-/// Compares a metric of two engines by several runs: the standing, the reference's median and
-/// spread, the other median, the tolerance.
+/// Compares a metric of several runs of two engines. Returns the outcome, the median and the spread
+/// of the reference, the median of the other engine, and the tolerance.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, flows))]
 pub fn compare_engines(
@@ -341,10 +347,11 @@ fn conditions(rate_mbit: f64, rtt_ms: f64, duration_s: f64, flows: usize) -> Con
     }
 }
 
-/// Reads files in `folder` once, and stores their text.
+/// Reads files that a scenario names, relative to `folder`, each once, and stores their texts.
 struct Reader<'a> {
     folder: &'a Path,
-    /// Whether the scenario may be another user's: its files must then be in `folder`.
+    /// Whether the scenario may be from another user; its files must then be in `folder` or in a
+    /// folder of `--files-from`.
     confined: bool,
     texts: RefCell<Texts>,
 }
@@ -395,10 +402,11 @@ pub fn parse(
     Ok((scenario, files.texts.into_inner()))
 }
 
-/// Additional folders for files of a scenario, set by `--files-from`.
+/// Environment variable with additional folders for files of a scenario, which `--files-from` sets.
 const MORE_FOLDERS: &str = "NARROWS_FILES_FROM";
 
-/// Checks that a file is in `folder` or in a permitted folder, after resolving links.
+/// Checks that a file is in `folder` or in a folder of `--files-from`, after symbolic links are
+/// resolved.
 fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     let real = std::fs::canonicalize(file).map_err(|e| plain(&e))?;
     let own = if folder.as_os_str().is_empty() {
@@ -420,8 +428,8 @@ fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     )
 }
 
-/// Returns the text of a file that a scenario names, or the problem. It is read by the package's
-/// only guard.
+/// Returns the text of a file that a scenario names, or the problem as text. The file is read with
+/// `narrows.storage.untrusted_input`, as all files of users are.
 fn read(file: &Path) -> Result<String, String> {
     Python::attach(|py| {
         let read = || -> PyResult<Vec<u8>> {
@@ -446,7 +454,7 @@ fn read(file: &Path) -> Result<String, String> {
     })
 }
 
-/// The system's error message without its number.
+/// A description of an error of the operating system.
 fn plain(e: &std::io::Error) -> String {
     match e.kind() {
         std::io::ErrorKind::NotFound => "does not exist".into(),
@@ -468,7 +476,7 @@ pub fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, 
 /// The error that ended the writing of a capture.
 type RecordError = Arc<Mutex<Option<std::io::Error>>>;
 
-/// A capture into `file`; an error is stored in `error`.
+/// A capture that writes packets to `file`; an error of writing is stored in `error`.
 fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     let mut out = std::fs::File::create(file)?;
     let error = Arc::clone(error);
@@ -482,7 +490,7 @@ fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     Ok(Capture::new(title, INTERFACES, Box::new(sink)))
 }
 
-/// The options of a run.
+/// The options of a run, from the arguments of the Python function.
 pub fn options(
     scenario: &Scenario,
     sample_interval: Option<&str>,
@@ -506,7 +514,8 @@ pub fn options(
             ))
         })?);
     } else if let Err(short) = check_rows(scenario, &options, Span::ZERO, Span::ZERO) {
-        // Nobody chose the interval. States have several rows per sample.
+        // The caller did not set the interval. If the default gives too many rows, which states
+        // multiply, the interval is longer.
         if short.of == "samples" {
             options = options.at_least(short.at_least);
         }
@@ -514,7 +523,7 @@ pub fn options(
     Ok(options)
 }
 
-/// A run without models from outside, in this thread.
+/// Executes a run without models from outside, in this thread.
 fn plain_run(
     py: Python<'_>,
     scenario: &Scenario,
@@ -577,7 +586,7 @@ fn run(
     finished(&scenario, files, done, record_error)
 }
 
-/// The result of a run.
+/// Builds the result of a finished run: its JSON and its tables.
 pub fn finished(
     scenario: &Scenario,
     files: Texts,

@@ -10,15 +10,15 @@ use pyo3::types::{PyDict, PyMapping};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A run between two steps; empty after its end.
+/// A run between two steps; it contains no run after the end.
 #[pyclass(frozen, module = "narrows._core")]
 pub struct Stepper {
     stepping: Mutex<Option<Stepping>>,
     files: BTreeMap<String, String>,
 }
 
-/// A run of a TOML text, or of nested tables, at time zero. `control` is the ID of the controlled
-/// flow; by default it is the first one.
+/// Starts a run of a scenario in a TOML text or in nested tables; it is at time zero. `control` is
+/// the ID of the controlled flow, by default that of the first flow.
 #[pyfunction]
 #[pyo3(signature = (scenario, file_name, *, control=None, seed=None, sample_interval=None,
 states=false))]
@@ -60,7 +60,7 @@ pub fn start_run(
     })
 }
 
-/// The seconds of a time with its unit.
+/// Converts a time with its unit to seconds.
 #[pyfunction]
 pub fn seconds(text: &str) -> PyResult<f64> {
     parse_span(text)
@@ -68,7 +68,8 @@ pub fn seconds(text: &str) -> PyResult<f64> {
         .map_err(|e| EngineError::new_err(format!("{text:?} {}; write {:?}", e.problem, e.fix)))
 }
 
-/// Does a part of a run, supervised if there are models from outside.
+/// Executes a part of a run with `job`, in a supervised thread if models from outside are
+/// registered.
 fn act<T: Send + 'static>(
     py: Python<'_>,
     job: impl FnOnce(&mut dyn FnMut(Progress) -> bool) -> T + Send + 'static,
@@ -87,7 +88,7 @@ fn act<T: Send + 'static>(
     stopped.map_or(Ok(done), Err)
 }
 
-/// The end of a step.
+/// The condition that ends a step: a time, or a number of ACKs.
 #[derive(Clone, Copy)]
 enum Goal {
     At(Time),
@@ -96,8 +97,9 @@ enum Goal {
 
 #[pymethods]
 impl Stepper {
-    /// Sets the window and the pacing rate, if they are given. Then advances the run to a time in
-    /// nanoseconds, or by a number of ACKs. Returns the state of the flow.
+    /// Sets the window in packets and the pacing rate in bit/s, if they are given. Then advances
+    /// the run to a time in nanoseconds, or by a number of ACKs of the controlled flow. Returns the
+    /// state of this flow.
     #[pyo3(signature = (*, until_ns=None, acks=None, cwnd=None, pacing_bit=None))]
     fn step<'py>(
         &self,

@@ -1,5 +1,5 @@
-//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over and pass them to Python
-//! by the C stream interface, without copying any value.
+//! Columns of samples as Arrow tables. Arrow arrays own the vectors and pass them to Python by the
+//! C stream interface, without copying values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -22,7 +22,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString};
 use std::sync::Arc;
 
-/// One table of samples; `pyarrow.table` and its like read it by the PyCapsule interface.
+/// One table of samples. `pyarrow.table` and similar libraries read it by the Arrow PyCapsule
+/// interface.
 #[pyclass(frozen, module = "narrows._core")]
 pub struct Table(pub RecordBatch);
 
@@ -33,7 +34,8 @@ impl Table {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Every column as a list, by name, with None for missing values; this needs no other package.
+    /// Every column as a Python list, by name, with None for missing values. This needs no other
+    /// package.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);
         for (field, array) in self.0.schema().fields().iter().zip(self.0.columns()) {
@@ -42,7 +44,7 @@ impl Table {
         Ok(found)
     }
 
-    /// All names that a column may contain, in the order of their numbers.
+    /// All names that a column of text may contain, in the order of their internal numbers.
     fn names(&self, column: &str) -> PyResult<Vec<&str>> {
         let found = self.0.column_by_name(column);
         let names = found.and_then(|array| Some(array.as_any_dictionary_opt()?.values()));
@@ -50,7 +52,7 @@ impl Table {
         Ok(names.as_string::<i32>().iter().flatten().collect())
     }
 
-    /// The interface lets a producer ignore a requested schema.
+    /// Implements the Arrow stream interface. It permits a producer to ignore the requested schema.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -67,7 +69,7 @@ impl Table {
     }
 }
 
-/// The values of a column of one of the types of [`of`].
+/// The values of a column as a Python list. Its type is one of those that [`of`] creates.
 fn list<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     match array.data_type() {
         DataType::Float64 => PyList::new(py, array.as_primitive::<Float64Type>()),
@@ -83,7 +85,7 @@ fn list<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Bound<'py, PyList>> 
     }
 }
 
-/// The names of a dictionary column; equal names are one object of Python.
+/// The values of a dictionary column as names; equal names are the same Python object.
 fn names<'py, K: ArrowDictionaryKeyType>(
     py: Python<'py>,
     array: &DictionaryArray<K>,
@@ -96,21 +98,21 @@ fn names<'py, K: ArrowDictionaryKeyType>(
     PyList::new(py, keys)
 }
 
-/// An error of Arrow's, which only a bug in this crate can cause.
+/// Converts an error of Arrow, which only a bug in this crate can cause.
 pub fn arrow(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
 /// A queue of a run: its name, and the names of its classes.
 pub struct QueueNames {
-    /// Name of its hop.
+    /// Name of the queue: that of its hop.
     pub name: String,
-    /// Their names, in order; empty for a discipline that has no classes.
+    /// Names of its classes, in order; empty for a queue discipline without classes.
     pub classes: Vec<String>,
 }
 
-/// The tables of a run whose metrics are sampled at this interval, by name. The vectors become
-/// Arrow's unchanged; only the bitmaps of missing values are new.
+/// The tables of a run, by name. `metric_interval` is the time over which `goodput_mbit` is
+/// computed. Arrow takes over the vectors unchanged; only the bitmaps of missing values are new.
 pub fn of(
     run: Samples,
     metric_interval: Span,
@@ -174,7 +176,7 @@ pub fn of(
             column(UInt64Array::from(flows.retransmits)),
             GIVEN,
         ),
-        // The maximum rate means none: before the first round trip nothing is paced.
+        // The maximum rate stands for no pacing, as before the first RTT sample.
         (
             "pacing_mbit",
             without::<Float64Type>(flows.pacing_mbit.into(), |x| {
@@ -200,7 +202,8 @@ pub fn of(
         ("drops", column(UInt64Array::from(queue.drops)), GIVEN),
         ("marks", column(UInt64Array::from(queue.marks)), GIVEN),
     ]);
-    // Classes are numbered within their queue, dictionaries name them across all.
+    // Classes are numbered within their queue, but the dictionary of names covers the classes of
+    // all queues.
     let first: Vec<u32> = queues
         .iter()
         .scan(0, |next, q| {
@@ -254,7 +257,7 @@ pub fn of(
         ),
         ("share", column(Float64Array::from(delays.share)), GIVEN),
     ]);
-    // The numbers of probes follow the last flow.
+    // The numbers of probes follow that of the last flow.
     let senders = flow_ids
         .iter()
         .copied()
@@ -317,13 +320,13 @@ pub fn of(
     ])
 }
 
-/// Numbers as the names that they stand for.
+/// A column with the names that the numbers stand for.
 fn named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
     let names = Arc::new(StringArray::from(names.to_vec()));
     Arc::new(DictionaryArray::new(UInt32Array::from(numbers), names))
 }
 
-/// Numbers as the names that they stand for; [`NO_WORD`] stands for none.
+/// A column with the names that the numbers stand for, and null for [`NO_WORD`].
 fn maybe_named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
     let numbers = numbers.into_iter().map(|n| (n != NO_WORD).then_some(n));
     let names = Arc::new(StringArray::from(names.to_vec()));
@@ -333,7 +336,7 @@ fn maybe_named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
     ))
 }
 
-/// A column of indices into `names`.
+/// A column with the names at these indices in `names`.
 fn words(indices: Vec<u8>, names: &[&str]) -> ArrayRef {
     Arc::new(DictionaryArray::new(
         UInt8Array::from(indices),
@@ -352,7 +355,7 @@ fn column<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
     Arc::new(values)
 }
 
-/// `values`, with null for values that mean none.
+/// A column of the values, with null for each value for which `missing` returns true.
 fn without<T: ArrowPrimitiveType>(
     values: PrimitiveArray<T>,
     missing: impl Fn(T::Native) -> bool,

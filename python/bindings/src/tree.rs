@@ -1,13 +1,14 @@
-//! A scenario's value tree between Python and the core.
+//! Converts the value tree of a scenario from Python to the core and back.
 
 use narrows_core::scenario::value::{Node, Table, Tree, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyMapping, PySequence, PyString, PyTuple};
 
-/// Deeper than any scenario; it limits structures that contain themselves.
+/// Maximum depth of nested values, more than any scenario has. It ends the conversion of structures
+/// that contain themselves.
 const DEEPEST: usize = 32;
 
-/// The tree of a Python mapping.
+/// The value tree of a Python mapping.
 pub fn from_python(mapping: &Bound<'_, PyMapping>) -> PyResult<Tree> {
     Ok(Tree::new(entries(mapping, 0)?))
 }
@@ -24,9 +25,9 @@ fn entries(mapping: &Bound<'_, PyMapping>, depth: usize) -> PyResult<Vec<(String
     Ok(entries)
 }
 
-/// A value that no scenario has keeps its `repr`, so that the core can name it in an error. The
-/// order matters: a bool is an int in Python, and a NumPy integer is recognized only by
-/// `__index__`.
+/// Converts a Python value. A value of a type that no scenario contains is kept as its `repr`, so
+/// that the core can quote it in an error. The order of the checks matters: in Python, a bool is an
+/// int, and a NumPy integer is recognized only by `__index__`.
 fn node(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Node> {
     if let Ok(b) = value.cast::<PyBool>() {
         return Ok(Node::bool(b.is_true()));
@@ -54,7 +55,7 @@ fn node(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Node> {
     Ok(Node::other("…"))
 }
 
-/// The Python dictionary of a table.
+/// Converts a table to a Python dictionary.
 pub fn to_python<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for entry in &table.entries {

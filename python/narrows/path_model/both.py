@@ -3,8 +3,8 @@
 Pings and flows cross both queues, and the ACKs of each direction share the queue of the other one.
 Therefore no direction can be fitted alone. Each candidate is a pair of hops, which are simulated
 together with the load of both directions. The ratio of the measured rate and the simulated rate
-corrects for ACKs and for idle moments of each link. Only the flows show which queue delayed the
-pings; the depth of a buffer is therefore not inferred.
+corrects for ACKs and for idle moments of each link. Only the flows show which of the two queues
+delayed the pings. Therefore the size of a buffer is not inferred.
 """
 
 from __future__ import annotations
@@ -37,26 +37,31 @@ ROUNDS = 3
 """Number of times that the parameters of a pair are adjusted."""
 
 FASTER, FOLLOWS = 1.6, 0.5
-"""Factor of a faster link, and the share of it (logarithmic) by which the rate of a full link
-rises."""
+"""Test whether a link was full: its rate is multiplied by `FASTER`. The link was full if the
+logarithm of the flows' rate rises by more than `FOLLOWS` times that of `FASTER`."""
 
 MUCH = 4.0
-"""First guess of the rate of a link that was never full, divided by the measured rate."""
+"""First guess of the rate of a link that was never full, divided by the rate that the flows
+reached."""
 
 MIXES = ((0, 1), (1, 0), (0, 2), (2, 0))
-"""Pairs, by rank, that give the hops of the download and of the upload of a further pair."""
+"""Further pairs of hops. The first number is the rank of the pair that gives the hop of the
+download. The second is that of the pair that gives the hop of the upload. Rank 0 is the nearest
+pair."""
 
 CLOSE, MOST = 0.5, 3
-"""Additional distance up to which pairs are simulated with other seeds, and their maximum
-number."""
+"""Pairs that are simulated with other seeds: the maximum amount by which their distance exceeds
+that of the nearest pair, and their maximum number."""
 
 UNEQUAL = 0.5
-"""Share of the other direction's rate below which a direction is the one whose queue delays ACKs.
+"""A direction whose measured rate is below this share of the faster direction's rate is assumed to
+have a full link. The search starts with no faster link for it.
 """
 
 BEHIND = ("fifo", "codel", "fq_codel")
-"""Queue disciplines to try for a full link. Its queueing delay slows down the flows of the other
-direction, so that the link of that direction may not be full."""
+"""Queue disciplines that are tried for a full link in starts where the link of the other direction
+is not full. ACKs of the other direction wait in the queue of the full link, which slows down the
+flows of that direction."""
 
 Guesses = dict[Direction, Guess]
 Shown = dict[Direction, Features]
@@ -65,8 +70,8 @@ Doubts = dict[Direction, Doubt]
 
 @dataclass(frozen=True)
 class Pair:
-    """A hop for each direction, the statistics that a simulation of both shows, and the distance of
-    these from the measurement.
+    """A hop for each direction, the statistics of a simulation with both hops, and the distance of
+    these statistics from the measurement.
     """
 
     guesses: Guesses
@@ -74,8 +79,8 @@ class Pair:
     distance: float
 
     def filled(self, direction: Direction, seen: Features) -> bool:
-        """Whether the load filled the link of this direction, by the simulated or the measured
-        rate.
+        """Whether the load filled the link of this direction: the simulated or the measured rate is
+        at least `FILLED` times the rate of the link. A policer always counts as filled.
         """
         guess = self.guesses[direction]
         passed = max(self.shown[direction].rate_mbit, seen.rate_mbit)
@@ -95,7 +100,7 @@ class Together:
     def play(self, guesses: Guesses, *, seed: int | None = None) -> Shown | None:
         """Simulates these hops and returns the statistics of each direction.
 
-        The result is None if a direction has none, or if the budget does not suffice.
+        The result is None if a direction has no statistics, or if the budget does not suffice.
         """
         if not self.budget.affords(
             sum(packets(guess, self.plan.load_s) for guess in guesses.values())
@@ -115,7 +120,9 @@ class Together:
         )
 
     def apart(self, shown: Shown, guesses: Guesses) -> float:
-        """The distance from the measurement, as the mean of both directions."""
+        """The mean, over both directions, of the distance between measured and simulated
+        statistics.
+        """
         return fmean(
             distance(self.seen[direction], shown[direction], guesses[direction])
             for direction in DIRECTIONS
@@ -147,10 +154,13 @@ class Both:
 
     Attributes:
         best: The pair with the least distance.
-        doubts: How well this pair explains the measurement, by direction.
-        likely: The pairs that explain the measurement, with the same.
-        alike: The distance of the best pair with a queue discipline, by direction and discipline.
-        full: Whether a faster link would have shown other statistics, by direction.
+        doubts: The comparison of the measurement with simulations of this pair, by direction.
+        likely: The best pair and all other pairs that explain the measurement, each with its
+            comparisons by direction.
+        alike: The distance of the nearest pair that has a queue discipline in a direction, by
+            direction and queue discipline.
+        full: Whether the link was full in all likely pairs and a faster link would have had a
+            higher rate, by direction.
     """
 
     best: Pair
@@ -163,7 +173,7 @@ class Both:
 def search(
     together: Together, *, progress: Callable[[float, float], object] | None = None
 ) -> Both | None:
-    """Searches the pair of hops that shows the measured statistics.
+    """Searches for the pair of hops whose simulation shows the measured statistics.
 
     The result is None if no simulation within the budget shows statistics.
     """
@@ -200,7 +210,7 @@ def search(
             )
     if not judged:
         return None
-    # One simulation alone may look alike by chance, and so may the mean of four.
+    # One simulation alone may resemble the measurement by chance, and so may the mean of four.
     judged = [(pair, _precise(together, pair, of)) for pair, of in judged]
     best, doubts = min(judged, key=lambda one: sum(of.apart for of in one[1].values()))
     alike: dict[Direction, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
@@ -218,10 +228,12 @@ def search(
 
 
 def _exchanged(together: Together, best: Pair) -> list[Pair]:
-    """The nearest pair with each other queue discipline in one direction.
+    """Copies of the best pair in which one direction has another queue discipline, with adjusted
+    parameters. There is one copy for each direction and each other queue discipline.
 
-    The queue disciplines of both directions are independent. A pair that has the right one in one
-    direction only may be far off because of the other direction, which excludes nothing.
+    The queue disciplines of both directions are independent. A pair with the right discipline in
+    one direction only may be far from the measurement because of the other direction. Its distance
+    therefore does not exclude that discipline.
     """
     out = []
     for direction in DIRECTIONS:
@@ -239,10 +251,11 @@ def _exchanged(together: Together, best: Pair) -> list[Pair]:
 
 
 def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
-    """The nearest pairs, and for each direction the nearest one whose link was never full.
+    """The nearest pairs, and for each direction the nearest pair in which the load did not fill the
+    link of this direction.
 
-    A single simulation of the latter is often far off by chance, because its rate follows from the
-    delay of ACKs.
+    The rate of flows that do not fill the link depends on the delay of ACKs. A single simulation of
+    such a pair is therefore often far from the measurement by chance.
     """
     out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
     for direction in DIRECTIONS:
@@ -254,8 +267,8 @@ def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
 
 
 def _precise(together: Together, pair: Pair, doubts: Doubts) -> Doubts:
-    """The comparison with more simulations of a pair, if it explains the measurement and the budget
-    suffices.
+    """The comparison with `REPLAYS` simulations of a pair. If the pair does not explain the
+    measurement or the budget does not suffice, it is the previous comparison.
     """
     each = sum(packets(guess, together.plan.load_s) for guess in pair.guesses.values())
     if any(of.misfit for of in doubts.values()) or not together.budget.leaves(REPLAYS * each):
@@ -279,13 +292,13 @@ def _starts(seen: Mapping[Direction, Features]) -> list[Guesses]:
     """The pairs from which the search starts.
 
     There is one pair for each queue discipline, with this discipline in both directions. In other
-    pairs, one direction is never full, because ACKs wait in the queue of the other direction. Its
-    link may be much faster than the measured rate.
+    pairs, the link of one direction is never full, because its ACKs wait in the queue of the other
+    direction. This link may be much faster than the measured rate.
     """
     most = max(s.rate_mbit for s in seen.values())
     out: list[Guesses] = []
     for kind in KINDS:
-        # The peak delay of pings is the sum of both queues.
+        # The peak delay of pings is the sum of the delays of both queues.
         firsts = {direction: first(sign, kind) for direction, sign in seen.items()}
         out.append(
             {
@@ -313,7 +326,9 @@ def _starts(seen: Mapping[Direction, Features]) -> list[Guesses]:
 def _full(
     together: Together, best: Pair, sure_of: Doubt, direction: Direction, likely: Sequence[Pair]
 ) -> bool:
-    """Whether the link was full in all likely pairs, and a faster one would have a higher rate."""
+    """Whether the link was full in all likely pairs and the flows on a faster link would have a
+    higher rate.
+    """
     if not all(pair.filled(direction, together.seen[direction]) for pair in likely):
         return False
     guess = best.guesses[direction]

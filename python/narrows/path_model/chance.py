@@ -1,10 +1,10 @@
 """Infers the interval of random loss with which a path would have shown the measured statistics.
 
 Flows that fill a buffer lose packets there, which hides random loss. The search tries several
-probabilities of random loss. It keeps each one fixed and adjusts the other parameters of the hop
-until the simulation shows the measured statistics. It then simulates this hop with several seeds.
-The probability is possible if the distance of these simulations from the measurement is not much
-larger than their distance from each other.
+probabilities of random loss. It keeps each probability fixed and adjusts the other parameters of
+the hop until the simulation shows the measured statistics. It then simulates this hop with several
+seeds. The probability is possible if the distance of these simulations from the measurement is not
+much larger than their distance from each other.
 
 A measurement with one flow narrows the interval, because one flow alone does not fill a path with
 random loss. This was evaluated on 90 random drop-tail paths, half of which lose 0.05 to 1 %. With
@@ -23,32 +23,34 @@ from narrows.path_model.features import Features
 from narrows.path_model.fit import Fitted, Guess, Setting, distance, nearer
 
 PLAYS, MOVES = 4, 2
-"""Number of simulations of each loss with different seeds, and number of times that the rest of
-the hop is adjusted before."""
+"""Number of simulations of each loss probability with different seeds, and number of simulations
+before them that adjust the other parameters of the hop."""
 
 TIMES, BEYOND = 1.6, 0.2
-"""Largest distance of the simulations from the measurement with which a loss is possible: factor
-of their distance from each other, and an addition."""
+"""A loss probability is possible if the distance of its simulations from the measurement is at most
+`TIMES` their distance from each other plus `BEYOND`."""
 
 ALMOST = 0.5
-"""Additional distance up to which no loss explains the measurement as well as the best loss, per
-load, in units of random differences."""
+"""A hop without random loss counts as equally good if its distance exceeds the least distance by at
+most this much per load. The unit is the random difference."""
 
 MORE, LEAST = 1.4, 1e-4
-"""Largest loss that is tried, divided by the retransmission rate, and smallest loss that is tried.
-The factor exceeds 1 because a measurement may have lost fewer packets than the mean."""
+"""Largest loss probability that is tried, divided by the retransmission rate, and lower limit of
+the loss probabilities that are tried. The factor exceeds 1 because a measurement may have lost
+fewer packets than the mean."""
 
 Seen = tuple[Features, Setting]
 
 
 @dataclass(frozen=True)
 class Chance:
-    """The interval of random loss, as shares of packets, and the hop with the likeliest one.
+    """The interval of random loss, as shares of packets, and the hop with the most likely loss.
 
     Attributes:
-        low: Lower limit of the possible losses.
-        high: Upper limit of the possible losses.
-        guess: The hop with the loss of the least distance.
+        low: Lower limit of the possible loss probabilities.
+        high: Upper limit of the possible loss probabilities.
+        guess: The hop whose loss probability gives the least distance from the measurement; the hop
+            without random loss if `without`.
         without: Whether a hop without random loss explains the measurement as well as the best.
     """
 
@@ -60,8 +62,8 @@ class Chance:
 
 @dataclass(frozen=True)
 class _Held:
-    """The hop with one loss, and for each load the distance of its simulations from the
-    measurement and from each other.
+    """A hop with one loss probability. `apart` has for each load the mean distance of its
+    simulations from the measurement and their mean distance from each other.
     """
 
     guess: Guess
@@ -69,14 +71,16 @@ class _Held:
 
     @property
     def unlike(self) -> float:
-        """The distance from the measurement, in units of random differences."""
+        """The sum over the loads of the distance from the measurement, in units of random
+        differences.
+        """
         return sum(off / (chance + BEYOND) for off, chance in self.apart)
 
     def possible(self, chance: float) -> bool:
         """Whether the simulations are near enough to the measurement.
 
-        For the first load, the random difference is that of the likeliest hop, because random
-        differences are arbitrarily large where flows starve.
+        For the first load, `chance` is the random difference: that of the nearest hop, because
+        simulations in which flows starve differ arbitrarily.
         """
         (first, _), *others = self.apart
         return first <= TIMES * chance + BEYOND and all(
@@ -85,9 +89,9 @@ class _Held:
 
 
 def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
-    """The possible random loss by all measured loads.
+    """The interval of random loss with which all measured loads are possible.
 
-    The other parameters of the hop follow from the first load.
+    The other parameters of the hop are adjusted to the first load.
     """
     most = MORE * max(features_of.again or 0.0 for features_of, _ in seen)
     tried = {0.0: _held(seen, likely, 0.0), likely.loss: _held(seen, likely, likely.loss)}
@@ -105,9 +109,11 @@ def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
 
 
 def _bounds(tried: dict[float, _Held]) -> tuple[float, float]:
-    """The nearest losses below and above the possible ones that are not possible.
+    """The nearest impossible loss probabilities below and above the possible ones, among those
+    tried.
 
-    If no loss is possible, the interval is around the likeliest one.
+    Without an impossible one, the end is 0 or the largest that was tried. If no loss probability is
+    possible, the interval is around the nearest one.
     """
     order = sorted(tried)
     at = [n for n, loss in enumerate(order) if tried[loss].possible(_chance(tried))]
@@ -117,12 +123,14 @@ def _bounds(tried: dict[float, _Held]) -> tuple[float, float]:
 
 
 def _chance(tried: dict[float, _Held]) -> float:
-    """The random difference between simulations of the likeliest hop with the first load."""
+    """The mean distance between simulations of the hop that is nearest to the first load."""
     return min(held.apart[0] for held in tried.values())[1]
 
 
 def _ends(tried: dict[float, _Held]) -> list[float]:
-    """Losses between each end of the possible ones and the next loss that is not possible."""
+    """The geometric mean of each end of the possible losses and the next tried loss that is not
+    possible, where both exceed zero.
+    """
     low, high = _bounds(tried)
     order = sorted(tried)
     out: list[float] = []
@@ -135,7 +143,9 @@ def _ends(tried: dict[float, _Held]) -> list[float]:
 
 
 def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
-    """The hop with this loss that is nearest to the first load, and its distances for all loads."""
+    """The hop with this loss probability that is nearest to the first load, and its distances for
+    all loads.
+    """
     features_of, setting = seen[0]
     best: Fitted | None = None
     guess = replace(guess, loss=loss)
@@ -152,7 +162,9 @@ def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
 
 
 def _apart(features_of: Features, setting: Setting, guess: Guess) -> tuple[float, float]:
-    """The mean distance of several simulations from the measurement, and from each other."""
+    """The mean distance of `PLAYS` simulations from the measurement, and their mean distance from
+    each other.
+    """
     plays = [setting.play(guess, seed=setting.seed + 1 + more) for more in range(PLAYS)]
     known = [shown for shown in plays if shown is not None]
     if len(known) < PLAYS:

@@ -1,8 +1,10 @@
-"""Evaluates how well a guess explains a measurement, by simulations with other seeds.
+"""Evaluates how well a guess (a candidate hop) explains a measurement, by simulations of the guess
+with other seeds.
 
-The simulations differ from each other by chance alone. The measurement should differ from them no
-more than they do from each other; where it differs more, the guess does not explain it. The spread
-of the rates of these simulations is the precision with which such a load shows a rate.
+The simulations differ from each other by chance alone. If the measurement differs from the
+simulations by clearly more than they differ from each other, the guess does not explain the
+measurement. The spread of the rates of these simulations is the precision with which such a load
+shows the rate of a hop.
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ from narrows.path_model.features import Features
 from narrows.path_model.fit import Guess, distance
 
 PLAYS, REPLAYS = 4, 12
-"""Simulations of a candidate with other seeds, and further ones of the chosen candidate. In 10 % of
-all cases, the standard deviation of four rates is less than 0.44 of the true one. For twelve rates,
-this limit is 0.71 (chi-squared distribution).
+"""Number of simulations of each candidate with other seeds, and number of those of the chosen
+candidate. In 10 % of all cases, the standard deviation of four rates is less than 0.44 times the
+true one. For twelve rates, this limit is 0.71 times (chi-squared distribution).
 """
 
 TIMES, BEYOND = 2.0, 0.5
-"""Largest distance of a measurement from the simulations of a guess that explains it: factor of
-their distance from each other, and an addition. The addition covers differences between real and
-simulated hosts."""
+"""A guess explains a measurement if its simulations are at most `TIMES` as far from the measurement
+as from each other, plus `BEYOND`. `BEYOND` covers differences between real and simulated hosts."""
 
 
 FLOOR = 0.2
-"""Added to the distance between simulations before a distance is divided by it."""
+"""Added to the distance between simulations before the distance from the measurement is divided by
+it."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,11 @@ class Doubt:
         apart: The mean distance between the measurement and the simulations.
         chance: The mean distance between two simulations.
         ratio: The measured rate over the mean of the simulated rates.
-        error: The standard error of the logarithm of that ratio.
-        swing: The mean swing of the simulated rates; None where they were too short for any.
-        busy: The same ratio and error as of the rate, for the rate while the queue was never empty.
-            None if the measurement or a simulation has no such time.
+        error: The standard error of the logarithm of `ratio`.
+        swing: The mean, over the simulations, of `Features.swing`: the spread of the rate between
+            windows. None if the load was too short for it.
+        busy: The ratio and its error, as in `ratio` and `error`, for the rate while the queue was
+            never empty. None if the measurement or a simulation has no such time.
     """
 
     apart: float
@@ -65,7 +68,7 @@ class Doubt:
 
     @property
     def why(self) -> str:
-        """The reason, for a misfit."""
+        """The sentence that reports a misfit, with both distances."""
         return (
             "no path that was tried shows what was measured: the nearest differs by "
             f"{self.apart:.2g}, "
@@ -74,7 +77,7 @@ class Doubt:
 
 
 def doubt(seen: Features, plays: Sequence[Features], guess: Guess) -> Doubt | None:
-    """Compares a measurement with simulations of a guess; None where there are too few."""
+    """Compares a measurement with simulations of a guess; None for fewer than two simulations."""
     if len(plays) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     swings = [shown.swing for shown in plays if shown.swing is not None]

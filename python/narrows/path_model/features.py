@@ -1,8 +1,8 @@
 """Computes the statistics of a load from which a path model is inferred.
 
-The same code handles real and simulated measurements and uses no other knowledge of the path.
-Delays are RTTs of pings and flows beyond the idle RTT. Rates count whole frames, like buffers and
-links.
+The same code handles real and simulated measurements and uses no knowledge of the path beyond the
+measurement. Delays are RTTs of pings and flows minus the idle RTT. Rates count whole frames with
+their headers, as the rates of links and the sizes of buffers do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from narrows.measure.result import Direction, Flow, Measurement, Spread
 
 SETTLE = 0.2
-"""Share of a load at its start that is not part of the steady state."""
+"""Part of a load, from its start, that does not belong to the steady state."""
 
 HEADERS = 66
 """Headers of a frame, in bytes: Ethernet 14, IPv4 20, TCP 20 and timestamps 12."""
@@ -26,18 +26,20 @@ PING_BYTES = 106
 
 LEAST_PINGS = 20
 ROW_BYTES = 115
-"""Size of a sample row of the far host on the link, in bytes: 16 numbers, separators and its share
-of headers. Twelve flows with a row every 100 ms use 0.11 Mbit/s."""
+"""Bytes on the link for each sample of a flow that the far host reports: 16 numbers, separators and
+the row's share of headers. Twelve flows with a row every 100 ms use 0.11 Mbit/s."""
 
 MOST_PACKETS, LEAST_LOAD_S = 500_000, 2.0
-"""Maximum number of packets of a load that are used, because the search simulates it about sixty
-times, and minimum duration in s."""
+"""A longer load is shortened to this number of packets, but not to less than `LEAST_LOAD_S`
+seconds. The search simulates the load about sixty times."""
 
 BUSY_S, LEAST_BUSY_S = 0.4, 1.0
-"""Length of a window in which the queue never empties, and minimum total length, in s."""
+"""Length of a window for which a rate is computed, and minimum total length of the windows in which
+the queue never empties, in s."""
 
 WINDOW_S = 1.0
-"""Time before a moment in which the largest window of a flow limits its data in flight, in s."""
+"""A flow's data in flight at a moment is at most its largest congestion window during this time
+before it, in s."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -47,30 +49,33 @@ class Features:
     """Statistics of one direction under load.
 
     Attributes:
-        span: Start and end of the load, in s.
+        span: Start and end of the part of the load that is used, in s.
         idle_ms: The idle RTT, in ms.
-        rate_mbit: Rate of delivered frames of all flows in the steady state, in Mbit/s.
+        rate_mbit: Rate of delivered frames of all flows, and of the far host's reports about them,
+            in the steady state, in Mbit/s.
         top_mbit: Maximum rate over 0.2 s, in Mbit/s.
-        busy_mbit: Rate while every ping found a queue, in Mbit/s; None if this was too short.
-        spread: Spread of the rates of such windows: difference of the 10th and 90th percentile,
-            divided by the median.
+        busy_mbit: Median rate of the windows in which every ping found a queue, in Mbit/s; None if
+            there were less than `LEAST_BUSY_S` of them.
+        spread: Spread of the rates of the windows of `busy_mbit`: difference of the 90th and 10th
+            percentile, divided by the median.
         wait_ms: Delay of pings in the steady state, in ms: quantiles 10, 50, 95.
-        peak_ms: Maximum delay of pings without a few outliers, including the start, in ms.
-        late_peak_ms: The same in the steady state.
+        peak_ms: 99.5th percentile of the delay of pings, including the start of the load, in ms.
+        late_peak_ms: 99.5th percentile of the delay of pings in the steady state, in ms.
         flow_wait_ms: Median delay of the flows by their smoothed RTT, in ms.
         again: Retransmits divided by delivered packets in the steady state.
-        early_again: The same for the whole load.
-        burst_bytes: Maximum excess over the steady rate between any two times before the steady
-            state, in bytes.
+        early_again: Retransmits divided by delivered packets in the whole load.
+        burst_bytes: Maximum number of bytes delivered between any two times before the steady
+            state, beyond those at the rate of the steady state.
         packets: Delivered packets in the steady state.
         pings_lost: Share of unanswered pings in the steady state.
         pings: Number of pings sent in the steady state.
         noise_ms: Delay that an idle path and late pings add to the median, the 95th percentile and
             the peak, in ms.
-        swing: Spread of the rates of all windows of the steady state, with or without a queue.
-        least_mbit: Lower limit of the rate of the link, in Mbit/s; None if the windows of the flows
-            are unknown. At the start of a time, a window of each flow may have arrived already,
-            behind a lost packet.
+        swing: Spread of the rates of all windows of the steady state, with or without a queue,
+            computed as `spread`.
+        least_mbit: Lower limit of the rate of the link, in Mbit/s; None if the congestion windows
+            of the flows are unknown. It leaves out one congestion window of each flow, because
+            these data may have arrived earlier, behind a lost packet.
     """
 
     span: tuple[float, float]
@@ -95,7 +100,9 @@ class Features:
 
 
 def idle_ms(measured: Measurement) -> float | None:
-    """The RTT of an empty path, in ms: the minimum of the idle phase, or of all without one."""
+    """The RTT of an empty path, in ms: the minimum over the pings of the idle phase, or, without
+    these, over all pings and flows.
+    """
     idle = Spread.of(measured.rtts(measured.spans("idle")))
     if idle.min is not None:
         return idle.min
@@ -105,7 +112,9 @@ def idle_ms(measured: Measurement) -> float | None:
 
 
 def longest(measured: Measurement, direction: Direction) -> tuple[float, float] | None:
-    """The longest load of this direction, shortened to a length that can be simulated often."""
+    """Start and end, in s, of the longest load of this direction, shortened to a length that can be
+    simulated often.
+    """
     spans = measured.loaded(direction)
     if not spans:
         return None
@@ -116,7 +125,7 @@ def longest(measured: Measurement, direction: Direction) -> tuple[float, float] 
 
 
 def features_of(measured: Measurement, direction: Direction) -> Features | None:
-    """The statistics of the load of this direction; None without a load or without pings."""
+    """The statistics of the load of this direction; None without a load or with too few pings."""
     span = longest(measured, direction)
     base = idle_ms(measured)
     if span is None or base is None:
@@ -177,9 +186,9 @@ def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
     """The delay that an idle path and late pings add to the median, the 95th percentile and the
     peak, in ms.
 
-    It is the RTT of idle pings beyond the base RTT. The peak includes the largest delay with which
-    a ping was sent. A host that sends pings late also receives their replies late, so that a peak
-    of a few late pings is no queue.
+    It is the RTT of idle pings minus the base RTT. The value for the peak is at least the largest
+    lateness with which this host sent a ping. A host that sends pings late also receives their
+    replies late, so that a peak of a few late pings does not show a queue.
     """
     idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
     late = (measured.json.get("own_error") or {}).get("lateness_ms")
@@ -195,13 +204,15 @@ def _q(ordered: Sequence[float], share: float) -> float:
 
 
 def _frames(flow: Flow) -> list[tuple[float, float]]:
-    """Bytes of whole frames delivered so far."""
+    """Bytes of whole frames delivered until each sample time."""
     size = flow.segment_bytes
     return [(t, acked * (size + HEADERS) / size) for t, acked in flow.acked()]
 
 
 def _at(points: Points, t: float) -> float:
-    """The value at a time, on the line between two samples; the last one beyond the end."""
+    """The value at a time, interpolated between two samples: zero before the first sample, and the
+    last value after the last.
+    """
     at = bisect_right(points, t, key=lambda point: point[0])
     if at == 0:
         return 0.0
@@ -212,14 +223,15 @@ def _at(points: Points, t: float) -> float:
 
 
 def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float, float]]:
-    """The sum of all flows, at the sample times of the flow with the most samples."""
+    """The sum of the flows' values, at the sample times of the flow with the most samples."""
     flows = [points for points in flows if points]
     if not flows:
         return []
     times = [t for t, _ in max(flows, key=len) if begin <= t <= end]
     total = [0.0] * len(times)
     for points in flows:
-        # Both are in the order of time, so that one pass over each flow suffices.
+        # Sample times and points are in the order of time, so that one pass over each flow
+        # suffices.
         at, last = 0, len(points)
         for i, t in enumerate(times):
             while at < last and points[at][0] <= t:
@@ -233,7 +245,9 @@ def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float,
 
 
 def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
-    """The number of retransmits in this time; None if no flow has samples of it."""
+    """The number of retransmits of these flows between `begin` and `end`; None if no flow has
+    samples of retransmits.
+    """
     out, known = 0.0, False
     for flow in flows:
         points = [
@@ -250,7 +264,7 @@ def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
 
 
 def _top(total: Points, window_s: float) -> float:
-    """The maximum rate over this time, in Mbit/s."""
+    """The maximum rate in any window of `window_s`, in Mbit/s."""
     best = 0.0
     for t, v in total:
         if t + window_s > total[-1][0]:
@@ -260,8 +274,9 @@ def _top(total: Points, window_s: float) -> float:
 
 
 def _least(total: Points, flows: Sequence[Flow], own_mbit: float) -> float | None:
-    """The maximum rate from any time of the first half until the end, without the data of the
-    windows at this time, in Mbit/s.
+    """The maximum, over the times in the first half of the load, of the rate from this time until
+    the end, in Mbit/s. The congestion windows of the flows at this time are subtracted from the
+    data.
     """
     windows = []
     for flow in flows:
@@ -287,7 +302,9 @@ def _least(total: Points, flows: Sequence[Flow], own_mbit: float) -> float | Non
 def _own_mbit(
     measured: Measurement, direction: Direction, flows: Sequence[Flow], begin: float, end: float
 ) -> float:
-    """The rate of the reports that the far host sends about its flows while they run, in Mbit/s."""
+    """The rate of the reports that the far host sends about the flows of a download while they run,
+    in Mbit/s. It is zero for an upload and for servers of other tools.
+    """
     if direction == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
         return 0.0
     rows = sum(t is not None and begin <= t < end for f in flows for t in f.columns.get("t_s", ()))
@@ -317,24 +334,26 @@ def _busy(
 
 
 def _window_mbit(total: Points, begin: float) -> float:
-    """The rate in a window, in Mbit/s."""
+    """The rate in the window of `BUSY_S` that begins at this time, in Mbit/s."""
     return (_at(total, begin + BUSY_S) - _at(total, begin)) * 8e-6 / BUSY_S
 
 
 def _rates(total: Points, begin: float, end: float) -> list[float]:
-    """The rates of all windows between two times."""
+    """The rates of all windows between two times, in Mbit/s."""
     return [_window_mbit(total, begin + n * BUSY_S) for n in range(int((end - begin) / BUSY_S))]
 
 
 def _swing(rates: Sequence[float]) -> float | None:
-    """The difference of the 10th and the 90th percentile, divided by the median."""
+    """The 90th minus the 10th percentile of the rates, divided by their median."""
     ordered = sorted(rates)
     middle = _q(ordered, 0.5) if ordered else 0.0
     return (_q(ordered, 0.9) - _q(ordered, 0.1)) / middle if middle > 0 else None
 
 
 def _burst(total: Points, bytes_per_s: float, until: float) -> float:
-    """The maximum excess over a steady rate between any two times until `until`, in bytes."""
+    """The maximum number of bytes between any two times until `until`, beyond those at
+    `bytes_per_s`.
+    """
     least, most = math.inf, 0.0
     for t, v in total:
         if t <= until:

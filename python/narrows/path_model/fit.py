@@ -1,4 +1,4 @@
-"""Searches the hop whose simulation shows the same statistics as a measurement.
+"""Searches for the hop whose simulation shows the same statistics as a measurement.
 
 The method is indirect inference (Gouriéroux, Monfort, Renault 1993). For each kind of hop, the
 search adjusts the parameters until the simulation shows the measured rate, peak delay, burst and
@@ -21,8 +21,8 @@ from narrows.runs.scenario import Hop, Path
 FAIR = ("fq_codel", "cake", "fq")
 AQM = ("codel", "pie", "red", *FAIR)
 KINDS = ("fifo", "policer", *AQM)
-"""Kinds of hop that the search tries. Each stands for its family, whose other members show nearly
-the same statistics."""
+"""Kinds of hop that the search tries. Each kind stands for its family, because other queue
+disciplines of the family show nearly the same statistics."""
 
 LEAST_RATE, MOST_RATE = 0.01, 400_000.0
 
@@ -30,34 +30,36 @@ RED_LEAST = 12
 """Minimum buffer of RED, in packets: its thresholds follow from its buffer and must differ."""
 
 RED_ROOM = 3.0
-"""First guess of RED's buffer, divided by the maximum backlog."""
+"""First guess of RED's buffer, divided by the largest backlog that the pings showed."""
 
 LINK = 6.0
 """First guess of the rate of the link behind a policer, divided by the measured rate."""
 
 FEW = 3
-"""Number of packets lost in a whole load up to which there is no loss."""
+"""With fewer retransmits than this in a load, no random loss is assumed."""
 
 FILLED = 0.75
-"""Share of its rate from which a link is full."""
+"""A link counts as full if its flows have more than this share of its rate."""
 
 STARVED = 1.15
 """Measured rate divided by the simulated rate, above which the burst of a policer is too small."""
 
 REFINED, ROUNDS = 3, 3
-"""Number of the best guesses that are improved, and number of rounds."""
+"""Number of the best guesses whose parameters are adjusted further, and number of simulations for
+each."""
 
 ALIKE = 0.12
-"""Distance below which the search stops: two measurements of one path are no nearer."""
+"""Distance below which the adjustment of a guess stops, because two measurements of one path differ
+as much."""
 
 CEILING = 60e6
-"""Maximum number of simulated packets in the search for one measurement: about a minute of one
-processor.
+"""Maximum number of packets that the search for one measurement simulates, which takes about a
+minute on one processor.
 """
 
 WAIT_MS = 0.02
-"""Added to delays before they are compared, in ms, so that differences of tiny delays do not
-count."""
+"""Added to the delays behind a policer before their ratio is computed, in ms, so that differences
+of tiny delays do not count."""
 
 Progress = Callable[[float, float], object]
 
@@ -146,7 +148,7 @@ class Budget:
     reached: bool = False
 
     def affords(self, packets: float) -> bool:
-        """Whether the budget suffices for so many packets; if so, they are spent."""
+        """Whether the budget suffices for this number of packets; if so, it is reduced by them."""
         if self.spent + packets > self.most:
             self.reached = True
             return False
@@ -154,24 +156,24 @@ class Budget:
         return True
 
     def leaves(self, packets: float) -> bool:
-        """Whether the budget suffices for so many packets; spends nothing."""
+        """Whether the budget suffices for this number of packets; does not reduce the budget."""
         return self.spent + packets <= self.most
 
 
 def packets(guess: Guess, load_s: float) -> float:
-    """The maximum number of packets of a load on this hop."""
+    """The number of full-sized packets that this hop can transmit during a load."""
     return guess.rate_mbit / 8e-6 * load_s / FRAME
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The load of a direction, which each guess receives.
+    """The simulated measurement, with the load of one direction, to which each guess is subjected.
 
     Attributes:
         direction: The direction.
         plan: The load.
         rtt_ms: The idle RTT without the serialization delay of the frames, in ms.
-        other: The hop of the ACKs.
+        other: The hop of the other direction, which the ACKs cross.
         seed: Seed of the simulator.
         budget: The budget of the simulations.
     """
@@ -186,7 +188,7 @@ class Setting:
     def play(self, guess: Guess, *, seed: int | None = None) -> Features | None:
         """Simulates a measurement of this guess and returns its statistics.
 
-        The result is None if there are none, or if the budget does not suffice.
+        The result is None if the simulation gives no statistics, or if the budget does not suffice.
         """
         if not self.budget.affords(packets(guess, self.plan.load_s)):
             return None
@@ -205,7 +207,8 @@ class Setting:
 def first(seen: Features, kind: str = "fifo", *, lossy: bool = False) -> Guess:
     """The guess from which the search starts; it follows directly from the statistics.
 
-    With `lossy`, retransmits are attributed to random loss, and the link may never have been full.
+    With `lossy`, all retransmits are attributed to random loss. If then no queue was seen for long
+    enough, the rate is the maximum over 0.2 s.
     """
     rate = seen.busy_mbit or seen.rate_mbit
     if lossy and seen.busy_mbit is None:
@@ -221,10 +224,11 @@ def first(seen: Features, kind: str = "fifo", *, lossy: bool = False) -> Guess:
 
 
 def search(seen: Features, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
-    """The best guess of every kind with random loss and without, the nearest first.
+    """The best guess of every kind of hop, with and without random loss, the nearest first.
 
-    Each kind is first tried with and without random loss; then the search adjusts the parameters of
-    the best few.
+    Each kind is first tried without random loss. If at least `FEW` packets were retransmitted, each
+    kind except the policer is also tried with random loss. Then the search adjusts the parameters
+    of the best few guesses, and of all with a policer or RED.
     """
     tell = progress or (lambda _now, _end: None)
     starts = [first(seen, kind) for kind in KINDS]
@@ -239,7 +243,8 @@ def search(seen: Features, setting: Setting, *, progress: Progress | None = None
     best: dict[tuple[str, bool], Fitted] = {}
     for at, one in enumerate(tried):
         tell(len(starts) + at, steps)
-        # A burst, a link and RED's thresholds need adjustment before guesses can be compared.
+        # The burst and the link of a policer, and RED's thresholds, need adjustment before guesses
+        # can be compared.
         moved = one
         if at < REFINED or one.guess.kind in ("policer", "red"):
             moved = fit(seen, setting, nearer(one, seen), rounds=ROUNDS, best=one) or one
@@ -286,7 +291,8 @@ def nearer(fitted: Fitted, seen: Features) -> Guess:
     # time is the only evidence.
     burst = guess.burst_bytes * ratio(seen.burst_bytes + 4 * FRAME, shown.burst_bytes + 4 * FRAME)
     if guess.kind == "policer":
-        # A burst that is too small keeps windows small; then the rate is not the cause.
+        # A burst that is too small keeps congestion windows small; then the policer's rate is not
+        # the cause.
         short = seen.rate_mbit / shown.rate_mbit
         rate = guess.rate_mbit * min(1.1, max(0.5, short))
         burst = max(burst, 2 * guess.burst_bytes) if short > STARVED else burst
@@ -311,14 +317,15 @@ def nearer(fitted: Fitted, seen: Features) -> Guess:
 def distance(seen: Features, shown: Features, guess: Guess, *, forgiving: bool = False) -> float:
     """The distance between a measurement and the simulation of a guess.
 
-    It is the root mean square of the differences of all statistics, each divided by its random
-    difference.
+    It is the root mean square of the differences of all statistics, each divided by the difference
+    that chance typically causes.
 
     Args:
         seen: The statistics of the measurement.
         shown: The statistics of a simulation of the guess.
         guess: The guess.
-        forgiving: Leave out the largest difference: one of fourteen statistics may be an accident.
+        forgiving: Whether to leave out the largest difference, because one of fourteen statistics
+            may differ by accident.
     """
     floor = 0.2 + FRAME * 8e-3 / max(LEAST_RATE, seen.rate_mbit) / 2
     parts = [(math.log(seen.rate_mbit / shown.rate_mbit), 0.05)]
@@ -328,7 +335,8 @@ def distance(seen: Features, shown: Features, guess: Guess, *, forgiving: bool =
         (seen.peak_ms, shown.peak_ms, most),
         (seen.late_peak_ms, shown.late_peak_ms, most),
     ]
-    # Noise only adds delay: this part of the measured delay may have another cause than the path.
+    # Noise only adds delay. Up to this amount, a measured delay beyond the simulated one may have
+    # another cause than the path.
     pairs = [(max(min(a, b), a - noise), b, noise) for a, b, noise in pairs]
     parts += [(math.log((a + floor) / (b + floor)), 0.25) for a, b, _ in pairs]
     if seen.flow_wait_ms is not None and shown.flow_wait_ms is not None:
@@ -353,12 +361,13 @@ def distance(seen: Features, shown: Features, guess: Guess, *, forgiving: bool =
 
 
 def _spared(seen: Features, shown: Features, guess: Guess) -> float:
-    """The difference if fewer pings were lost than random drops would have lost.
+    """The difference that counts if the measurement lost fewer pings than random drops would have
+    lost.
 
-    Random drops affect pings like any packet. A full buffer or a policer may have room for a ping
-    where it has none for a frame, if it counts bytes. If it counts packets, it has not. Its drops
-    therefore give no evidence. More lost pings than in the simulation do not count, because cross
-    traffic may be the cause.
+    Random drops affect pings like any packet. A full buffer or a policer that counts bytes may
+    accept a ping while it drops a full-sized frame. One that counts packets drops both. Drops by a
+    full buffer or a policer are therefore no evidence. More lost pings than in the simulation do
+    not count, because cross traffic may be the cause.
     """
     due = shown.pings_lost if guess.kind in AQM else min(shown.pings_lost, guess.loss)
     some = 3 / max(1, seen.pings)
@@ -366,5 +375,7 @@ def _spared(seen: Features, shown: Features, guess: Guess) -> float:
 
 
 def frames_ms(*rates_mbit: float | None) -> float:
-    """The serialization delay of a ping's frame on each link, in ms, which is not propagation."""
+    """The sum of the serialization delays of a ping's frame on these links, in ms. It is not a part
+    of the propagation delay.
+    """
     return sum(PING_BYTES * 8e-3 / rate for rate in rates_mbit if rate)

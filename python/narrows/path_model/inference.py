@@ -47,32 +47,35 @@ CALIBRATION = FilePath(__file__).parents[1] / "data" / "path_model.json"
 """Errors of the inference on random paths with known properties."""
 
 SHARE = 0.9
-"""Share of the true values that an interval contains."""
+"""Share of the true values that the intervals contain."""
 
 CLEAR = 0.5
-"""Additional distance from the measurement that excludes another queue discipline."""
+"""Another family of queue disciplines is excluded if its best hop is farther from the measurement
+than the best hop by more than this."""
 
 APART = 1.5
-"""The same if both directions were loaded at once. Each distance is then the mean of both
-directions, and not every pair of hops is simulated."""
+"""The limit instead of `CLEAR` if both directions were loaded at once. Each distance is then the
+mean of both directions, and not every pair of hops is simulated."""
 
 ALMOST, CLEARLY = 0.3, 0.75
 """Additional distances of a hop without random loss, in units of random differences. Up to the
-first, it explains as much as a hop with random loss; from the second, clearly less."""
+first, this hop explains the measurement as well as a hop with random loss. Beyond the second, it
+explains the measurement clearly worse."""
 
 CLOSE, MORE = 2, 5
-"""Number of nearly equal candidates that are simulated with other seeds. Number of further search
-rounds if the best one does not explain the measurement."""
+"""Maximum number of nearly equal candidates that are simulated with other seeds. Number of further
+search rounds if the best candidate does not explain the measurement."""
 
 FASTER, FOLLOWS = 1.2, 0.5
-"""Factor of a faster link, and the share of it (logarithmic) by which the goodput of a full link
-rises."""
+"""Test whether a link was full: its rate is multiplied by `FASTER`. The link was full if the
+logarithm of the flows' rate rises by more than `FOLLOWS` times that of `FASTER`."""
 
 CLOCK_MS = 1e-3
 """Resolution of RTTs, in ms."""
 
 VARIES = 0.25
-"""Relative difference of the rate between windows, beyond that in simulations, of a varying rate.
+"""A rate varies if its spread over windows, divided by its median, exceeds twice that of
+simulations by more than this.
 """
 
 CHANGES = "delays and retransmissions do not show it because the rate varies"
@@ -95,7 +98,7 @@ HIDDEN = {
 """Reasons why a load does not show the buffer size."""
 
 DRAINS = ("drop-tail", "aqm")
-"""Families with one queue for all packets, so that pings see it drain."""
+"""Families with one queue for all packets, so that pings show how this queue drains."""
 
 FAMILIES = {"fifo": "drop-tail", "policer": "policer"} | {
     kind: "fair" if kind in FAIR else "aqm" for kind in AQM
@@ -121,16 +124,18 @@ def infer(
     ('drop-tail', 20, 40)
 
     Args:
-        measured: A measurement with an idle phase and separate loads of each direction.
+        measured: A measurement with pings in an idle phase and under TCP load. Separate loads of
+            each direction show more than one load of both directions.
         seed: Seed of the simulations.
         chance: Whether to estimate random loss, which doubles the time. Otherwise its upper limit
             is the retransmission rate.
-        lone: Another measurement of the path with one flow, which improves this estimate.
+        lone: Another measurement of the path with one flow. If given, random loss is estimated from
+            both measurements.
         progress: Called periodically with the finished and the total work; its exceptions stop the
             inference.
 
     Raises:
-        NarrowsError: If the measurement has no load that pings watched.
+        NarrowsError: If the measurement has no pings or no TCP load with enough pings during it.
     """
     base = idle_ms(measured)
     seen = {
@@ -193,7 +198,7 @@ def infer(
             else there,
         )
     if shared:
-        # Their acknowledgements go in the other direction.
+        # The ACKs of cross traffic cross the link of the other direction.
         directions = {
             w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m
             for w, m in directions.items()
@@ -214,8 +219,8 @@ def infer(
 
 
 def _with_frames(rtt: Known, directions: list[DirectionModel]) -> Known:
-    """The base round trip, whose interval holds the time of a ping's frame for every rate that a
-    link may have.
+    """The base RTT with a wider interval. It allows for the serialization delay of a ping's frame
+    at every rate in the interval of a link's rate.
     """
     if rtt.low is None or rtt.high is None:
         return rtt
@@ -229,7 +234,7 @@ def _with_frames(rtt: Known, directions: list[DirectionModel]) -> Known:
 
 
 def _any(seen: Iterable[bool | None]) -> bool | None:
-    """Whether any of them is so; None where one may be."""
+    """True if any value is true; otherwise None if any value is unknown, else False."""
     known = list(seen)
     return True if any(known) else None if None in known else False
 
@@ -247,8 +252,9 @@ class Grain:
     """The resolution of rate and buffer size in a load.
 
     Attributes:
-        rate: Share of the packets that may randomly be behind a hole at either end, one hole per
-            flow.
+        rate: Relative error of the rate, because packets behind a lost packet at the start or the
+            end of the load may count or not. It is the square root of the number of flows, divided
+            by the number of packets.
         differ_ms: Spread of the idle RTTs, in ms.
     """
 
@@ -261,7 +267,9 @@ class Grain:
 
 
 def _own_ms(measured: Measurement) -> float:
-    """Delay that both ends add to an RTT, in ms: timestamps are taken before the kernel sends."""
+    """Delay that both hosts add to a measured RTT, in ms: a program takes its timestamp before the
+    kernel sends the packet.
+    """
     own = measured.json.get("own_error") or {}
     near = own.get("leaving_ms") or 0.0
     return float(near + ((own.get("far") or {}).get("answering_ms") or near))
@@ -275,12 +283,12 @@ def _part(
 
 def _overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
     shared = min(a[1], b[1]) - max(a[0], b[0])
-    # A fifth of it is no accident.
+    # An overlap of more than a fifth of the shorter load is no accident.
     return shared > 0.2 * min(a[1] - a[0], b[1] - b[0])
 
 
 def _plan(measured: Measurement, direction: Direction, seen: Features) -> Plan:
-    """The load as it was, to be put on guesses."""
+    """The measured load as a plan, with which guesses are simulated."""
     flows = _flows(measured, direction, seen)
     told = Counter(f.cc for f in flows if f.cc)
     known = registry.names("cc")
@@ -309,12 +317,12 @@ def _pairs(times: list[float | None]) -> list[tuple[float, float]]:
 
 
 def _judged(seen: Features, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
-    """The best few explanations, each simulated with other seeds: one simulation alone may look
-    alike by chance.
+    """The best few candidates, each simulated with other seeds, because one simulation alone may
+    resemble the measurement by chance.
     """
     judged = _simulated(seen, found, setting)
     if judged and judged[0][1].misfit:
-        # What still differs may be parameters that were moved too little.
+        # The parameters may not have been adjusted enough.
         moved = fit(seen, setting, nearer(judged[0][0], seen), rounds=MORE, best=judged[0][0])
         if moved is not None and moved is not judged[0][0]:
             judged = sorted(
@@ -335,7 +343,9 @@ def _simulated(seen: Features, found: list[Fitted], setting: Setting) -> list[tu
 
 
 def _precise(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> Doubt:
-    """The comparison with more simulations of the chosen guess, if the budget suffices."""
+    """The comparison with `REPLAYS` simulations of the chosen guess, or the previous comparison if
+    the budget does not suffice.
+    """
     if not setting.budget.leaves(REPLAYS * packets(guess, setting.plan.load_s)):
         return sure_of
     plays = [setting.play(guess, seed=setting.seed + 201 + n) for n in range(REPLAYS)]
@@ -345,7 +355,7 @@ def _precise(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> 
 def _direction(
     seen: Features, found: list[Fitted], grain: Grain, setting: Setting
 ) -> DirectionModel:
-    """One way that was loaded alone."""
+    """The model of a direction that was loaded alone."""
     judged = _judged(seen, found, setting)
     loss, chosen = _loss(seen, judged)
     alike: dict[str, float] = {}
@@ -374,7 +384,8 @@ def _direction(
     )
     if setting.budget.reached:
         sure, why = "likely", _ceiling(setting.budget)
-    # A queue discipline that is not certain may be an unknown one, which drops at random as well.
+    # If the queue discipline is not certain, it may be one that was not tried and that drops
+    # packets at random. Then losses do not prove random loss.
     alone = any(not of.guess.loss and not doubted.misfit for of, doubted in judged)
     if loss.value and alone and sure == "likely":
         loss, guess = Known(None, 0.0, loss.high, why), replace(guess, loss=0.0)
@@ -386,7 +397,8 @@ def _direction(
         # Random loss may have kept the flows below the rate of the link, for example.
         if one is not best and not of.misfit and of.unlike <= alike_as:
             rate = _hull(rate, _rate(one.guess, of, FAMILIES[one.guess.kind], grain))
-    # The delay of a full buffer was measured, so that its bytes are proportional to the rate.
+    # The measurement shows the delay of a full buffer, so that the inferred buffer size is
+    # proportional to the rate.
     right = (rate.value or guess.rate_mbit) / guess.rate_mbit
     guess = replace(guess, rate_mbit=right * guess.rate_mbit, depth_bytes=right * guess.depth_bytes)
     if not filled:
@@ -426,21 +438,24 @@ def _direction(
 
 
 def _varies(seen: float | None, shown: float | None) -> bool | None:
-    """Whether rates of windows differ by more than chance explains; None where there are too few
-    windows.
+    """Whether the rates of windows differ by more than random differences explain; None if there
+    are too few windows.
     """
     return None if seen is None or shown is None else seen > 2 * shown + VARIES
 
 
 def _unsteady(seen: Features, sure_of: Doubt) -> str:
-    """Why a load does not exclude others who come and go; empty where it does."""
+    """The reason why a load does not exclude cross traffic that starts and stops; empty if the load
+    excludes it.
+    """
     return {True: SWINGS, None: SHORT, False: ""}[_varies(seen.swing, sure_of.swing)]
 
 
 def _varying(model: DirectionModel) -> DirectionModel:
-    """The model of a direction whose rate varies.
+    """The model of a direction whose rate varies: a mean rate without an interval, and neither
+    buffer size nor random loss.
 
-    The paths of the calibration had constant rates.
+    The calibration of the intervals used paths with constant rates only.
     """
     rate = Known(model.guess.rate_mbit, None, None, "the mean of a rate that varies")
     depth = Known(None, why=CHANGES) if model.family == "drop-tail" else model.depth
@@ -455,8 +470,8 @@ def _varying(model: DirectionModel) -> DirectionModel:
 
 
 def _fills(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
-    """Whether a faster link would have a higher goodput. If not, the link was rarely full and its
-    rate is unknown.
+    """Whether the flows would have a higher rate on a faster link. If not, the link was rarely
+    full, and only a lower limit of its rate is known.
     """
     shown = setting.play(replace(guess, rate_mbit=FASTER * guess.rate_mbit))
     now = seen.rate_mbit / sure_of.ratio
@@ -466,8 +481,8 @@ def _fills(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> bo
 def _loss(
     seen: Features, judged: list[tuple[Fitted, Doubt]]
 ) -> tuple[Known, tuple[Fitted, Doubt] | None]:
-    """Random loss and the best candidate; one without random loss is preferred if it explains as
-    much.
+    """Random loss and the best candidate. A candidate without random loss is preferred if it
+    explains the measurement about as well.
     """
     if not judged:
         return Known(None, 0.0, None, "the simulator could not simulate this load"), None
@@ -485,7 +500,9 @@ def _loss(
 
 
 def _most_lost(seen: Features) -> float | None:
-    """Upper limit of random loss: all retransmits, plus two standard deviations."""
+    """Upper limit of random loss, as share of packets: all retransmits plus two standard
+    deviations, divided by the delivered packets.
+    """
     if seen.again is None:
         return None
     again = seen.again * seen.packets
@@ -493,14 +510,16 @@ def _most_lost(seen: Features) -> float | None:
 
 
 def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
-    """The rate with which the simulations would let pass what was measured.
+    """The rate of the hop at which its simulations would have the measured rate.
 
     There are two such rates: of all data in the steady state, and of the data while the queue was
     never empty. The first depends on holes: data behind a lost packet at the start or the end of
-    the steady state are counted late. A full buffer holds a large part of the data of a load. Few
-    flows have the same holes in all simulations of a hop, which then do not show this error. The
-    second is a median, which holes do not change; it is the value. The interval contains the
-    intervals of both. An AQM keeps holes small, and its queue is often empty.
+    the steady state are counted late. A full buffer holds a large part of the data of a load. If
+    there are few flows, their holes are the same in all simulations of a hop, so that the
+    simulations do not show this error. The second rate is a median, which holes do not change. For
+    drop-tail, the second rate is the value, and the interval contains the intervals of both rates.
+    For other families, only the first rate is used: an AQM keeps holes small, and its queue is
+    often empty.
     """
 
     def known(ratio: float, error: float) -> Known:
@@ -527,9 +546,10 @@ def _hull(known: Known, other: Known) -> Known:
 def _depth(guess: Guess, grain: Grain, ping_ms: float) -> Known:
     """The size of a drop-tail buffer.
 
-    The measured delay is that of the bytes in a full buffer. A buffer with a limit in packets
-    (`pfifo` of Linux) then holds as many full frames as packets, but some of these were pings. The
-    measurement does not show the unit of the limit, so that the interval contains both sizes.
+    The inferred size is that of the bytes in the full buffer, which determine the measured delay.
+    If the limit is in packets (Linux `pfifo`), some packets of the full buffer were pings. Its size
+    in full frames then exceeds the bytes that it held. The measurement does not show the unit of
+    the limit, so that the interval contains both sizes.
     """
     known = _interval(
         "buffer_bytes",
@@ -544,14 +564,14 @@ def _depth(guess: Guess, grain: Grain, ping_ms: float) -> Known:
 
 
 def _least(seen: Features, grain: Grain) -> float:
-    """The lower limit of the rate if only the goodput is known, in Mbit/s."""
+    """The lower limit of the link's rate if only the rate of the flows is known, in Mbit/s."""
     least = seen.rate_mbit if seen.least_mbit is None else min(seen.rate_mbit, seen.least_mbit)
     return least * (1 - 2 * grain.rate)
 
 
 def _ceiling(budget: Budget) -> str:
-    """Why a search ended, with the ceiling of this search: two directions that are searched apart
-    have a half each.
+    """The sentence that reports that a search reached its budget. If two directions are searched
+    separately, each has half of `CEILING`.
     """
     most = budget.most
     unit, name = (1e6, "million") if most >= 1e6 else (1e3, "thousand")  # noqa: PLR2004
@@ -559,7 +579,9 @@ def _ceiling(budget: Budget) -> str:
 
 
 def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> DirectionModel:
-    """A way of which only the least rate is known."""
+    """The model of a direction of which only lower limits of the rate and upper limits of random
+    loss are known.
+    """
     none = Known(None, why=why)
     rate = Known(None, _least(seen, grain), None, why)
     loss = Known(None, 0.0, _most_lost(seen), why)
@@ -584,7 +606,7 @@ def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> 
 def _with_chance(
     model: DirectionModel, found: Chance, grain: Grain, setting: Setting
 ) -> DirectionModel:
-    """The direction with the most likely random loss and its interval."""
+    """The model of the direction with the estimated random loss and its interval."""
     if setting.budget.reached:
         return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(setting.budget)))
     depth = model.depth
@@ -602,7 +624,9 @@ def _with_chance(
 
 
 def _beside(model: DirectionModel, others: Others) -> DirectionModel:
-    """The direction if cross traffic is not excluded: its rate is only the rest of the link."""
+    """The model of the direction with the result for cross traffic. Unless cross traffic is
+    excluded, the inferred rate may be only the rest of the link, so that it is a lower limit.
+    """
     model = replace(model, others=others, left=model.rate)
     if others.seen is False:
         return model
@@ -617,8 +641,8 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
         )
         out = replace(out, depth=known)
     if model.loss.value:
-        # No simulation has cross traffic, which may cause the same losses, or slow the flows as
-        # much. Flows that did not fill the link need one of the two causes.
+        # The simulations have no cross traffic, which may cause the same losses, or slow the flows
+        # as much. If flows did not fill the link, random loss or cross traffic was the cause.
         cause = "caused losses" if model.filled else "slowed the flows"
         loss = replace(model.loss, value=None, low=0.0, why=f"cross traffic may have {cause}")
         guess = replace(model.guess, loss=0.0) if model.filled else model.guess
@@ -626,14 +650,15 @@ def _beside(model: DirectionModel, others: Others) -> DirectionModel:
     elif others.seen and model.loss.value is not None:
         out = replace(out, loss=replace(model.loss, value=None, why=why))
     if others.seen is None and model.sure == "likely":
-        # No simulation has cross traffic. Such a cause changes the statistics by more than a
-        # simulation of another queue discipline differs, and hops with many parameters, such as a
-        # policer with its burst and its link, imitate it best.
+        # No simulation has cross traffic. Cross traffic changes the statistics by more than another
+        # queue discipline does. Hops with many parameters, such as a policer with its burst and its
+        # link, imitate cross traffic best.
         rival = f"{model.why}, and {why}" if model.why else why
         depth = out.depth if out.depth.value is None else Known(None, why=rival)
         out = replace(out, sure="cannot tell", why=rival, depth=depth)
     if others.seen:
-        # Whose queue it was that the pings saw is not known either.
+        # It is also unknown whether the load or cross traffic filled the queue that delayed the
+        # pings.
         guess = replace(model.guess, loss=0.0)
         out = replace(out, sure="cannot tell", why=why, varies=None, guess=guess)
     return out
@@ -647,7 +672,7 @@ def _both(
     seed: int,
     progress: Callable[[float, float], object] | None,
 ) -> dict[Direction, DirectionModel]:
-    """Both ways of a measurement that loaded them at once."""
+    """The models of both directions of a measurement that loaded them at once."""
     flows = {direction: _flows(measured, direction, sign) for direction, sign in seen.items()}
     grains = {
         direction: Grain(math.sqrt(max(1, len(flows[direction]))) / max(1.0, s.packets), 0.0)
@@ -716,7 +741,7 @@ def _both(
 def _rate_of_both(guess: Guess, sure_of: Doubt, grain: Grain) -> Known:
     """The rate of a link that was loaded together with the other direction.
 
-    Pings cross both queues and do not show when one of them was never empty.
+    Pings cross both queues and do not show when one of the queues was never empty.
     """
     rate = guess.rate_mbit * sure_of.ratio
     return _interval("rate_mbit", "both", rate, rate, rate * math.hypot(sure_of.error, grain.rate))
@@ -747,15 +772,15 @@ def _calibration() -> JsonObject:
 def _interval(
     quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0
 ) -> Known:
-    """The interval that contains at least 90 % of the true values of this family, with a confidence
-    of 90 %; open without a calibration.
+    """The value with an interval that contains at least 90 % of the true values of this family,
+    with a confidence of 90 %. Without a calibration, both ends are open.
 
     Args:
         quantity: The quantity.
         family: The family of queue disciplines.
         value: The most likely value.
-        unit: Unit of the errors.
-        grain: Resolution of the measurement; its weight in the unit is calibrated.
+        unit: Scale to which the calibrated errors are proportional.
+        grain: Resolution of the measurement, which is added to the scale with a calibrated weight.
         above: Maximum amount by which the measurement overestimates the value.
     """
     off = _calibration().get(f"{quantity} {family}")

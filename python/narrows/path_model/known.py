@@ -1,8 +1,8 @@
 """A value with its interval, built so that the value cannot lie outside.
 
-A quantity of the path model is known or unknown with the reason. A known quantity is a value and an
-interval, a value with one open end, or an interval without a value. Numbers that are not finite
-count as not known.
+A quantity of the path model has a value with an interval, of which an end may be open, only an
+interval, or neither. `why` is the reason for a missing value or an open end. Numbers that are not
+finite count as unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from narrows.measure.result import short
 
 
 class KnownJson(TypedDict):
-    """A value with its interval, and the reason why it is missing or open; None if unknown."""
+    """A value with its interval; None stands for an unknown value or an open end, and `why` is the
+    reason for it.
+    """
 
     value: float | None
     low: float | None
@@ -27,19 +29,19 @@ class KnownJson(TypedDict):
 class Known:
     """A value and its interval; the interval always contains the value.
 
-    An end that contradicts the value is moved to the value, so that no combination of estimates can
-    produce an interval beside it.
+    If the value is outside the interval, the nearer end is moved to the value.
 
     >>> Known(19.26, 19.43, 28.09).low
     19.26
 
     Attributes:
         value: The most likely value, or None if unknown.
-        low: The lower end of the interval.
+        low: The lower end of the interval; None if it is open.
         high: The upper end of the interval; None if it is open.
         why: Reason for an unknown value or an open end.
-        unit: The scale of its relative errors.
-        grain: The scale of the errors of this measurement; the calibration determines its weight.
+        unit: The scale to which the calibrated errors are proportional.
+        grain: The resolution of the measurement, in the unit of the value, which is added to the
+            scale of the errors with a calibrated weight.
     """
 
     value: float | None
@@ -50,8 +52,8 @@ class Known:
     grain: float = 0.0
 
     def __post_init__(self) -> None:
-        """Drops numbers that are not finite, and widens the interval until it contains the
-        value.
+        """Replaces numbers that are not finite by None, and widens the interval until it contains
+        the value.
         """
         value, low, high = (
             v if v is not None and math.isfinite(v) else None
@@ -66,7 +68,7 @@ class Known:
             object.__setattr__(self, name, number)
 
     def holds(self, true: float) -> bool:
-        """Whether the interval contains this value; an open end contains everything beyond.
+        """Whether the interval contains this value; an open end is no limit.
 
         >>> Known(None, 3.0).holds(4.0), Known(None, 3.0).holds(2.0)
         (True, False)
@@ -74,7 +76,7 @@ class Known:
         return (self.low is None or self.low <= true) and (self.high is None or true <= self.high)
 
     def json(self) -> KnownJson:
-        """The JSON object."""
+        """The value and the interval as a JSON object."""
         return {
             "value": short(self.value),
             "low": short(self.low),

@@ -1,4 +1,4 @@
-"""The model of a path, as `infer` returns it: each direction with its estimates."""
+"""The path model that `infer` returns, with the estimates for each direction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narrows.runs.scenario import Hop, Path
 
 
 class DirectionJson(TypedDict):
-    """The model of a direction."""
+    """The JSON object of a `DirectionModel`."""
 
     queue: str
     family: str
@@ -47,7 +47,9 @@ class DirectionsJson(TypedDict, total=False):
 
 
 class MarksJson(TypedDict, total=False):
-    """The treatment of ECN and DSCP in the measurement."""
+    """The treatment of ECN and DSCP in the measurement. The keys are whether all flows negotiated
+    ECN, the largest CE mark rate of a flow, and whether the path preserved DSCP.
+    """
 
     negotiated: bool | None
     ce_rate: float | None
@@ -55,7 +57,9 @@ class MarksJson(TypedDict, total=False):
 
 
 class PathModelJson(DirectionsJson):
-    """The model of a path, as `narrows model --json` prints it; `path` is a `[path]`."""
+    """The path model as `narrows model --json` prints it; `path` has the keys of a scenario's
+    `[path]` section.
+    """
 
     rtt_ms: KnownJson
     others_traffic: bool | None
@@ -72,16 +76,18 @@ class DirectionModel:
         family: `drop-tail`, `policer`, `aqm` or `fair`.
         sure: Certainty of the family: `sure`, `likely` or `cannot tell`.
         rate: Rate of the link or the policer, in Mbit/s of whole frames.
-        varies: Whether the rate varies; None if unknown.
+        varies: Whether the rate of the link varies over time; None if unknown.
         depth: Size of a drop-tail buffer, in bytes.
         burst: Burst size of a policer, in bytes.
-        loss: Random loss as share of packets: 0 if the queue explains all losses, no value if
-            unknown.
-        filled: Whether the link was ever full.
-        alike: Distance of each queue discipline from the measurement; about 0.2 is random.
-        others: Whether cross traffic used a part of the link.
-        why: Reason for an uncertain family.
-        left: Rate available to this load, in Mbit/s: the link rate minus cross traffic.
+        loss: Random loss as share of packets: 0 if the queue explains all losses, and a value of
+            None if it is unknown.
+        filled: Whether the load filled the link.
+        alike: Distance of the best simulation with each queue discipline from the measurement;
+            random differences alone cause about 0.2.
+        others: Whether cross traffic used a part of the link, with the reason or the limit.
+        why: Reason for an uncertain family; empty if it is sure.
+        left: Rate available to this load, in Mbit/s: the rate of the link minus that of cross
+            traffic.
         unsteady: Reason why the load does not exclude varying cross traffic; empty if it does.
     """
 
@@ -123,7 +129,7 @@ class DirectionModel:
         }
 
     def unknown(self) -> list[str]:
-        """Assumptions about quantities that were not measured, one sentence each."""
+        """The assumptions that the path makes about unknown quantities, one clause each."""
         out = [f"the queue is assumed: {self.why}"] if self.sure == "cannot tell" else []
         for name, known in (
             ("rate", self.rate),
@@ -145,7 +151,8 @@ class PathModel:
     Attributes:
         rtt: The base RTT, in ms.
         directions: The model of each loaded direction.
-        others: Whether idle pings show cross traffic; None without idle pings.
+        others: Whether there was cross traffic: true if it was detected in a direction, false if it
+            was excluded in all, None otherwise.
         marks: The treatment of ECN and DSCP in the measurement: `negotiated`, `ce_rate`,
             `dscp_survives`.
     """
@@ -156,7 +163,7 @@ class PathModel:
     marks: MarksJson
 
     def path(self) -> Path:
-        """The path as a Python object."""
+        """The path as a Python object, with assumed values for unknown quantities."""
         rtt = f"{max(0.001, self.rtt.value or 0.001):.4g}ms"
         down, up = (self.directions.get(direction) for direction in ("down", "up"))
         forward, backward = (_keys(down), _keys(up)) if down else (_keys(up), None)
@@ -164,8 +171,8 @@ class PathModel:
         return Path(rtt=rtt, reverse=reverse, **(forward or {}))
 
     def toml(self) -> str:
-        """A `[path]`, to which `narrows run` needs flows only; comments say what of it was not
-        measured.
+        """The `[path]` section of a scenario for `narrows run`. Comments list the assumptions about
+        unknown quantities.
         """
         said = [
             f"# {name}: {what}\n"
@@ -175,7 +182,7 @@ class PathModel:
         return "".join(said) + _section(self.path().tree(), "path")
 
     def json(self) -> PathModelJson:
-        """For programs."""
+        """The JSON object that `narrows model --json` prints."""
         return {
             "rtt_ms": self.rtt.json(),
             **self._directions(),
@@ -185,7 +192,7 @@ class PathModel:
         }
 
     def _directions(self) -> DirectionsJson:
-        """In the order of the measurement."""
+        """The JSON objects of the loaded directions, in the order of the measurement."""
         return cast(
             "DirectionsJson",
             {direction: model.json() for direction, model in self.directions.items()},

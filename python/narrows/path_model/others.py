@@ -1,26 +1,29 @@
 """Detects cross traffic in a measurement, per direction.
 
-Cross traffic that does not yield uses a part of the link, and a load shows only the rest. The
-module uses four indicators:
+Cross traffic that does not reduce its rate uses a part of the link, and a load shows only the rest.
+The module uses four indicators:
 
 - Idle pings that wait longer than a frame or two show cross traffic.
-- A queue drains after the load. An RTT after its end, no more data of the load arrive. Without
-  other packets, the delay of later pings then falls by 1 ms per ms. If cross traffic uses the share
-  s of the link, it falls by 1 - s ms per ms. The share is known to the time of a frame divided by
-  the observed time; half of `SOME` suffices. This detects cross traffic at that moment, but
-  excludes nothing.
-- Idle pings that never wait. Evenly paced full frames with the share s of a link delay the share s
-  of all pings by up to a frame time. If the rate R is left, s (1 - w / (1 - s)) of the pings wait
-  longer than w frame times at R.
-- A load has a rate as steady as in simulations. Cross traffic that starts or stops would change it.
+- The queue drains after the load. One RTT after the end of the load, no more of its data arrive at
+  the queue. Without other packets, the delay of later pings then falls by 1 ms per ms. If cross
+  traffic uses the share s of the link, the delay falls by 1 - s ms per ms. The error of s is the
+  serialization delay of a frame, plus the noise of pings, divided by the observed time. It must be
+  at most half of `SOME`. This indicator can detect cross traffic at that moment, but cannot exclude
+  any.
+- Idle pings that never wait exclude cross traffic. Evenly paced full frames that use the share s of
+  a link delay the share s of all pings by up to a frame time. Let R be the rest of the link's rate.
+  Then the share s (1 - w / (1 - s)) of the pings waits longer than w frame times at the rate R.
+- A load with a rate as steady as in simulations excludes cross traffic that starts or stops,
+  because this would change the rate.
 
 Only the last two together exclude cross traffic: none during the idle phase, and no change during
-the load. Traffic that pauses whenever the path is idle is missed. The number of idle pings
-determines how much traffic is detected (`noticed`). The longest idle time determines how short its
-pauses must be. If no indicator applies, cross traffic is unknown.
+the load. Cross traffic that pauses whenever the measurement does not load the path is missed. The
+number of idle pings determines how much traffic is detected (`noticed`). The longest idle time
+determines how short its pauses must be to be detected. If no indicator applies, the result for
+cross traffic is "unknown".
 
-Pings of other tools have equal intervals. They miss evenly paced packets if a whole number of these
-arrives per ping interval and every ping meets a gap between two of them.
+Pings of other tools have equal intervals. Such pings miss evenly paced packets if a whole number of
+packets arrives per ping interval and every ping arrives between two packets.
 """
 
 from __future__ import annotations
@@ -34,26 +37,29 @@ from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Features
 
 LEAST_MS, SHARE = 1.0, 0.05
-"""Additional RTT of idle pings, in ms, and the share of such pings that shows cross traffic."""
+"""Idle pings show cross traffic if more than the share `SHARE` of them waits longer than `LEAST_MS`
+plus the time of two frames."""
 
 QUIET, TAIL = 0.19, 0.01
-"""Frame times that an idle ping may wait, and the share of idle pings that may wait longer, without
-cross traffic."""
+"""Without cross traffic, idle pings wait less than `QUIET` frame times, and at most the share
+`TAIL` of them waits longer."""
 
 DRAIN_S = 1.0
 """Maximum time of the drain after a load, in s."""
 
 SOME = 0.2
-"""Share of cross traffic that is detected while a queue drains."""
+"""Cross traffic is detected while a queue drains if it uses more than this share of the link."""
 
 EXAMPLE = 0.2
-"""Share of the link in the statement about detectable cross traffic."""
+"""Share of the link that cross traffic is assumed to use in the statement about the traffic that
+would have been detected."""
 
 PAUSES = 3.0
-"""Ratio of a watch to the mean of exponential pauses that outlast it with 5 % probability."""
+"""Length of an uninterrupted watch divided by a mean pause. With exponentially distributed pauses,
+a pause outlasts the watch with 5 % probability."""
 
 ONCE = 0.05
-"""Probability of an error."""
+"""Probability that cross traffic at the limit of detection is missed."""
 
 NOISE = "idle RTTs vary so much that cross traffic would not show"
 
@@ -72,14 +78,14 @@ class Watch:
 
     Attributes:
         waits: Their RTTs beyond the minimum RTT, in ms.
-        longest_s: The longest uninterrupted time of the watch, in s.
+        longest_s: The longest uninterrupted time covered by these pings, in s.
     """
 
     waits: tuple[float, ...]
     longest_s: float
 
     def waited(self, least_ms: float) -> int:
-        """Number of pings that waited at least this long."""
+        """Number of pings whose RTT exceeded the minimum RTT by at least `least_ms`."""
         return sum(wait >= least_ms for wait in self.waits)
 
 
@@ -89,9 +95,10 @@ def idle_waits(measured: Measurement, base: float) -> list[float]:
 
 
 def watch(measured: Measurement, base: float, least_ms: float) -> Watch:
-    """Idle pings, and those after a load once the queue has drained.
+    """The pings of idle phases, and those after a load once the queue has drained.
 
-    That is a second after its end, and not before a ping waits less than `least_ms`.
+    The latter begin with the first ping that waits less than `least_ms`, at least `DRAIN_S` after
+    the end of the load.
     """
     sent = sorted(
         (t, rtt - base) for train in measured.pings for t, rtt in train.rtts() if rtt is not None
@@ -108,11 +115,12 @@ def watch(measured: Measurement, base: float, least_ms: float) -> Watch:
 
 
 def noticed(waited: int, pings: int, share: float = EXAMPLE) -> float:
-    """Share of the time in which cross traffic with this share of a link is detected with 95 %
-    probability.
+    """Least share of the time for which cross traffic must be active to be detected with 95 %
+    probability, if it uses `share` of the link.
 
-    `waited` of `pings` waited. Let m be the mean of a Poisson variable that is this small with 5 %
-    probability. Cross traffic that delays at least m pings on average is detected.
+    `waited` is the number of pings, out of `pings`, that waited. Let m be the mean of a Poisson
+    variable that is at most `waited` with 5 % probability. Cross traffic that delays at least m
+    pings on average is detected.
 
     >>> round(noticed(0, 150), 3), round(noticed(0, 150, 0.5), 3)
     (0.131, 0.064)
@@ -140,7 +148,7 @@ def of_direction(
         measured: The measurement.
         direction: The direction.
         seen: The features of its load.
-        drains: Whether all packets share one queue, so that pings see it drain.
+        drains: Whether all packets share one queue, so that pings show how it drains.
         unsteady: Reason why the load does not exclude varying cross traffic; empty if it does.
     """
     least = QUIET * FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
@@ -159,8 +167,9 @@ def of_direction(
 
 
 def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
-    """The cross traffic that would have been detected; `synchronized`: pings have equal intervals,
-    with which it may be synchronized.
+    """The limits of the cross traffic that would have been detected, or "unknown" if there are too
+    few idle pings. With `synchronized`, pings have equal intervals, and cross traffic synchronized
+    with these may be missed.
     """
     part = noticed(idle.waited(least_ms), len(idle.waits))
     if part > 1:
@@ -180,8 +189,8 @@ def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
 
 
 def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:
-    """The share of cross traffic while the queue drains after a load; None if the drain is not
-    visible.
+    """The share of the link that cross traffic uses while the queue drains after a load; None if
+    the pings do not show it.
     """
     end = max(
         f.to_s for f in measured.flows if f.direction == direction and f.from_s < seen.span[1]
@@ -192,7 +201,7 @@ def drained(measured: Measurement, direction: Direction, seen: Features) -> floa
     if direction == "up":
         # This host sends buffered data until the far host has ended the flows.
         stopped = next((begin for begin, _ in measured.spans("recovery") if begin >= end), end)
-    # Data in flight then reach the queue within an RTT.
+    # Data in flight reach the queue within one RTT after `stopped`.
     begin = stopped + seen.idle_ms / 1e3
     frame_ms = FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
     found: list[tuple[float, float]] = []
@@ -204,7 +213,7 @@ def drained(measured: Measurement, direction: Direction, seen: Features) -> floa
             (t0, w0), (t1, w1) = waiting[0], waiting[-1]
             found.append((1000 * (t1 - t0), w1 - w0))
     gap_ms, fell_ms = max(found, default=(0.0, 0.0))
-    # A frame or a late ping at one end changes the share by this.
+    # A frame or a late ping at one end of the observed time changes the share by this quotient.
     if gap_ms <= 0 or (frame_ms + seen.noise_ms[2]) / gap_ms > SOME / 2:
         return None
     return max(0.0, 1 + fell_ms / gap_ms)

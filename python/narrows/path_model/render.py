@@ -45,7 +45,7 @@ _UNMEASURED = "unknown"
 
 
 def model_lines(model: PathModel) -> list[str]:
-    """The path model in words."""
+    """The path model as lines of text."""
     out = [
         "Path model, with 90 % intervals in parentheses:",
         f"Base RTT: {known(model.rtt, 'ms', 2)}.",
@@ -59,7 +59,7 @@ def model_lines(model: PathModel) -> list[str]:
     }
     ce = model.marks.get("ce_rate")
     if ce is None and all(told is None for told in marks.values()):
-        # As in a simulation.
+        # A simulated measurement reports none of these.
         return [*out, "ECN, DSCP and CE marks: not measured."]
     for what, told in marks.items():
         out.append(f"{what}: {_UNMEASURED if told is None else 'yes' if told else 'no'}.")
@@ -68,7 +68,9 @@ def model_lines(model: PathModel) -> list[str]:
 
 
 def _others(model: PathModel) -> str:
-    """Whether cross traffic was seen, and the directions for which this is unknown."""
+    """Whether cross traffic was detected; otherwise the directions for which this is unknown, or
+    the limits of detection.
+    """
     if model.others:
         return listed(
             list(
@@ -109,7 +111,7 @@ def _direction(model: DirectionModel) -> list[str]:
 
 
 def _loss(model: DirectionModel) -> str:
-    """Random loss in words: packet loss that the queue does not explain."""
+    """A sentence about random loss: packet loss that the queue does not explain."""
     if model.loss.value is None:
         most = f" (at most {percent(model.loss.high)})" if model.loss.high else ""
         return f"random loss: unknown{most}: {model.loss.why}."
@@ -124,6 +126,6 @@ def _loss(model: DirectionModel) -> str:
 
 
 def add_to_page(model: PathModel, run: PageRunJson) -> None:
-    """Adds a path model to the part of a report page about its measurement."""
+    """Adds a path model to the entry of its measurement on a report page."""
     run["sure"] = [*run["sure"], *model_lines(model)]
     run["toml"] = run["canonical"] = model.toml()

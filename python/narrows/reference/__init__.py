@@ -1,1 +1,1 @@
-"""Reference cases: scenarios with the metrics that a Linux kernel had."""
+"""Reference cases: scenarios with the metrics that runs of a real Linux kernel had."""

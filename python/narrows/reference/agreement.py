@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Case)
 
 LEAST_RUNS = 3
-"""Number of recorded runs from which Linux is compared with itself."""
+"""Minimum number of recorded runs with which Linux is compared with itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[C]):
-    """A case that was simulated.
+    """The comparison of a simulated case with the recorded runs.
 
     Attributes:
         case: The case.
-        verdicts: One for each compared figure.
+        verdicts: One for each compared metric ("figure").
     """
 
     case: C
@@ -37,12 +37,14 @@ class Outcome(Generic[C]):
 
     @property
     def agrees(self) -> bool:
-        """Whether every figure agrees."""
+        """Whether every compared metric agrees."""
         return all(v.agrees for v in self.verdicts)
 
 
 def can_run(case: Case) -> bool:
-    """Whether this version has every congestion control and the queue discipline of the case."""
+    """Whether this version of narrows has all congestion controls and the queue discipline of the
+    case.
+    """
     return not missing(case)
 
 
@@ -53,7 +55,9 @@ def play(
     jobs: int | None = None,
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Outcome[C]]:
-    """Simulates the cases with seeds from 1; `done` receives the cost of each finished run."""
+    """Simulates the cases with seeds from 1 and compares the medians over the seeds with the
+    recorded runs. `done` is called with the cost of each finished run.
+    """
 
     def one(job: tuple[C, int], keep_on: Progress) -> list[float]:
         case, seed = job
@@ -81,8 +85,7 @@ def _outcome(case: C, by_seed: Sequence[Sequence[float]]) -> Outcome[C]:
 def itself(case: Case) -> bool | None:
     """Whether the last recorded run agrees with the others; None with less than three runs.
 
-    A figure that the last run does not have (the first seconds of a run that started later) is not
-    compared.
+    A metric without a value for each run (a metric of the first seconds) is not compared.
     """
     if case.recorded < LEAST_RUNS:
         return None
@@ -92,12 +95,12 @@ def itself(case: Case) -> bool | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """The cases of a family.
+    """Statistics of the cases of a family.
 
     Attributes:
         name: The name.
         cases: Number of cases.
-        agree: Number of cases that agree in every figure.
+        agree: Number of cases in which the simulator agrees with Linux in every metric.
         itself: Number of cases in which the last run of Linux agrees with its other runs.
         known: Number of cases with at least three recorded runs.
     """
@@ -109,7 +112,7 @@ class Family:
     known: int
 
     def json(self) -> FamilyJson:
-        """Machine-readable form."""
+        """The JSON object of the family's statistics."""
         return {
             "family": self.name,
             "cases": self.cases,
@@ -120,7 +123,9 @@ class Family:
 
     @property
     def relative(self) -> float | None:
-        """The share of agreeing cases, relative to that of Linux with itself; None if unknown."""
+        """The share of cases in which the simulator agrees, divided by the share in which Linux
+        agrees with itself; None if unknown.
+        """
         return self.agree / self.cases / (self.itself / self.known) if self.itself else None
 
 

@@ -1,4 +1,4 @@
-"""The command `record-reference`."""
+"""The command `narrows record-reference`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from narrows.runs.engines import choose
 from narrows.storage import output
 
 SEEDS = 3
-"""Number of simulations of a case."""
+"""Number of simulations of each case, with different seeds."""
 
 
 @command(

@@ -15,7 +15,7 @@ from narrows.json_object import JsonObject
 from narrows.sweeps.keys import put
 
 FILE = Path(__file__).parents[1] / "data" / "reference.toml"
-"""The declarations."""
+"""The file that declares the families."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,8 @@ class Family:
     """A family of cases.
 
     Attributes:
-        name: Its name, with which the names of its cases begin.
-        about: The common property of its cases.
+        name: Name of the family, with which the names of its cases begin.
+        about: Description of what its cases have in common.
         cases: The scenarios by the names of the cases, as nested tables.
     """
 
@@ -58,8 +58,8 @@ def _family(name: str, of: JsonObject) -> Family:
 
 
 def chosen(names: str, only: str = "*") -> dict[str, Family]:
-    """The families of these names, separated by commas, with the cases that match a pattern; `all`
-    means all families.
+    """The families in a comma-separated list of names, or all families for `all`, with only the
+    cases whose names match the pattern `only`.
 
     Raises:
         NarrowsError: If there is no such family or case.

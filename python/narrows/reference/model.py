@@ -6,7 +6,9 @@ from typing import TypedDict
 
 
 class VerdictJson(TypedDict):
-    """A figure of a case, compared with Linux; a value that is not finite is None."""
+    """A metric of a case in the simulator (`ours`), compared with Linux (median and single runs).
+    Values that are not finite are None.
+    """
 
     case: str
     figure: str
@@ -18,7 +20,9 @@ class VerdictJson(TypedDict):
 
 
 class FamilyJson(TypedDict):
-    """Numbers of cases of a family, and those in which Linux agrees with itself."""
+    """Numbers of cases of a family: all, those in which the simulator agrees, and those in which
+    Linux agrees with itself (of `linux_known`).
+    """
 
     family: str
     cases: int

@@ -1,8 +1,9 @@
 """Records reference cases: runs each case several times with the engine `linux`.
 
-The runs of a case have the seeds 1, 2, 3 … and start a little later each time (`SHIFTS_S`). Their
-range therefore shows the effect of chance. A file has the cases of one family and one kernel. It is
-written after each case, so an interrupted recording continues with the cases that it does not have.
+The runs of a case have the seeds 1, 2, 3 …, and their flows start a little later in each run
+(`SHIFTS_S`). The range of the results therefore shows the effect of chance. Each file contains the
+cases of one family, recorded with one kernel. The file is written after each case. An interrupted
+recording therefore continues with the cases that the file does not contain.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ RUNS = 3
 """Default number of runs of a case."""
 
 SHIFTS_S = (0.0, 0.137, 0.311, 0.523, 0.747)
-"""Delay of all starts in the first runs, in s; later runs continue with the first delay."""
+"""Time by which all flows start later in the first, second … run, in s. Runs after the fifth use
+these values again."""
 
 MANY = 20
-"""Number of transfers from which a case has percentiles of their completion times."""
+"""Minimum number of transfers with one congestion control for which percentiles of the completion
+time are recorded instead of a single time."""
 
 LOST = 0.1
-"""Share of random loss from which a case has no RTT, because a flow has too few samples."""
+"""From this share of random loss on, the RTT of a case is not recorded, because a flow has too few
+RTT samples."""
 
 _TIMES_S = (1, 2, 5)
 _SHIFTED = ("start", "stop", "restart")
@@ -53,8 +57,8 @@ class Recording:
     Attributes:
         files: The files of the cases.
         recorded: Number of cases that were recorded.
-        kept: Number of cases that the files had already.
-        failed: The reasons of cases that could not be recorded, by name.
+        kept: Number of cases that the files already contained.
+        failed: The reason why a case could not be recorded, by the name of the case.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -64,7 +68,7 @@ class Recording:
 
 
 def file_name(kernel: store.Kernel, family: str) -> str:
-    """The name of the file of a family.
+    """The name of the file for the cases of a family.
 
     >>> kernel = store.Kernel(name="6.12+beta", release="6.12.9", key="0", configuration="",
     ...     source="", origin="", patches={}, build_s=0)
@@ -75,10 +79,10 @@ def file_name(kernel: store.Kernel, family: str) -> str:
 
 
 def load(files: Sequence[Path]) -> list[Case]:
-    """The cases of files.
+    """Reads the cases in files.
 
     Raises:
-        NarrowsError: If one cannot be read.
+        NarrowsError: If a file cannot be read.
     """
     return [case for file in files for case in parse(text_of(file), Case)]
 
@@ -93,8 +97,8 @@ def record(
     jobs: int | None = None,
     progress: Callable[[float, float], object] = lambda _done, _total: None,
 ) -> Recording:
-    """Records the cases that the files in `into` do not have yet; `progress` receives the number of
-    finished runs and their total number.
+    """Records the cases that the files in `into` do not contain yet. `progress` is called with the
+    number of finished runs and their total number.
 
     Raises:
         OutputError: If a file cannot be written.
@@ -153,10 +157,11 @@ def record(
 
 
 def queues_of(tree: JsonObject) -> dict[str, str]:
-    """The option for the queue disciplines of narrows, if those of the kernel cannot be used.
+    """The option `queues` of a run: the queue disciplines of narrows if those of the kernel cannot
+    be used, otherwise no option.
 
-    Those of the kernel receive single packets, and the packets of a path with offload are
-    super-packets.
+    The queue disciplines of the kernel receive single packets, but on a path with offload, the
+    packets are super-packets.
 
     >>> queues_of({"path": {"offload": True}}), queues_of({"path": {}})
     ({'queues': 'narrows'}, {})
@@ -165,7 +170,8 @@ def queues_of(tree: JsonObject) -> dict[str, str]:
 
 
 def shifted(tree: JsonObject, run: int) -> JsonObject:
-    """The scenario of a run: all flows start later.
+    """The scenario of a run with this index: all flows start, stop and restart later by the value
+    in `SHIFTS_S`.
 
     >>> shifted({"flow": [{"cc": "bbr", "stop": "4s"}]}, 1)["flow"]
     [{'cc': 'bbr', 'stop': '4.137s', 'start': '0.137s'}]
@@ -187,13 +193,14 @@ def text(tree: JsonObject) -> str:
 
 
 def measured(name: str, tree: JsonObject, runs: Sequence[RunJson]) -> Case:
-    """A case with its figures in the runs of the kernel."""
+    """The case with its metrics in the runs of the kernel."""
     toml = text(tree)
     scenario = _core.toml_tables(toml, f"case {name}")
     empty = Case(name=name, toml=toml, figures=(), scenario=scenario)
     figures = []
     for figure in wanted(empty):
-        # The first seconds of a run that starts later are others.
+        # Metrics of the first seconds are taken from the first run only, because the other runs
+        # start later.
         compared = runs[:1] if figure.kind == "acked_mb" else runs
         values = tuple(value(run, figure) for run in compared)
         figures.append(Figure(name=figure.name, cc=figure.cc, runs=values, late=False))
@@ -201,7 +208,7 @@ def measured(name: str, tree: JsonObject, runs: Sequence[RunJson]) -> Case:
 
 
 def wanted(case: Case) -> Iterator[Figure]:
-    """The figures of a case, without values."""
+    """The metrics that are recorded for a case, without values."""
 
     def figure(name: str, cc: str = "") -> Figure:
         return Figure(name=name, cc=cc, runs=(), late=False)
@@ -229,7 +236,9 @@ def wanted(case: Case) -> Iterator[Figure]:
 
 
 def _present(file: Path, kernel: store.Kernel) -> dict[str, Case]:
-    """The cases of a file of the same kernel."""
+    """The cases that a file contains; raises an error if the file was recorded with another
+    kernel.
+    """
     if not file.exists():
         return {}
     cases = load([file])
@@ -258,7 +267,7 @@ def header(family: Family, kernel: store.Kernel) -> str:
 
 
 def _write(into: Path, family: Family, kernel: store.Kernel, cases: Mapping[str, Case]) -> None:
-    # A selection of cases does not change their order.
+    # The cases have the order of the whole family, even if only some of them were selected.
     whole_family = families().get(family.name, family)
     order = {name: place for place, name in enumerate(whole_family.cases)}
     each = sorted(cases.values(), key=lambda case: (order.get(case.name, len(order)), case.name))

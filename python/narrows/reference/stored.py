@@ -1,12 +1,12 @@
 """Stored reference cases: their file format, and the comparison of a run with a case.
 
-A file has comments (`#`) and cases. A case is a line with `==` and its name, its scenario in TOML,
-a line with `--`, and a line per figure. That line has the name of the figure, the congestion
-control that it describes (`-` for the path), and its value in each recorded run. A figure of the
-first seconds has fewer values, because later runs start later. `late ` before a figure excludes it
-from the comparison.
+A file has comments (`#`) and cases. A case begins with a line of `==` and its name. Its scenario in
+TOML, a line with `--`, and a line for each metric ("figure") follow. The line of a metric begins
+with its name and the congestion control that it describes (`-` for the path). Its value in each
+recorded run follows. A metric of the first seconds has a single value, because the later runs start
+later. The word `late` before a metric excludes it from the comparison.
 
-The first part of the name, up to a hyphen, is the family.
+The first part of the name of a case, up to the first hyphen, is its family.
 
 | figure | meaning |
 |---|---|
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of a case.
+    """One metric of a case.
 
     Attributes:
-        name: The name of the figure.
-        cc: The congestion control that it describes; empty for the path.
+        name: The name of the metric.
+        cc: The congestion control whose flows the metric describes; empty for the path.
         runs: The value in each recorded run, in their order.
-        late: True if it is not compared.
+        late: True if the metric is excluded from the comparison.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Figure:
 
     @property
     def label(self) -> str:
-        """Name and congestion control."""
+        """The name of the metric and its congestion control, as text."""
         return f"{self.name} {self.cc}".strip()
 
     @property
     def kind(self) -> str:
-        """The name without its time."""
+        """The name of the metric without the time in it, such as `acked_mb`."""
         return self.name.partition("_at_")[0]
 
 
@@ -71,7 +71,7 @@ class Case:
     Attributes:
         name: The name, which begins with the family and a hyphen.
         toml: The scenario.
-        figures: The recorded figures.
+        figures: The recorded metrics.
         scenario: The same scenario as nested tables.
     """
 
@@ -82,23 +82,23 @@ class Case:
 
     @property
     def family(self) -> str:
-        """The family of the case."""
+        """The family of the case: its name up to the first hyphen."""
         return self.name.partition("-")[0]
 
     @property
     def compared(self) -> tuple[Figure, ...]:
-        """The figures that decide whether the case agrees."""
+        """The metrics that determine whether the case agrees."""
         return tuple(figure for figure in self.figures if not figure.late)
 
     @property
     def flows(self) -> list[JsonObject]:
-        """The flows; one with a count is one entry."""
+        """The flow tables of the scenario; a table with a `count` is one entry."""
         flows: list[JsonObject] = self.scenario["flow"]
         return flows
 
     @property
     def flow_count(self) -> int:
-        """Number of flows."""
+        """Number of flows, each `count` included."""
         return sum(flow.get("count", 1) for flow in self.flows)
 
     @property
@@ -159,13 +159,12 @@ class Case:
 
     @property
     def cost(self) -> float:
-        """Estimate of the number of packets, in an arbitrary unit."""
+        """Estimate of the run time, proportional to the number of packets, in an arbitrary unit."""
         return self.rate_mbit * self.duration_s * (0.01 if "size" in self.flows[0] else 1.0)
 
 
 def number(text: str, unit: str) -> float:
-    """The number of a quantity in the one unit that these files write it in; the parser of
-    scenarios knows all units.
+    """The number in a quantity with this unit. Only the parser of scenarios knows other units.
 
     >>> number("0.5Mbit", "Mbit"), number("20%", "%")
     (0.5, 20.0)
@@ -176,7 +175,8 @@ def number(text: str, unit: str) -> float:
 
 
 def kind(choice: str | JsonObject) -> str:
-    """The name in `"codel"` or in `{ kind = "codel", ecn = true }`.
+    """The name of a queue discipline that is written as `"codel"` or as `{ kind = "codel", ecn =
+    true }`.
 
     >>> kind("codel"), kind({"kind": "codel", "ecn": True})
     ('codel', 'codel')
@@ -188,7 +188,7 @@ AnyCase = TypeVar("AnyCase", bound=Case)
 
 
 def parse(text: str, make: type[AnyCase]) -> list[AnyCase]:
-    r"""The cases of a file, as objects of a class.
+    r"""Parses the text of a file into cases, as objects of the class `make`.
 
     >>> text = "== x-1\nduration = '2s'\n[[flow]]\ncc = 'bbr'\n--\nfct_s bbr 1 2\n"
     >>> (case,) = parse(text, Case)
@@ -196,7 +196,7 @@ def parse(text: str, make: type[AnyCase]) -> list[AnyCase]:
     ('x', 2.0, (1.0, 2.0))
 
     Raises:
-        NarrowsError: If it contains another text.
+        NarrowsError: If the text does not have this format.
     """
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     found = []
@@ -242,7 +242,7 @@ def missing(case: Case) -> frozenset[str]:
 
 
 def value(run: RunJson, figure: Figure) -> float:
-    """The value of a stored figure in a run; NaN if the run does not have it."""
+    """The value of a metric in a run; NaN if the run does not have it."""
     if not figure.cc:
         of = figure.name.removeprefix("ping_").removesuffix("_ms")
         found = run["probes"][0]["rtt_ms"][of]
@@ -283,15 +283,16 @@ _OF_FLOWS: dict[str, Callable[[list[FlowJson]], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One figure of a case, compared with Linux.
+    """The comparison of one metric of a case with Linux.
 
     Attributes:
         case: The case.
-        figure: The figure.
+        figure: The metric.
         linux: The median of the runs of Linux.
         ours: The compared value, such as the median of several seeds.
-        tolerance: The maximum difference in the unit of the figure, or as the logarithm of a ratio.
-        agrees: True if the difference is not larger.
+        tolerance: The maximum accepted difference, in the unit of the metric or as the logarithm of
+            a ratio.
+        agrees: True if the difference is at most the tolerance.
     """
 
     case: Case
@@ -303,11 +304,11 @@ class Verdict:
 
     @property
     def off(self) -> float:
-        """Difference relative to Linux."""
+        """Difference from Linux, divided by the value of Linux plus 0.1."""
         return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
 
     def json(self) -> VerdictJson:
-        """Machine-readable form."""
+        """The JSON object of the comparison."""
         return {
             "case": self.case.name,
             "figure": self.figure.label,
@@ -326,7 +327,8 @@ def _finite(x: float) -> float | None:
 def judge(
     case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None
 ) -> Verdict:
-    """Compares `ours` with the recorded runs of a figure, or with `runs` of them.
+    """Compares the value `ours` with the recorded runs of a metric, or with the values `runs`
+    instead.
 
     A percentile of completion times has the tolerance of a completion time.
     """

@@ -1,3 +1,3 @@
-"""Presentation: tables, sentences, pictures, the report page and the terminal. Figures are computed
-elsewhere.
+"""Presentation: tables, sentences, pictures, the report page and the terminal. Other packages
+compute the numbers.
 """

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from narrows.runs.run import Run
 
 _STEPS = 200
-"""Number of delays at which distributions are averaged."""
+"""Approximate number of delays at which distributions are averaged."""
 
 _LEAST = 2
-"""A mean needs at least this number of runs."""
+"""A point of a curve over time needs values of at least this number of runs, or of all runs if
+there are fewer."""
 
 
 def bands(runs: Sequence[Run]) -> list[Picture]:

@@ -1,11 +1,12 @@
 """Charts of tables: the rows of a sweep, of replications, of samples or of transfers.
 
-A line chart has the mean of `y` for each value of `x` and each group (`by`), with Student's 95 %
-confidence interval over the seeds. Rows of one seed, such as the flows of a run, are averaged
-first: they are not independent. A cumulative distribution (`cdf`) has a step for each row.
+A line chart has the mean of `y` for each value of `x` and each group (`by`). Its 95 % confidence
+interval is over the seeds (Student's t). Rows with the same seed, such as the flows of a run, are
+averaged first, because they are not independent. A cumulative distribution (`cdf`) has a step for
+each row.
 
-Values of `x` with a unit (`40ms`, `0.5bdp`, `20Mbit`) are numbers in the largest unit that occurs
-if their units are of one dimension. Other texts are categories in the order of the table.
+If all values of `x` have units of one dimension (`40ms` and `1s`, for example), they are converted
+to numbers in the largest unit that occurs. Other texts are categories in the order of the table.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from narrows.render.figure import Figure
 
 Kind = Literal["line", "cdf"]
-"""Kinds of chart."""
+"""Kinds of chart: a line chart of means, or a cumulative distribution (`cdf`)."""
 
 KINDS = ("line", "cdf")
 
@@ -69,7 +70,7 @@ _UNITS = (
     {"p": 1.0},
     {"%": 1.0},
 )
-"""Units of one dimension, and their values."""
+"""The units of each dimension, with their values in its smallest or base unit."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Series:
     Attributes:
         name: The value of the column `by`; empty without one.
         x: Values of x: numbers in rising order, or categories.
-        y: The mean for each of them, with its interval; of a distribution the share.
+        y: The mean for each value of x, with its confidence interval. In a distribution, y is the
+            share of rows with at most this value.
     """
 
     name: str
@@ -89,12 +91,12 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart of one column.
+    """A chart of one column of a table.
 
     Attributes:
         x: Heading of the x axis.
         y: Heading of the y axis.
-        by: Name of the column of the groups; empty without one.
+        by: Name of the column whose values define the groups; empty without groups.
         kind: Kind of chart.
         series: The groups.
     """
@@ -107,7 +109,8 @@ class Chart:
 
 
 MOST_TABLE_BYTES = 1 << 30
-"""Maximum size of an unpacked table, bytes: a Parquet file can contain a thousandth of it."""
+"""Maximum size of an unpacked table, in bytes. A Parquet file can be a thousand times smaller than
+its unpacked table."""
 
 MOST_VALUES = 200_000_000
 """Maximum number of values of a table."""
@@ -119,7 +122,7 @@ def read(file: str | PathLike[str]) -> pa.Table:
     """The table in a Parquet or CSV file. Nested columns of Parquet are omitted.
 
     Raises:
-        NarrowsError: If it cannot be read, or is too large.
+        NarrowsError: If the file cannot be read, or its table is too large.
     """
     extras.require_pyarrow()
     import pyarrow as pa  # noqa: PLC0415
@@ -141,7 +144,7 @@ def read(file: str | PathLike[str]) -> pa.Table:
 
 
 def _parquet(content: bytes, name: str) -> pa.Table:
-    """A Parquet file in batches, so that it is not unpacked beyond the limits."""
+    """The table of a Parquet file, read in batches so that no more than the limits is unpacked."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -153,7 +156,7 @@ def _parquet(content: bytes, name: str) -> pa.Table:
     source = pa.BufferReader(content)
     plain = pq.ParquetFile(source)
     fields = [field for field in plain.schema_arrow if not pa.types.is_nested(field.type)]
-    # A text that is repeated stays in a dictionary, until its size is known.
+    # Repeated texts stay encoded as a dictionary until the unpacked size is known.
     texts = [f.name for f in fields if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     about = plain.metadata
     groups = [about.row_group(n) for n in range(about.num_row_groups)]
@@ -205,9 +208,9 @@ def chart(
         table: The rows.
         y: The column that is drawn.
         x: The column of the x axis; a cumulative distribution has none.
-        by: The column of the groups.
+        by: The column whose values define the groups.
         kind: Kind of chart.
-        where: Only rows with these values, as text, by column.
+        where: The values, as text, that rows must have in these columns; other rows are left out.
         name: Name of the table in errors.
 
     Raises:
@@ -271,7 +274,7 @@ def _text(value: object) -> str:
 
 
 def _axis(column: str, values: Sequence[object]) -> tuple[dict[str, float | str], str]:
-    """The place of each value on the axis, and the heading of the axis."""
+    """The number or category at which each value is drawn, and the heading of the axis."""
     distinct = list(dict.fromkeys(values))
     if all(_is_number(value) for value in distinct):
         return {_text(value): float(value) for value in distinct}, column  # type: ignore[arg-type]
@@ -296,7 +299,7 @@ def _means(
     y: str,
     places: Mapping[str, float | str],
 ) -> Series:
-    """The mean over the seeds at each place."""
+    """The mean over the seeds for each value of x."""
     found: dict[float | str, dict[object, list[float]]] = {}
     for row in rows:
         by_seed = found.setdefault(places[_text(row[x])], {})
@@ -314,7 +317,7 @@ def _means(
 
 
 def _distribution(group: str, values: Sequence[float]) -> Series:
-    """The share of values of at most each value."""
+    """For each value, the share of the values that are at most as large."""
     in_order = sorted(values)
     n = len(in_order)
     shares = [Interval((at + 1) / n, None, None, None, n) for at in range(n)]
@@ -401,7 +404,7 @@ def _panel(place: Axes, one: Chart, style: Style, spread: Spread) -> None:
 
 
 def _form(nth: int, look: Look) -> dict[str, Any]:
-    """Colour, dashes and marker of a group."""
+    """Colour, dashes and marker of the group with this index."""
     colour = GREYS[nth % len(GREYS)] if look == "print" else COLOURS[nth % len(COLOURS)]
     dashes = nth if look == "print" else nth // len(COLOURS)
     return {
@@ -414,8 +417,8 @@ def _form(nth: int, look: Look) -> dict[str, Any]:
 
 
 def table(one: Chart) -> tables.Table:
-    """A chart as a table: a row per x and a column per group; of distributions, a row per group
-    with quantiles.
+    """A chart as a table. A line chart gives a row for each x and a column for each group. A
+    distribution gives a row of quantiles for each group.
     """
     if one.kind == "cdf":
         heads = ("p5", "p50", "p95", "p99", "rows")

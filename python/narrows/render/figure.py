@@ -1,6 +1,7 @@
-"""Figures that notebooks show: Matplotlib's own, with their pictures as PNG and as SVG.
+"""Matplotlib figures that a notebook displays, as PNG and as SVG.
 
-The module imports Matplotlib; `narrows.render.plot.new_figure` imports it when a figure is drawn.
+This module imports Matplotlib. Therefore `narrows.render.plot.new_figure` imports this module only
+when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from narrows.render.style import FILES
 
 
 class Figure(Bare):
-    """A figure that a notebook shows when it is the result of a cell."""
+    """A figure that a notebook displays when the figure is the result of a cell."""
 
     def _repr_png_(self) -> bytes:
-        """The picture as PNG."""
+        """The picture as the content of a PNG file."""
         return self._picture("png")
 
     def _repr_svg_(self) -> str:
-        """The picture as SVG, with text as text."""
+        """The picture as SVG, in which texts stay texts instead of outlines."""
         return self._picture("svg").decode()
 
     def _picture(self, format_: str) -> bytes:

@@ -1,7 +1,8 @@
-"""The lab in the browser: a folder of static files, and a server of them on the loopback interface.
+"""The lab in the browser: a folder of static files, and a server of these files on the loopback
+interface.
 
-The folder `narrows/lab` is a build result (`make lab`), which a checkout does not contain. It needs
-no server of its own kind: any static web host can offer it.
+The folder `narrows/lab` is a build result (`make lab`), which a checkout does not contain. Any
+static web host can serve the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ POLICY = (
     "style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
 )
-"""Scripts come only from the folder; nothing is evaluated except WebAssembly."""
+"""Content security policy: the page loads scripts only from its own server, and may compile
+WebAssembly but not evaluate text as code."""
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -65,7 +67,7 @@ def copy(into: Path) -> None:
 
 
 def fragment(text: str, files: dict[str, str] | None = None) -> str:
-    """Returns the fragment of an address that contains a scenario, as the page writes it."""
+    """Returns the URL fragment that contains a scenario, in the format that the page uses."""
     shared: dict[str, Any] = {"text": text}
     if files:
         shared["files"] = files
@@ -84,7 +86,9 @@ class _Handler(SimpleHTTPRequestHandler):
         super().__init__(*args, directory=str(FOLDER), **attributes)
 
     def _refused(self) -> bool:
-        """Refuses names of other sites that resolve to this machine."""
+        """Whether the request was refused: its Host header does not name localhost, as with a
+        foreign name that resolves to this machine.
+        """
         host = self.headers.get("Host", "").rsplit(":", 1)[0]
         if host in ("localhost", "127.0.0.1"):
             return False
@@ -92,7 +96,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return True
 
     def do_GET(self) -> None:
-        """Sends a file."""
+        """Sends a file of the folder."""
         if not self._refused():
             super().do_GET()
 
@@ -102,11 +106,11 @@ class _Handler(SimpleHTTPRequestHandler):
             super().do_HEAD()
 
     def list_directory(self, _path: Any) -> None:  # noqa: ANN401 - the library's own
-        """Lists no directory."""
+        """Sends the status 404 instead of a list of the directory."""
         self.send_error(HTTPStatus.NOT_FOUND)
 
     def end_headers(self) -> None:
-        """Adds the policy to every response."""
+        """Adds the content security policy and other headers to every response."""
         self.send_header("Content-Security-Policy", POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
@@ -114,11 +118,11 @@ class _Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:  # noqa: ANN401 - the library's own
-        """Writes no log: the terminal shows only the address."""
+        """Logs nothing, so that the terminal shows only the address."""
 
 
 def server(port: int = 0) -> ThreadingHTTPServer:
-    """Returns a server of the lab on the loopback interface; port 0 selects a free one.
+    """Returns a server of the lab on the loopback interface; port 0 selects a free port.
 
     Raises:
         NarrowsError: If this installation has no lab, or the port is in use.
@@ -131,9 +135,11 @@ def server(port: int = 0) -> ThreadingHTTPServer:
 
 
 class Widget:
-    """The lab in a notebook: a frame with a page of a server on the loopback interface.
+    """The lab in a notebook: a frame with the page, which a server on the loopback interface
+    offers.
 
-    The server ends with the process. The notebook has to run on the machine of the browser.
+    The server ends with the process of the notebook. This process has to run on the machine of the
+    browser.
     """
 
     _server: ThreadingHTTPServer | None = None

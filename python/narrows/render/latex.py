@@ -27,7 +27,7 @@ _SPECIAL = {
 
 
 def escaped(text: str) -> str:
-    r"""A text without LaTeX commands.
+    r"""A text in which the characters that LaTeX interprets are escaped.
 
     >>> print(escaped("cwnd_mean & 5 ± 1 %"))
     cwnd\_mean \& 5 $\pm$ 1 \%
@@ -36,7 +36,7 @@ def escaped(text: str) -> str:
 
 
 def document(tables: Iterable[Table], about: str = "") -> str:
-    """Several tables, each with its caption and `about` as comments."""
+    """Several tables in LaTeX, each with its caption and `about` as comments."""
     return "\n".join(latex(one, f"{one.caption}\n{about}".strip()) for one in tables)
 
 

@@ -1,4 +1,4 @@
-"""The type of the document of a report page, which `web/` displays."""
+"""The types of the JSON document of a report page, which the code in `web/` displays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PageTableJson(TypedDict):
-    """A table; each cell is its text and the place of its value in `figures`."""
+    """A table. Each cell is a pair: its text, and the path of its value in `figures`."""
 
     caption: str
     words: Sequence[str]
@@ -21,7 +21,7 @@ class PageTableJson(TypedDict):
 
 
 class PictureLineJson(TypedDict):
-    """A line of a picture; `x` is the number of its x values in `xs`."""
+    """A line of a picture; `x` is the index of its list of x values in `xs`."""
 
     label: str
     flow: int | None
@@ -31,7 +31,7 @@ class PictureLineJson(TypedDict):
 
 
 class PictureJson(TypedDict):
-    """A picture; `time` states whether its x axis is the time of the run."""
+    """A picture; `time` is true if its x axis is the time of the run."""
 
     key: str
     title: str
@@ -43,7 +43,7 @@ class PictureJson(TypedDict):
 
 
 class DrawnJson(TypedDict):
-    """Pictures, and their x values: equal ones are stored once."""
+    """Pictures, and the lists of their x values; equal lists are stored once."""
 
     pictures: list[PictureJson]
     xs: list[list[float]]
@@ -58,7 +58,8 @@ class PageRunJson(DrawnJson):
     tables: list[PageTableJson]
     notes: list[str]
     verdicts: JsonObject | None
-    """Packet events by column, and the names in the columns of words."""
+    """Dropped, marked and lost packets by column, and the names to which the numbers in columns of
+    names refer."""
     flows: list[str]
     toml: str
     canonical: str
@@ -66,11 +67,12 @@ class PageRunJson(DrawnJson):
     provenance: list[list[str]]
     evidence: PageTableJson | None
     figures: Mapping[str, object]
-    """The JSON of the run, without long lists."""
+    """The JSON object of the run, without the time series of flows and with at most `MOST_ROWS`
+    flows."""
 
 
 class PageJson(TypedDict):
-    """A page; `lesson` has the text of a lesson."""
+    """A page; `lesson` has the texts of a lesson, if the page is one."""
 
     narrows: str
     title: str

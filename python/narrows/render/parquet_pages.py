@@ -1,8 +1,8 @@
 """The unpacked size of a Parquet file according to the headers of its pages.
 
-Arrow allocates the size that a page states before it unpacks the page. The footer of the file
-states sizes, too, but those of a hostile file differ: a page of 37 kB unpacked to 1.2 GB.
-`unpacked_bytes` adds the sizes of all pages without unpacking one.
+Arrow allocates the size that a page states before it unpacks the page. The footer of the file also
+states sizes, but a hostile file can state wrong ones there. In one example, a page of 37 kB
+unpacked to 1.2 GB. `unpacked_bytes` adds the sizes of all pages without unpacking one.
 
 Source: parquet.thrift of Apache Parquet 2.10 (`PageHeader`); the compact protocol of Apache Thrift.
 """
@@ -19,21 +19,22 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 7, 8, 12
 _INTEGERS = (4, 5, 6)
 _MORE = 0x80
 _DEEPEST = 8
-"""Structures of a header inside each other; those of Parquet have four."""
+"""Maximum depth of nested structures in a header; headers of Parquet have four."""
 
 MOST_PAGES = 100_000
-"""Pages of a file; a table of the largest size has some 10,000."""
+"""Maximum number of pages of a file; a table of the largest size has some 10,000."""
 
 
 class DamagedError(ValueError):
-    """A header that is not one of a page."""
+    """The file has an invalid page header, or too many pages."""
 
 
 def unpacked_bytes(content: bytes, about: pq.FileMetaData, most: int) -> int:
-    """The sizes of all pages together, in bytes; more than `most` where the rest is not read.
+    """The sum of the unpacked sizes of all pages, in bytes. The function stops and returns the sum
+    so far as soon as it exceeds `most`.
 
     Raises:
-        DamagedError: If a page has no header.
+        DamagedError: If a page has no valid header, or if there are more than `MOST_PAGES` pages.
     """
     size = pages = 0
     for group in range(about.num_row_groups):
@@ -55,7 +56,9 @@ def unpacked_bytes(content: bytes, about: pq.FileMetaData, most: int) -> int:
 
 
 def _page(content: bytes, at: int) -> tuple[int, int, int]:
-    """The unpacked and the packed size of a page, and the end of its header."""
+    """The unpacked and the packed size of a page, in bytes, and the offset of the end of its
+    header.
+    """
     sizes = {2: -1, 3: -1}
     for field, kind, begin in _fields(content, at):
         at = begin
@@ -70,7 +73,9 @@ def _page(content: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _fields(content: bytes, at: int, depth: int = 0) -> Iterator[tuple[int, int, int]]:
-    """The number, the type and the begin of each field of a structure; `_STOP` and its end last."""
+    """The number, the type and the offset of each field of a structure. The last item has the type
+    `_STOP` and the offset of the end.
+    """
     field = 0
     while True:
         head = _byte(content, at)
@@ -89,7 +94,7 @@ def _fields(content: bytes, at: int, depth: int = 0) -> Iterator[tuple[int, int,
 
 
 def _skip(content: bytes, at: int, kind: int, depth: int) -> int:
-    """The end of a value."""
+    """The offset of the end of a value of this type."""
     if depth > _DEEPEST:
         raise DamagedError("a header nests too deeply")
     if kind in {_TRUE, _FALSE}:
@@ -112,7 +117,7 @@ def _skip(content: bytes, at: int, kind: int, depth: int) -> int:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of at most 64 bits, and its end."""
+    """An unsigned number of at most 70 bits (ten bytes of seven), and the offset of its end."""
     number = 0
     for shift in range(0, 70, 7):
         byte = _byte(content, at)

@@ -1,4 +1,6 @@
-"""A picture of results and its lines, whatever draws it, and the names of a run's pictures."""
+"""A picture of results and its lines, independent of the program that draws it, and the names of a
+run's pictures.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 MOST_FLOWS = 24
-"""Maximum number of flows that are drawn: eight colours, three kinds of line."""
+"""Maximum number of flows that are drawn: eight colours times three line styles."""
 
 Style = Literal["line", "dashed", "dotted", "points"]
-"""How a line is drawn."""
+"""How a line is drawn: solid, dashed or dotted, or as separate points."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; y is None where nothing was measured.
+    """One curve; y is None at x values without a measurement.
 
     Attributes:
         label: Its label in the legend.
-        flow: Index of the flow whose colour it has; None if it belongs to no flow.
-        style: The kind of line.
+        flow: Index of the flow that the line belongs to, which determines its colour; None if it
+            belongs to no flow.
+        style: The line style.
         x: Values of the x axis in the unit of the picture, ascending.
         y: Values of the y axis in the unit of the picture.
         low: Lower ends of the 95 % confidence intervals of y, if it is a mean over runs.
@@ -38,14 +41,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """One pair of axes.
+    """A picture: one pair of axes with its curves.
 
     Attributes:
         key: Its name for programs.
         title: Its name for users.
-        x: Label of the x axis, with its unit; time for most.
+        x: Label of the x axis, with its unit; most pictures have the time.
         y: Label of the y axis, with its unit.
-        about: Description of the picture; readers who cannot see it need no more.
+        about: Description of the picture in words, also for readers who cannot see it.
         lines: The curves.
     """
 
@@ -61,10 +64,12 @@ TIME = "time (s)"
 """Label of the x axis of time series."""
 
 KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
-"""The pictures of every run, in the order in which they are shown."""
+"""Keys of the pictures of every run, in the order in which they are shown."""
 
 EVERY = (*KEYS, "work")
-"""These, and the response times of applications, if a flow has one that waits."""
+"""`KEYS`, and the response times of applications, for runs with a flow whose application waits for
+data."""
 
 STATE = "state"
-"""The internal state of congestion controls: a picture for each value, drawn on request only."""
+"""Key of the pictures of the internal state of congestion controls: one picture for each state
+variable, drawn on request only."""

@@ -1,7 +1,7 @@
 """The pictures of a run: the same for Matplotlib, the terminal and the report page.
 
-Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one
-probe; the label of every axis contains the unit.
+The module draws columns of the run's tables as they are. A line is a column for one flow, one queue
+or one probe. The label of every axis contains the unit.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
-    """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also`
-    may name `pacing`.
+    """Every picture of a run, in the order of `EVERY`; pictures without data are left out. `also`
+    may request `pacing` and `state`.
 
     Raises:
         NarrowsError: If the run took no samples.
@@ -103,7 +103,9 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
 
 
 def _states(run: Run) -> Iterator[Picture]:
-    """A picture for each value of the internal states; a mode is drawn by its number."""
+    """A picture for each state variable of the congestion controls. A named mode is drawn as a
+    number, which the label explains.
+    """
     values: dict[str, dict[str, tuple[list[float], list[float | None]]]] = {}
     modes: dict[str, int] = {}
     flows = {flow["id"]: place for place, flow in enumerate(run.flows)}
@@ -142,7 +144,9 @@ def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
 
 
 def _by(columns: Columns, name: str) -> dict[Any, Columns]:
-    """The rows of each value of a column, in the order of their first rows."""
+    """The rows of the table, grouped by the values of a column, in the order in which the values
+    first occur.
+    """
     found: dict[Any, list[int]] = {}
     for at, value in enumerate(columns[name]):
         found.setdefault(value, []).append(at)
@@ -178,12 +182,12 @@ def _column(
 
 
 def _measured(line: Line) -> Line:
-    """Replaces RTTs of zero, which mean that there is no measurement yet."""
+    """Replaces RTTs of zero by None, because zero means that there is no RTT sample yet."""
     return replace(line, y=[y or None for y in line.y])
 
 
 def _queues(run: Run) -> list[tuple[str, Columns]]:
-    """Every queue with its name; a single one has the name `queue`."""
+    """The name and the samples of every queue; if there is only one queue, its name is `queue`."""
     rows = run.columns("queue_samples")
     names = [queue["name"] for queue in run.json["queues"]]
     if len(names) == 1:
@@ -241,5 +245,5 @@ def _works(run: Run) -> Iterator[Line]:
         flow = run.flows[place]
         label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
         waits = rows["delay_ms"]
-        # The curve starts at the share 0, so that a single page is a line, too.
+        # The curve starts at the share 0, so that even a single value gives a visible line.
         yield Line(label, place, "line", waits[:1] + waits, [0.0, *rows["share"]])

@@ -1,7 +1,7 @@
-"""Pictures by Matplotlib, which is an extra: `pip install 'narrows[plot]'`.
+"""Draws pictures with Matplotlib, an optional dependency: `pip install 'narrows[plot]'`.
 
-Readers with red-green colour blindness can distinguish the colours. Flows differ in the kind of
-their line, too: the style `"print"` needs no colour at all.
+Readers with red-green colour blindness can distinguish the colours. The look `"print"` needs no
+colour: flows differ by dashes and markers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from narrows.runs.run import Run
 
 FORMATS = (".png", ".svg", ".pdf")
-"""Suffixes of the formats of a picture."""
+"""File name suffixes of the supported formats."""
 
 COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b0488a", "#7a5c00", "#3d7fb8", "#6a3d9a", "#4d4d4d")
 """Colours of the flows, in this order; each has enough contrast on white."""
@@ -47,7 +47,7 @@ DASHES: tuple[Any, ...] = (
 )
 MARKERS = "os^Dv*Px"
 _MARKS = 9
-"""Number of markers on a line in black and white."""
+"""Approximate number of markers on each line in black and white."""
 
 
 _MISSING = (
@@ -57,7 +57,9 @@ _MISSING = (
 
 
 def matplotlib() -> Any:  # noqa: ANN401 - a module
-    """The package Matplotlib; raises an error with the command that installs it."""
+    """The package Matplotlib. If it is not installed, the function raises an error that contains
+    the command to install it.
+    """
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -66,9 +68,9 @@ def matplotlib() -> Any:  # noqa: ANN401 - a module
 
 
 def new_figure(**attributes: Any) -> Figure:  # noqa: ANN401 - Matplotlib's own
-    """An empty figure, which a notebook shows.
+    """An empty figure, which a notebook displays if it is the result of a cell.
 
-    Without pyplot there is no window and no global state.
+    The function does not use pyplot, so that there is no window and no global state.
     """
     from narrows.render.figure import Figure as New  # noqa: PLC0415
 
@@ -82,7 +84,8 @@ def scale_texts(figure: Figure, factor: float) -> None:
     if factor == 1:
         return
     ticks = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
-    # Ticks are made when a figure is drawn; those of now only give the size.
+    # Matplotlib creates tick labels anew when it draws a figure. The present ones give only the
+    # font size, which is then set on the axis.
     labels = [axis.get_ticklabels() for axis in ticks]
     sizes = [float(of[0].get_fontsize()) if of else 0.0 for of in labels]
     for text in figure.findobj(Text):
@@ -93,7 +96,7 @@ def scale_texts(figure: Figure, factor: float) -> None:
 
 
 def check(file: str | PathLike[str]) -> str:
-    """The format that the suffix of a file selects.
+    """The format (`png`, `svg` or `pdf`) that the suffix of a file name selects.
 
     The function searches Matplotlib without importing it, because an import takes half a second.
 
@@ -120,7 +123,8 @@ def draw_columns(
     style: Style | None = None,
     kernels: Sequence[str] = (),
 ) -> Figure:
-    """Draws pictures under their titles, a column each; the axes of a row are the same.
+    """Draws one column of pictures for each element of `columns`, under its title. The y axis of a
+    row is shared.
 
     A `style` replaces `look`.
 
@@ -137,7 +141,7 @@ def draw_columns(
     with mpl.rc_context(style.rc()):
         size = style.inches or (max(8, 5 * len(columns)), 2 * len(keys) + 0.8)
         figure = new_figure(figsize=size, layout="constrained")
-        # Time axes of one run are linked, and so are both axes of a row.
+        # All time axes are linked, and so are the y axes of a row.
         axes: Any = figure.subplots(max(1, len(keys)), len(columns), squeeze=False, sharey="row")
         _link(axes, keys)
         for column, ((title, _), row) in enumerate(zip(columns, drawn, strict=True)):
@@ -151,7 +155,7 @@ def draw_columns(
 
 
 _LEGEND = 12
-"""Number of lines of a legend that is as high as a picture."""
+"""Maximum number of entries of a legend; more would be higher than the picture."""
 
 
 def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of Axes
@@ -184,7 +188,7 @@ def _draw(ax: Axes, picture: Picture, style: Style) -> None:
     ax.set_xlabel(picture.x, fontsize=style.pt(8))
     ax.set_ylabel(picture.y, fontsize=style.pt(8))
     ax.margins(x=0.01)
-    # A logarithmic axis has no zero, and only values above it.
+    # A logarithmic axis shows only values above zero.
     if "y" in style.log and any(y and y > 0 for line in picture.lines for y in line.y):
         ax.set_yscale("log")
     else:
@@ -207,7 +211,9 @@ def _draw(ax: Axes, picture: Picture, style: Style) -> None:
 
 
 def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
-    """The lines for which the legend has room: those of no flow, and those of the first flows."""
+    """The entries of the legend: lines that belong to no flow, and as many flows as there is room
+    for. An entry counts the remaining flows.
+    """
     if len(lines) <= _LEGEND:
         return list(drawn)
     from matplotlib.lines import Line2D  # noqa: PLC0415
@@ -221,13 +227,16 @@ def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
 
 
 def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
-    """The properties of a line; `nth` counts flows, or lines that belong to no flow."""
+    """The Matplotlib properties of a line; `nth` is the index of its flow, or its index among the
+    lines that belong to no flow.
+    """
     if line.style == "points":
         colour = "#999999"
         return {"linestyle": "none", "marker": ".", "markersize": 2, "color": colour, "zorder": 1}
     width = {"line": 1.3, "dashed": 0.9, "dotted": 1.0}[line.style]
     if look == "print":
-        # Each flow has a kind of line and a marker; its second line is the same, thinner and grey.
+        # Each flow has its own dashes and marker. Its second line has the same, but is thinner and
+        # grey.
         grey = GREYS[0 if line.style == "line" else 1 if line.style == "dashed" else 2]
         every = max(1, len(line.x) // _MARKS)
         return {
@@ -249,7 +258,7 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
 
 
 def about(kernels: Sequence[str] = ()) -> str:
-    """The command, the version and the kernel rules of an output, in a line.
+    """The command, the version and the kernel rules with which an output was made, in one line.
 
     >>> about(["linux-6.12"])
     'Command: Python. Version: narrows ... Kernel rules: linux-6.12.'
@@ -259,7 +268,7 @@ def about(kernels: Sequence[str] = ()) -> str:
 
 
 def kernels_of(runs: Sequence[Run]) -> list[str]:
-    """The kernel rules of runs; of live runs, the kernel."""
+    """The kernel rules of simulated runs, and the kernel of other runs, each once."""
     found = (
         run.json["scenario"]["host"]["like"]
         if run.json["engine"] == "sim"
@@ -270,7 +279,7 @@ def kernels_of(runs: Sequence[Run]) -> list[str]:
 
 
 def shown(picture: bytes, format_: str) -> bytes:
-    """The file of a picture. SVG has texts, whose control characters are made visible."""
+    """The content of a picture's file. In SVG, control characters in texts are made visible."""
     return printable(picture.decode()).encode() if format_ == "svg" else picture
 
 
@@ -284,8 +293,8 @@ def write(
 ) -> None:
     """Writes a picture, with the command, the version and the kernel rules in its metadata.
 
-    The same figure of the same command gives the same file. PDF has TrueType fonts (Type 42), which
-    publishers require, and SVG has texts, which other programs can edit.
+    The same figure of the same command gives the same file. PDF embeds TrueType fonts (Type 42), as
+    publishers require. SVG contains texts as text, which other programs can edit.
 
     Raises:
         NarrowsError: If the plots do not fit into the size of the figure.
@@ -293,7 +302,7 @@ def write(
     """
     format_ = format_ or check(file)
     version = f"narrows {_core.__version__}"
-    # No date: the same run gives the same file.
+    # Without a date, the same run gives the same file.
     metadata: dict[str, dict[str, str | None]] = {
         "png": {"Software": version, "Description": about(kernels)},
         "svg": {"Date": None, "Creator": version, "Description": about(kernels)},

@@ -1,5 +1,5 @@
-"""The progress bar of every command: on stderr, for a terminal, and only once the work has taken a
-second.
+"""The progress bar of all commands. It appears on stderr if this is a terminal, after the work has
+taken a second.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 AFTER_S = 1.0
-"""Shorter work has no bar."""
+"""Time in s before a bar appears."""
 
 
 class ProgressBar:
-    """A bar and a description of what it counts.
+    """A progress bar with a description of the work that it counts.
 
-    Without a terminal on stderr, or if `quiet`, it does nothing. A terminal that has hung up must
-    not cost what is
-    measured or run: errors of writing are ignored.
+    Without a terminal on stderr, or if `quiet`, it does nothing. Errors of writing to the terminal
+    are ignored, so that a closed terminal does not end a measurement or a run.
     """
 
     def __init__(self, *, quiet: bool, of: str = "time of the run") -> None:
-        """A bar that is not shown yet; `of` describes it until a call brings another
-        description.
+        """Creates a bar that is not shown yet; `of` is its description unless a call passes another
+        one.
         """
         self._of = of
         self._wanted = not quiet and sys.stderr.isatty()
@@ -54,7 +53,7 @@ class ProgressBar:
                 self._bar.stop()
 
     def __call__(self, done: float, total: float, description: str | None = None) -> None:
-        """Shows how much is done of how much, in any unit."""
+        """Shows that `done` of `total` is finished, both in the same unit."""
         if not self._wanted or time.monotonic() - self._begin < AFTER_S:
             return
         with suppress(OSError):

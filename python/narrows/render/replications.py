@@ -24,21 +24,23 @@ _COLUMNS: tuple[tuple[str, str, float, int], ...] = (
     ("cwnd packets", "cwnd_mean_packets", 1.0, 1),
     ("done after s", "fct_s", 1.0, 3),
 )
-"""Heading, metric, factor and largest number of decimal places of the columns of flows."""
+"""Columns of the table of flows: heading, metric, factor by which the value is multiplied, and
+maximum number of decimal places."""
 
 _SAME = {"run_retransmit_rate"}
-"""Metrics that others contain."""
+"""Metrics that are not shown because another metric contains them."""
 
 _BOTH = {"jain_down", "jain_up"}
-"""Metrics of the directions, which differ from `jain` only if both directions have flows."""
+"""Fairness indices of each direction. They are shown only if both directions have flows, because a
+single one equals `jain`."""
 
 
 _FEW = 4
-"""Decimal places of a mean without interval."""
+"""Maximum number of decimal places in the table of metrics."""
 
 
 def cell(one: Interval | None, factor: float = 1.0, most: int = 2) -> str:
-    """A mean with half of its interval.
+    """A mean with the half-width of its confidence interval.
 
     >>> from narrows.inference import of_mean
     >>> cell(of_mean([10.0, 20.0, 15.0])), cell(None)
@@ -51,7 +53,9 @@ def cell(one: Interval | None, factor: float = 1.0, most: int = 2) -> str:
 
 
 def metrics(found: Mapping[str, Interval], caption: str = "Metrics") -> tables.Table:
-    """A row per metric."""
+    """A table with a row for each metric: mean, confidence interval, standard deviation and number
+    of runs.
+    """
     rows = [
         [
             tables.Cell(name),
@@ -71,7 +75,9 @@ def flows(
     found: Sequence[Mapping[str, Interval]],
     most: int = tables.MOST_ROWS,
 ) -> tables.Table:
-    """A row per flow: id and congestion control, and the metrics that any of them has."""
+    """A table with a row for each of the first `most` flows: id, congestion control, and the
+    metrics that at least one flow has.
+    """
     shown = [column for column in _COLUMNS if any(column[1] in of for of in found)]
     rows = [
         [
@@ -91,8 +97,8 @@ def show(
     whole: Mapping[str, Interval],
     jitter: str | None,
 ) -> None:
-    """Prints a sentence, the flows and the metrics of the run; `jitter` is the start jitter of
-    replications, if the scenario sets none.
+    """Prints the title, the tables of flows and metrics, and explanations. `jitter` is the default
+    start jitter of replications; None if the scenario sets its own.
     """
     show_parts(_parts(title, about, by_flow, whole, jitter), None)
 

@@ -1,7 +1,8 @@
-"""The report: one page that needs nothing but itself.
+"""The report page: one self-contained HTML file.
 
-The page is built from `web/` and lies in the package; what is made here is the document that it
-shows. Every number in it is the run's own, and its words and tables are those of the command.
+The page is built from `web/` and is part of the package. This module makes the JSON document that
+the page shows. All numbers are values of the run, and texts and tables are those that `narrows run`
+prints.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from narrows.runs.run import Run
 
 TEMPLATE = FilePath(__file__).parents[1] / "pages" / "report.html"
-"""The page without a document; `make web` builds it."""
+"""The page without a JSON document; `make web` builds it."""
 
 MOST_VERDICTS = 20_000
-"""Maximum number of dropped, marked or lost packets in a page: 300 kB of it."""
+"""Maximum number of dropped, marked or lost packets in a page; they take about 300 kB."""
 
 MOST_POINTS = 1500
-"""Maximum number of points of a line; of more, every second, third or nth is drawn."""
+"""Maximum number of points of a line. A line with more points is thinned to every second, third or
+nth point."""
 
 _DATA = '<script id="document" type="application/json">null</script>'
 _TITLE = "<title>narrows</title>"
@@ -58,7 +60,7 @@ def compare_report(
     title: str | None = None,
     also: Sequence[str] = (),
 ) -> None:
-    """Writes a page with runs side by side.
+    """Writes a report page that shows runs side by side.
 
     >>> import narrows as nw, tempfile, pathlib
     >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -68,12 +70,12 @@ def compare_report(
     ...     nw.compare_report(two, pathlib.Path(there) / "two.html", names=["CUBIC", "BBR"])
 
     Args:
-        runs: The runs to show; `run(..., verdicts=20_000)` records individual packets that were
-            dropped, marked or lost.
+        runs: The runs to show. To list dropped, marked and lost packets, make them with `run(...,
+            verdicts=20_000)`.
         file: The file to write.
         names: Names of the runs; the titles of their scenarios by default.
         title: Title of the page; the names by default.
-        also: Further pictures, as for `Run.report`.
+        also: Additional pictures, as for `Run.report`.
 
     Raises:
         NarrowsError: If a run took no samples.
@@ -85,19 +87,22 @@ def compare_report(
 
 
 def write(made: PageJson, file: str | PathLike[str]) -> None:
-    """Writes the page of a document; see `compare_report`."""
+    """Writes the report page with this JSON document; see `compare_report`."""
     output.write(file, page(made))
 
 
 def page(made: PageJson) -> str:
-    """The text of the page; control characters of names and messages are shown as in a terminal."""
+    """The HTML of the page. Control characters in names and messages are made visible, as in a
+    terminal.
+    """
     made = _printable(made)
     told = "".join(
         f"<p>{html.escape(text)}</p>"
         for run in made["runs"]
         for text in [*run["answer"], *run["sure"]]
     )
-    # In a script element only `<` can end the data; within JSON strings it may be written so.
+    # Within a script element, only `<` can end the data. JSON strings may contain it as an escape
+    # sequence.
     data = json.dumps(made, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         _DATA: _DATA.replace("null", data),
@@ -126,7 +131,7 @@ def document(
     title: str | None = None,
     also: Sequence[str] = (),
 ) -> PageJson:
-    """The contents of a page; `also` names pictures in addition to the usual ones."""
+    """The JSON document of a page; `also` names pictures in addition to the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
     first = (
@@ -157,7 +162,7 @@ def name(run: Run) -> str:
 
 
 def unique(names: list[str]) -> list[str]:
-    """Makes names unique by numbers.
+    """Appends a number to each name that occurs more than once.
 
     >>> unique(["a", "b", "a"])
     ['a (1)', 'b', 'a (2)']
@@ -217,7 +222,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
         "command": f"narrows run scenario.toml --seed {figures['seed']}",
         "provenance": _provenance(figures),
         "evidence": _evidence(figures),
-        # The series is what the pictures show better.
+        # The time series of flows is left out, because the pictures show it.
         "figures": {
             **figures,
             "flows": [
@@ -237,7 +242,9 @@ def _table(table: tables.Table, note: str) -> PageTableJson:
 
 
 def drawn(shown: list[Picture]) -> DrawnJson:
-    """The pictures; equal x axes are stored once."""
+    """The pictures as JSON, with lines thinned to `MOST_POINTS` points; equal lists of x values are
+    stored once.
+    """
     xs: dict[tuple[float, ...], int] = {}
     out: list[PictureJson] = []
     for picture in shown:
@@ -269,7 +276,7 @@ def drawn(shown: list[Picture]) -> DrawnJson:
 
 
 def _short(value: float) -> float:
-    """Six significant digits, as the JSON of a run has them; more cannot be seen."""
+    """The value with six significant digits, as in the JSON of a run."""
     return value if isinstance(value, int) else float(f"{value:.6g}")
 
 
@@ -284,7 +291,7 @@ def _verdicts(run: Run) -> JsonObject | None:
         names = run.names("verdicts", column)
         numbers = {name: at for at, name in enumerate(names)}
         columns[column] = [numbers[name] for name in rows[column]]
-        # A table without rows has no names, so that all pages of such runs are equal.
+        # The names are omitted if there are no rows, so that the pages of such runs are equal.
         columns[f"{column}_names"] = names if rows[column] else []
     columns["t_s"] = [round(t, 6) for t in rows["t_s"]]
     columns["waited_ms"] = [None if w is None else round(w, 3) for w in rows["waited_ms"]]

@@ -1,8 +1,8 @@
-"""A run in a person's words and tables. Only shows: every figure was computed in the core.
+"""Prints a run as sentences and tables. The core computes all values.
 
-A terminal gets styles and Rich's tables. A file or a pipe gets plain text, equal to Rich's, but
-without the time to import Rich. Rich prints it where a line has to be wrapped at 160 columns, and
-where a sign may not be one column wide.
+A terminal gets styles and Rich's tables. A file or a pipe gets plain text, equal to that of Rich,
+but without the time to import Rich. Rich is used if a line must be wrapped at 160 columns, or if a
+character may not be one column wide.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Part = str | tuple[str, str] | tables.Table
 _NARROW = re.compile(
     "[\n -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u21ff\u2260-\u2265]*"
 )
-"""Signs that are surely one column wide."""
+"""Matches text whose characters are all certainly one column wide."""
 
 
 def confession(instruments: InstrumentsJson) -> str:
-    """The measurement error of a run with real packets, and the result of its self-check.
+    """A sentence about the errors of a run with real packets, and the result of its self-check.
 
     >>> late = {"p50": 11.2, "p99": 64.4}
     >>> confession({"lateness_us": late, "rate_error": {"mean": -0.0004}, "trusted": True,
@@ -55,7 +55,7 @@ def confession(instruments: InstrumentsJson) -> str:
 
 
 def show(figures: RunJson, stream: TextIO | None = None) -> None:
-    """Prints a run: a sentence, a row per flow, the queue, the probes."""
+    """Prints a run: a summary, and tables of flows, queues and probes."""
     file = stream or sys.stdout
     parts = list(parts_of(figures))
     forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE")
@@ -101,12 +101,13 @@ def parts_of(figures: RunJson) -> Iterator[Part]:
 
 
 def tables_of(figures: RunJson) -> list[tables.Table]:
-    """The tables of a run."""
+    """The tables of a run, without the sentences between them."""
     return [part for part in parts_of(figures) if isinstance(part, tables.Table)]
 
 
 def plain(parts: list[Part]) -> str | None:
-    """The parts as text; None where a line has to be wrapped, or its width is not known.
+    """The parts as text; None if a line must be wrapped or the width of its characters is not
+    certain.
 
     >>> cells = [tables.Cell("bbr"), tables.Cell("8.25")]
     >>> print(plain(["One flow", tables.Table("", ("cc",), ("Mbit/s",), [cells])]), end="")

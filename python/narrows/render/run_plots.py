@@ -1,4 +1,4 @@
-"""Plots of runs: figures by Matplotlib, one column for each run, and sketches in a terminal."""
+"""Plots of runs: Matplotlib figures with one column for each run, and plots in a terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compare_plot(
     look: Look = "screen",
     style: Style | None = None,
 ) -> Figure:
-    """Draws runs side by side, a column each; the axes of a row are the same.
+    """Draws runs side by side, one column for each run; the axes of a row are shared.
 
     >>> import narrows as nw
     >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -54,10 +54,11 @@ def compare_plot(
 
     Args:
         runs: The runs to draw.
-        file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is only
+        file: The file to write; its suffix selects PNG, SVG or PDF. Without it, the figure is only
             returned.
-        names: Names of the runs; the titles of their scenarios by default.
-        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, state.
+        names: Names of the runs; by default the titles of their scenarios, or their seeds.
+        only: The pictures to draw: throughput, rtt, window, queue, losses, delay, work, state; all
+            but the last by default.
         look: `"screen"` in colour, `"print"` in black and white.
         style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 

@@ -1,4 +1,6 @@
-"""Pictures in a terminal: Braille dots, eight to a character. Needs no Matplotlib."""
+"""Draws pictures in a terminal with Braille characters, which have eight dots each. Needs no
+Matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ from rich.text import Text
 from narrows.render.picture import Line, Picture
 
 HEIGHT = 7
-"""Of a picture, in lines of text."""
+"""Height of the plot area of a picture, in lines of text."""
 
 _LEFT = 9
 _LEAST_WIDTH = 30
 _COLOURS = ("blue", "red", "green", "magenta", "yellow", "cyan", "bright_blue", "bright_red")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Of a Braille character, by row and column."""
+"""Bits of the dots of a Braille character, by row and column."""
 
 
 def heading(picture: Picture, name: str = "") -> str:
-    """The quantity with its unit, after the name of its run.
+    """The heading of a picture: the name of its run, if given, and the quantity with its unit.
 
     >>> heading(Picture("", "Goodput", "", "goodput (Mbit/s)", "", []), "CUBIC")
     'CUBIC – goodput (Mbit/s)'
@@ -36,17 +38,17 @@ def heading(picture: Picture, name: str = "") -> str:
 
 
 _PERIOD = {"dashed": 6, "dotted": 5}
-"""Columns of dots from one dash to the next, so that curves differ without colours."""
+"""Period of dashed and dotted lines, in columns of dots, so that curves differ without colours."""
 
 _DRAWN = 3
-"""Columns of dots of a dash."""
+"""Length of each dash, in columns of dots."""
 
 
 def draw(
     picture: Picture, width: int, start: float = 0, end: float | None = None, name: str = ""
 ) -> list[Text]:
-    """One picture from `start` to `end` of its x axis, in lines of text. The heading has the name
-    of its run.
+    """A picture as lines of text, for the range from `start` to `end` of its x axis. The heading
+    contains `name`, the name of its run.
     """
     columns = max(_LEAST_WIDTH, width - _LEFT - 1)
     lines = [line for line in picture.lines if any(y is not None for y in line.y)]
@@ -93,7 +95,7 @@ def _legend(lines: Sequence[Line]) -> Text:
 
 
 def _points(line: Line, start: float, end: float) -> tuple[list[float], list[float]]:
-    # What holds all along is told by its ends.
+    # A line of at most two points is constant, and is drawn from one end of the axis to the other.
     x, y = (line.x, line.y) if line.x[2:] else ([start, end], [line.y[0], line.y[0]])
     known = [(x, y) for x, y in zip(x, y, strict=True) if y is not None and start <= x <= end]
     return [x for x, _ in known], [y for _, y in known]
@@ -102,8 +104,8 @@ def _points(line: Line, start: float, end: float) -> tuple[list[float], list[flo
 def _raster(
     xs: list[float], ys: list[float], width: int, height: int, *, joined: bool
 ) -> set[tuple[int, int]]:
-    """The dots of a curve within 0 to 1: in each column from the least to the greatest value, so
-    nothing is lost.
+    """The dots of a curve whose coordinates are scaled to 0 to 1. Each column has all dots from its
+    least to its greatest value, so that no extreme is lost.
     """
     spans: dict[int, tuple[float, float]] = {}
     for x, y in zip(xs, ys, strict=True):
@@ -118,7 +120,7 @@ def _raster(
         (column, r) for column, (low, high) in spans.items() for r in range(row(high), row(low) + 1)
     }
     if joined and xs:
-        # Between two samples that are columns apart the line goes straight.
+        # Two consecutive samples are joined by a straight line.
         ordered = sorted(zip(xs, ys, strict=True))
         for (x, y), (x2, y2) in pairwise(ordered):
             a, b = (min(width - 1, int(v * width)) for v in (x, x2))

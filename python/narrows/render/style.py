@@ -10,7 +10,7 @@ from typing import Any, Literal
 from narrows.errors import NarrowsError
 
 Look = Literal["screen", "print"]
-"""In colour, or in black and white."""
+"""`"screen"` is in colour, `"print"` in black and white."""
 
 FONT_SIZE = 9.0
 """Default size of texts, in points."""
@@ -19,7 +19,7 @@ DPI = 120
 """Default resolution of PNG, in dots per inch."""
 
 AXES = ("x", "y")
-"""Axes that may be logarithmic."""
+"""Names of the axes, each of which may be logarithmic."""
 
 FILES: dict[str, Any] = {
     "svg.hashsalt": "narrows",
@@ -27,7 +27,7 @@ FILES: dict[str, Any] = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
 }
-"""Settings of Matplotlib for every file."""
+"""Matplotlib settings for every file."""
 
 _GENERIC = ("serif", "sans-serif", "monospace")
 _INCH = {"mm": 25.4, "cm": 2.54, "in": 1.0}
@@ -40,12 +40,12 @@ class Style:
     """The appearance of a figure.
 
     Attributes:
-        inches: Width and height; None for the default.
-        dpi: Resolution of PNG.
+        inches: Width and height, in inches; None for the default.
+        dpi: Resolution of PNG, in dots per inch.
         font: A generic family (`serif`, `sans-serif`, `monospace`) or the name of a font.
         font_size: Size of texts in points.
-        log: Logarithmic axes: `x`, `y`.
-        look: In colour, or in black and white.
+        log: The axes that are logarithmic, of `x` and `y`.
+        look: `"screen"` in colour, or `"print"` in black and white.
     """
 
     inches: tuple[float, float] | None = None
@@ -56,7 +56,8 @@ class Style:
     look: Look = "screen"
 
     def pt(self, points: float) -> float:
-        """The size of a text that has `points` at the default font size.
+        """The size, in points, of a text whose size is `points` at the default font size; it grows
+        with `font_size`.
 
         >>> Style(font_size=18).pt(8)
         16.0
@@ -64,7 +65,7 @@ class Style:
         return points * self.font_size / FONT_SIZE
 
     def rc(self) -> dict[str, Any]:
-        """Settings of Matplotlib.
+        """The Matplotlib settings of this style.
 
         Raises:
             NarrowsError: If the font is not installed.
@@ -95,7 +96,7 @@ def size(text: str) -> tuple[float, float]:
     ((3.307..., 2.362...), (3.5, 2.4))
 
     Raises:
-        NarrowsError: If it is no size.
+        NarrowsError: If the text is not a size, or if a side exceeds 50 inches.
     """
     match = _SIZE.fullmatch(text)
     sides = [float(match[nth]) / _INCH[match[3]] for nth in (1, 2)] if match else []

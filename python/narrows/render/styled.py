@@ -1,4 +1,4 @@
-"""Tables and runs with Rich's styles, for a terminal."""
+"""Prints tables and runs with the styles of Rich, for a terminal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tables of a run; the command prints and the report shows the same cells.
+"""The tables of a run. `narrows run` prints them, and the report page shows the same cells.
 
-A cell contains the place of its value in the JSON (`flows.0.goodput_mbit`), so that a test can
-compare them.
+Each cell contains the path of its value in the JSON of the run (`flows.0.goodput_mbit`), so that a
+test can compare both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from narrows.runs.model import ClassJson, QueueJson, RunJson, Spread
 
 MOST_ROWS = 200
-"""Maximum number of flows, stations or workloads in a table; of more, the first are shown."""
+"""Maximum number of flows, stations or links in a table; if there are more, the first ones are
+shown."""
 
 _WAITS = ("mean", "p50", "p95", "p99")
 
@@ -23,18 +24,20 @@ _EMPTY = "–"
 """A cell without a value."""
 
 _WHOLE = "packets, whole run"
-"""Heading of the last column of queues and probes."""
+"""Heading of the last column of the table of queues and probes."""
 
 
 class Cell(NamedTuple):
-    """A text and its place in the JSON, which is empty if the text is not a value."""
+    """The text of a cell and the path of its value in the JSON; the path is empty if the text is
+    not a value.
+    """
 
     text: str
     path: str = ""
 
 
 class Table(NamedTuple):
-    """Columns of words first, then columns of numbers."""
+    """A table: columns of words first, then columns of numbers."""
 
     caption: str
     words: tuple[str, ...]
@@ -42,14 +45,14 @@ class Table(NamedTuple):
     rows: list[list[Cell]]
 
     def _repr_html_(self) -> str:
-        """The table, for notebooks."""
+        """The table as HTML, for notebooks."""
         from narrows.render.html import table  # noqa: PLC0415
 
         return table(self)
 
 
 def interval(figures: RunJson) -> str:
-    """The time that the tables of a run cover, in a sentence.
+    """A sentence that states the time that the tables of a run cover.
 
     >>> interval({"scenario": {"warmup": "2s"}})
     'Values after the warm-up (the first 2 s), except in the column "packets, whole run":'
@@ -101,8 +104,8 @@ def flows(figures: RunJson, most: int | None = None) -> Table:
 
 
 def waits(figures: RunJson) -> Table:
-    """A row per queue, per class or band of one, and per probe. The last column has words, and
-    covers the whole run.
+    """A row for each queue, for each class or band of a queue, and for each probe. The last column
+    counts packets over the whole run.
     """
     rows = []
     queues = figures["queues"]
@@ -113,7 +116,7 @@ def waits(figures: RunJson) -> Table:
         )
         name = _queue_label(queue["name"], alone=len(queues) == 1, wifi=has_stations(figures))
         rows.append([Cell(name), *_waiting(queue, at), counts])
-        # A band that nobody used says nothing, and stations have a table of their own.
+        # Bands without packets are left out, and stations have a separate table.
         classes = [] if has_stations(figures) else queue.get("classes", [])
         used = ((k, c) for k, c in enumerate(classes) if c["delay_ms"]["mean"] is not None)
         rows += [
@@ -142,8 +145,8 @@ def waits(figures: RunJson) -> Table:
 
 
 def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
-    """The label of a queue's row. In Wi-Fi, `air` has the packets between the first attempt to
-    transmit them and their delivery, and `up` the packets that wait at the stations.
+    """The label of a queue's row. In Wi-Fi, the queue `air` holds packets from the first attempt to
+    transmit them until their delivery. The queue `up` holds packets that wait at the stations.
 
     >>> _queue_label("path", alone=True, wifi=False), _queue_label("hop0", alone=False, wifi=False)
     ('queueing delay', 'queueing delay, hop0')
@@ -164,7 +167,7 @@ def _probe_label(figures: RunJson, index: int) -> str:
 
 
 def _counted(part: ClassJson, at: str) -> Cell:
-    """The counters of a class, if it has any."""
+    """The counters of a class that can borrow bandwidth; an empty cell for other classes."""
     if "borrowed" not in part:
         return Cell(_EMPTY)
     words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
@@ -182,12 +185,14 @@ def _spread(of: Spread, at: str) -> list[Cell]:
 
 
 def has_stations(figures: RunJson) -> bool:
-    """Whether it is a run of a Wi-Fi."""
+    """Whether the run simulated a Wi-Fi network."""
     return "stations" in figures
 
 
 def stations(figures: RunJson, most: int | None = None) -> Table:
-    """A row per station, of the first `most`; delays are medians of packets to the station."""
+    """A row for each of the first `most` stations. Delays are medians over the packets to the
+    station.
+    """
     rows = []
     shown = figures["stations"][:most]
     levels = [level for level, delay in shown[0]["delay_ms"].items() if delay is not None]
@@ -214,7 +219,7 @@ def stations(figures: RunJson, most: int | None = None) -> Table:
 
 
 def links(figures: RunJson, most: int | None = None) -> Table:
-    """A row per link of a network, of the first `most`."""
+    """A row for each of the first `most` links of a network."""
     rows = []
     for i, queue in enumerate(figures["queues"][:most]):
         at = f"queues.{i}"
@@ -235,7 +240,7 @@ def has_workloads(figures: RunJson) -> bool:
 
 
 def workloads(figures: RunJson, most: int | None = None) -> Table:
-    """A row per figure of each application, of the first `most` flows."""
+    """A row for each metric of the applications of the first `most` flows."""
     rows = []
     for i, flow in enumerate(figures["flows"][:most]):
         if "workload" in flow:
@@ -244,7 +249,9 @@ def workloads(figures: RunJson, most: int | None = None) -> Table:
 
 
 def _seen(who: str, seen: JsonObject, at: str, of: str = "") -> list[list[Cell]]:
-    """The metrics of an application, or of a class of its transfers; empty classes have no rows."""
+    """A row for each metric of an application, or of a size class of its transfers. Classes without
+    completed transfers have no rows.
+    """
     rows = []
     for name, value in seen.items():
         path, what = f"{at}.{name}", f"{of}{_said(name)}"
@@ -271,7 +278,7 @@ def _seen(who: str, seen: JsonObject, at: str, of: str = "") -> list[list[Cell]]
 
 
 def _said(name: str) -> str:
-    """The name of a figure in words, its unit as people write it.
+    """The name of a metric in words, with its unit in the usual notation.
 
     >>> _said("page_load_s"), _said("received_mbit"), _said("to_10kB")
     ('page load s', 'received Mbit/s', 'to 10kB')
@@ -280,7 +287,8 @@ def _said(name: str) -> str:
 
 
 def significant(value: float | None) -> str:
-    """A count as it is, another number with four digits that count.
+    """An integer unchanged, and any other number with four significant digits, but without a
+    fraction from 10 000 on.
 
     >>> significant(62), significant(231.84), significant(0.04567), significant(None)
     ('62', '231.8', '0.04567', '–')

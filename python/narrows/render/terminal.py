@@ -1,13 +1,13 @@
 """Output to a terminal: every text that a command prints passes through `echo` or a `console`.
 
 Text from untrusted sources (the error of a far host, a name in a file, the output of ssh) may
-contain control characters. Such sequences move the cursor, set the title of the window or reply in
-the place of the user. `echo` and `console` make them visible instead of sending them. The same
-applies to format characters, which reorder or hide the text around them. A lint forbids
-`click.echo` and `rich.console.Console` elsewhere.
+contain control characters. Sequences of these characters can move the cursor, set the window title
+or make the terminal send input in place of the user. `echo` and `console` make them visible instead
+of sending them. Both also make format characters visible, which reorder or hide the text around
+them. A lint forbids `click.echo` and `rich.console.Console` elsewhere.
 
-A newline in untrusted text would let it write lines of its own. `Console.print` prints a text as
-one line, and tables have one line per cell. A text for `echo` may have several lines; therefore
+With a newline, untrusted text could imitate lines of narrows. `Console.print` prints a text as one
+line, and tables have one line per cell. A text for `echo` may have several lines; therefore
 untrusted text passes through `one_line` first.
 """
 
@@ -32,17 +32,17 @@ _FORMAT = (
 """Unicode's format characters (category Cf) and its separators of lines and paragraphs."""
 
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_FORMAT}\ud800-\udfff]")
-"""Control characters but for tab and newline, format characters, and halves of surrogate pairs."""
+"""Control characters except tab and newline, format characters, and unpaired surrogates."""
 
 PIPE_COLUMNS = 160
-"""Width of a table or a text in a file or a pipe; a longer line is wrapped."""
+"""Width of output to a file or a pipe, in columns; longer lines are wrapped."""
 
 _INNER = re.compile("(?<=[^\n])\n+(?=[^\n])")
-"""Newlines between two lines."""
+"""Matches newlines between two lines, but not those at the start or the end of the text."""
 
 
 def printable(text: str) -> str:
-    r"""The text with its control characters as `\uXXXX`, which is also how JSON writes them.
+    r"""The text with its control and format characters written as `\uXXXX`, as in JSON.
 
     >>> printable("cubic\x1b[2J\x9b31m\r\U000e0001")
     'cubic\\u001b[2J\\u009b31m\\u000d\\udb40\\udc01'
@@ -53,7 +53,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The text with the newlines between its lines as `\u000a`; those around it are unchanged.
+    r"""The text with the newlines between its lines written as `\u000a`. Newlines at its start and
+    end are unchanged.
 
     >>> one_line("\nfrom here\nto there\n")
     '\nfrom here\\u000ato there\n'
@@ -62,7 +63,7 @@ def one_line(text: str) -> str:
 
 
 def within_line(text: str) -> str:
-    r"""The text with all newlines as `\u000a`, for a cell of a table or a part of a line.
+    r"""The text with all newlines written as `\u000a`, for a cell of a table or a part of a line.
 
     >>> within_line("\nhost\n")
     '\\u000ahost\\u000a'
@@ -113,7 +114,8 @@ def shown_warnings() -> Iterator[None]:
 
 
 def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
-    """A console for tables and progress bars; colours only for a terminal that has them.
+    """A Rich console for tables and progress bars, with colours only on a terminal that supports
+    them.
 
     A pipe gets plain text that is not wrapped at 80 columns. Brackets in a text are text, not
     Rich's markup. A text is printed as one line.
@@ -122,8 +124,8 @@ def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
     from rich.segment import Segment  # noqa: PLC0415
 
     class Gated(Console):
-        """Makes the control characters of every text visible; Rich's own codes for the terminal
-        stay.
+        """Makes the control characters of every text visible. The terminal codes that Rich itself
+        generates are unchanged.
         """
 
         def print(self, *objects: Any, **how: Any) -> None:  # noqa: ANN401 - Rich's own signature

@@ -18,11 +18,12 @@ _FEW = 4
 """Maximum number of flows that are described individually."""
 
 _SAME, _NEAR = 0.05, 0.7
-"""Distances of evidence: the same configuration except for rounding; a factor of two in one value.
+"""Distances between a scenario and a stored run. Up to `_SAME`, both are the same except for
+rounding. `_NEAR` is a factor of two in one value.
 """
 
 REFERENCE = "sim/tests/data/reference"
-"""Folder of the repository with the stored runs."""
+"""Folder of the repository that contains the stored runs."""
 
 HALF = (
     "± is the half-width of the 95 % confidence interval of the mean; it is omitted if it rounds "
@@ -31,25 +32,25 @@ HALF = (
 """The sentence below tables of means."""
 
 _SHOWN = 0.01
-"""Relative difference of a quantity from which on it is named."""
+"""Quantities that differ by at most this share of the larger value are not named as different."""
 
 _MICROSECOND_MS = 1e-3
 _LEAST_SHOWN_MS = 0.05
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A number with so many digits after the point; a dash for a missing value.
+    """A number with `digits` digits after the point, or a dash if the value is missing.
 
     >>> number(18.26), number(None), number(-0.01), number(1234.5, 0)
     ('18.3', '–', '0.0', '1234')
     """
-    # Nothing is not less than nothing: -0.01 is 0.0, which the sum makes of -0.0.
+    # The addition turns -0.0 into 0.0, so that a rounded -0.01 has no sign.
     return "–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def fine(value: float | None, digits: int) -> str:
-    """A number with so many digits after the point, and more of them where fewer than two would
-    count; six at most.
+    """A number with `digits` digits after the point. Below 1, it has at least two significant
+    digits, but at most six digits after the point.
 
     >>> fine(18.26, 1), fine(0.0078, 2), fine(0.0, 2), fine(0.42, 0), fine(None, 1)
     ('18.3', '0.0078', '0.00', '0.42', '–')
@@ -63,8 +64,8 @@ def fine(value: float | None, digits: int) -> str:
 
 
 def with_half(value: float, half: float | None, most: int) -> str:
-    """A mean with half the width of its interval, to the digits that the interval leaves; `most`
-    is the largest number of decimal places.
+    """A mean with the half-width of its confidence interval. Both have as many decimal places as
+    the first significant digit of the half-width needs, but at most `most`.
 
     >>> with_half(47.81234, 0.002, 2), with_half(42.4, 6.5, 0), with_half(1234.5, 140.0, 2)
     ('47.81', '42 ± 6', '1234 ± 140')
@@ -76,8 +77,8 @@ def with_half(value: float, half: float | None, most: int) -> str:
 
 
 def millis(value: float | None) -> str:
-    """A time in ms: a digit after the point, and three, which are microseconds, below 1 ms; above
-    zero never zero.
+    """A time in ms with one digit after the point, or three below 1 ms. A value above zero is never
+    shown as zero.
 
     >>> millis(18.26), millis(0.0424), millis(0.0), millis(None)
     ('18.3', '0.042', '0.0', '–')
@@ -91,7 +92,7 @@ def millis(value: float | None) -> str:
 
 
 def waited(value: float | None) -> str:
-    """A delay in ms: a digit after the point, and more of them where one would show a delay above
+    """A delay in ms with one digit after the point, or more digits if one would show a delay above
     zero as zero.
 
     >>> waited(18.26), waited(0.42), waited(0.0424), waited(0.0), waited(None)
@@ -101,8 +102,7 @@ def waited(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time in s: three digits after the point, and six, which are microseconds, where there would
-    be little else.
+    """A time in s with three digits after the point, or six below 0.01 s.
 
     >>> seconds(1.25), seconds(0.00065), seconds(None)
     ('1.250', '0.000650', '–')
@@ -111,7 +111,8 @@ def seconds(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Two digits that count: 95 %, 0.1 %, 0.02 %.
+    """A share in %: without a fraction from 10 % on, with one digit after the point from 0.1 % on,
+    else with two.
 
     >>> percent(0.953), percent(0.0012), percent(0.00021), percent(0.0), percent(None)
     ('95 %', '0.1 %', '0.02 %', '0 %', '–')
@@ -126,7 +127,8 @@ def percent(share: float | None) -> str:
 
 
 def plain(value: float) -> str:
-    """As many digits as necessary, at most six significant ones, without an exponent.
+    """A number with as many digits as necessary, at most six significant ones, and without an
+    exponent.
 
     >>> plain(20.0), plain(2.5), plain(1e-06), plain(10_000_000.0)
     ('20', '2.5', '0.000001', '10000000')
@@ -149,7 +151,7 @@ def who(flows: Sequence[FlowJson]) -> str:
 
 
 def listed(parts: list[str], last: str = "and") -> str:
-    """Joined as in a sentence.
+    """The parts, joined with commas and with `last` before the last part.
 
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
     ('a', 'a, b and c', 'a or b')
@@ -158,7 +160,7 @@ def listed(parts: list[str], last: str = "and") -> str:
 
 
 def sentence(figures: RunJson) -> str:
-    """Summary of a run in one sentence, as printed by the command."""
+    """Summary of a run in one sentence, as `narrows run` prints it."""
     flows, queue = figures["flows"], figures["queue"]
     delay = queue["delay_ms"]
     if not flows:
@@ -184,17 +186,18 @@ def sentence(figures: RunJson) -> str:
             else f"highest retransmission rate of a flow {share}"
         )
     elif rates:
-        # A share is of bytes, and a SYN has none.
+        # The retransmission rate counts bytes of payload, and a SYN has none.
         bare = any(flow.get("summary_retransmits", flow["retransmits"]) for flow in flows)
         what = "only handshakes" if bare else "nothing"
-        # Drops are counted in the whole run; retransmissions before the summary are not.
+        # The rate covers the time after the warm-up only, but drops are counted in the whole run.
         earlier = not bare and any(flow["retransmits"] for flow in flows)
         parts.append(f"{what} retransmitted{' after the warm-up' if earlier else ''}")
     return "; ".join(parts) + "."
 
 
 def rate(figures: RunJson, *, reverse: bool = False) -> str:
-    """The rate of the path, with its unit; with saved tokens if they increase it noticeably.
+    """The rate of the path with its unit. If saved tokens of a token bucket increase it by more
+    than 0.5 %, they are mentioned.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
     '26.11 Mbit/s'
@@ -209,16 +212,17 @@ def rate(figures: RunJson, *, reverse: bool = False) -> str:
 
 
 _TOKENS = 1.005
-"""Factor by which saved tokens of a bucket must increase the rate to be mentioned."""
+"""Saved tokens of a token bucket are mentioned if they increase the rate by more than this factor.
+"""
 
 
 def _four(mbit: float) -> str:
-    """Four significant digits, without an exponent."""
+    """A rate with four significant digits below 10 000 and at most six above; no exponent."""
     return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
 
 
 def capacity(figures: RunJson, *, reverse: bool = False) -> float | None:
-    """The maximum mean rate of the path over the summary interval, in Mbit/s."""
+    """The maximum mean rate that the path allows over the time after the warm-up, in Mbit/s."""
     path = figures["path"]
     mbit: float | None = (
         path["reverse_mbit"] if reverse else path.get("capacity_mbit", path["rate_mbit"])
@@ -227,8 +231,8 @@ def capacity(figures: RunJson, *, reverse: bool = False) -> float | None:
 
 
 def _arriving(figures: RunJson, *, reverse: bool = False) -> float | None:
-    """The maximum mean rate of arriving data in the summary interval, in Mbit/s; goodput never
-    exceeds it.
+    """The maximum mean rate of arriving data after the warm-up, in Mbit/s; goodput never exceeds
+    it.
     """
     path = figures["path"]
     mbit = path.get("reverse_arriving_mbit") if reverse else path.get("arriving_mbit")
@@ -252,7 +256,9 @@ def busiest(figures: RunJson) -> str:
 
 
 def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
-    """The flows of the direction `down`, and those of the direction `up`."""
+    """The flows with the direction `down` (downloads), and those with the direction `up`
+    (uploads).
+    """
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
     down, up = (
@@ -265,7 +271,9 @@ def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
 def _used(
     figures: RunJson, flows: list[FlowJson], both: list[FlowJson], *, reverse: bool = False
 ) -> str:
-    """`both`: flows of the other direction whose application sends in this one, too."""
+    """The sentence about the share of a direction's rate that its flows used. `both` are flows of
+    the other direction whose application also sends in this direction.
+    """
     mbit = _arriving(figures, reverse=reverse)
     total = sum(flow["goodput_mbit"] or 0 for flow in flows)
     total += sum(flow["workload"]["up_mbit"] or 0 for flow in both)
@@ -279,11 +287,13 @@ def _used(
 
 
 def _uses(figures: RunJson) -> list[str]:
-    """The part of each direction that the flows used."""
+    """The sentences about the share of each direction's rate that the flows used; in a network, the
+    busiest link.
+    """
     if has_links(figures):
         return [busiest(figures)]
     down, up = _ways(figures)
-    # The goodput of such a flow is what its client receives; its client sends, too.
+    # The goodput of these flows counts what their client receives, but the client also sends.
     both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
     return [
         *([_used(figures, down, [])] if down or not up else []),
@@ -292,10 +302,11 @@ def _uses(figures: RunJson) -> list[str]:
 
 
 def fairness(figures: RunJson) -> str:
-    """Jain's index of each direction in which several flows with a congestion control share the
-    path; empty where none.
+    """Jain's fairness index for each direction in which several flows with a congestion control
+    share the path; empty if there is no such direction.
 
-    A stream of datagrams takes what it takes, and flows of both directions share nothing.
+    Streams of datagrams are left out, because they do not adapt to others. Flows of opposite
+    directions do not share a link.
 
     >>> down, up = {"flows": 2, "jain": 0.98}, {"flows": 3, "jain": 1}
     >>> fairness({"fairness": {"by_direction": {"down": down}}})
@@ -319,7 +330,9 @@ def fairness(figures: RunJson) -> str:
 
 
 def answer(figures: RunJson) -> list[str]:
-    """The answer of the page: goodput and shares, queueing delay, losses, completed transfers."""
+    """The sentences at the top of a report page: goodput and shares, queueing delay, losses,
+    completed transfers, notices.
+    """
     flows = figures["flows"]
     told = [_shares(figures), _latency(figures), _losses(figures)]
     if flows and any(flow["fct_s"] is not None for flow in flows):
@@ -387,7 +400,7 @@ def _latency(figures: RunJson) -> str:
     )
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
-        # Pings end where the path does, however far away the receivers of flows are.
+        # A ping crosses the path only, and not the additional RTT of single flows.
         base = f" (base RTT {figures['path']['rtt_ms']:g} ms)" if not has_links(figures) else ""
         told += f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms{base}"
     return told + "."
@@ -402,7 +415,9 @@ def _losses(figures: RunJson) -> str:
 
 
 def how_sure(figures: RunJson) -> list[str]:
-    """Evidence for the results: comparisons with Linux, their limits, and random variation."""
+    """The sentences about the certainty of the results: comparisons with Linux, their limits, and
+    random variation.
+    """
     return [_evidence(figures), *_limits(figures)]
 
 
@@ -448,7 +463,7 @@ def _evidence(figures: RunJson) -> str:
 
 
 def _path(figures: RunJson) -> str:
-    """The kind of a path, in words."""
+    """The features of the path that determine its comparable runs, in words."""
     if "wifi" in figures["scenario"]:
         return "a Wi-Fi network"
     if has_links(figures):
@@ -464,7 +479,7 @@ def _path(figures: RunJson) -> str:
 
 
 def differences(case: EvidenceJson, here: JsonObject) -> list[str]:
-    """The quantities in which the path of a reference case differs from this one, in words.
+    """The quantities in which the path of a stored run differs from that of this run, in words.
 
     >>> case = {"rate_mbit": 50, "rtt_ms": 80, "buffer_bdp": 1.0, "headroom": 1, "loss": 0,
     ...     "policer": None}

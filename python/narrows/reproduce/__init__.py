@@ -1,3 +1,3 @@
-"""Published experiments, run again: ours beside theirs, with tolerances that were written down
-before.
+"""Repeats published experiments and compares the results of narrows with the published ones. The
+accepted ranges were fixed before the first run.
 """

@@ -1,4 +1,6 @@
-"""BBR and CUBIC by buffer: the whole grid with the published value in each cell, and shares."""
+"""BBR and CUBIC for several buffer sizes: the whole grid of rates and RTTs beside the published
+values, and the share of BBR.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from narrows.reproduce.published import KERNEL, Cell, Result, cells, reproduce
 from narrows.runs.scenario import Flow, Host, Path, Scenario
 
 BUFFERS_KIB = (100, 1000, 10_000, 20_000, 50_000)
-"""Buffers of the grid, in KiB (`kb` of tc)."""
+"""Buffer sizes of the grid, in KiB, which `tc` writes as `kb`."""
 
 Place = tuple[int, int, int]
-"""Buffer in KiB, rate in Mbit/s, RTT in ms."""
+"""Buffer size in KiB, rate in Mbit/s, RTT in ms."""
 
 _EXAMPLE = (100, 500, 200)
 
@@ -26,7 +28,9 @@ def _place(cell: Cell) -> Place:
 
 
 def _all_cells(lab: Lab, cc: str) -> list[Cell]:
-    """The cells of a congestion control; those without a published value have zeros."""
+    """All cells of the grid for a congestion control. Cells without a published result contain
+    zeros as published values.
+    """
     known = {_place(cell): cell for cell in cells(cc, KERNEL)}
     rates, rtts = (sorted({place[i] for place in known}) for i in (1, 2))
     buffers: Sequence[int] = BUFFERS_KIB
@@ -45,7 +49,9 @@ def _all_cells(lab: Lab, cc: str) -> list[Cell]:
 
 
 def cells_by_buffer(lab: Lab) -> dict[str, float]:
-    """Gain and retransmits in each of 640 runs."""
+    """Gain of BBR over CUBIC and retransmits, in each cell of the grid: 640 runs, fewer in a quick
+    run.
+    """
     todo = [cell for cc in ("cubic", "bbr") for cell in _all_cells(lab, cc)]
     results = reproduce(todo, lab.did, seed=lab.first_seed, engine=lab.engine, file=lab.file)
     by = {
@@ -81,7 +87,7 @@ def _percent(which: list[bool]) -> float:
 
 
 def _known(ratios: Iterable[float | None]) -> list[float]:
-    """The ratios of cells in which CUBIC has retransmits."""
+    """The ratios that are not None."""
     return [one for one in ratios if one is not None]
 
 
@@ -98,13 +104,15 @@ Both = Mapping[str, Mapping[Place, Result]]
 
 
 def _ratio(by: Both, place: Place, of: Callable[[Result], int | None]) -> float | None:
-    """BBR's retransmits / CUBIC's; None without a value or without retransmits of CUBIC."""
+    """Retransmits of BBR divided by those of CUBIC; None if a number is unknown or CUBIC has no
+    retransmits.
+    """
     bbr, cubic = (of(by[cc][place]) for cc in ("bbr", "cubic"))
     return None if bbr is None or not cubic else bbr / cubic
 
 
 def _panels(buffer: int, by: Both, gains: Mapping[Place, float]) -> list[Grid]:
-    """The maps of a buffer, each cell with the value of narrows and the published one."""
+    """The maps of a buffer size. Each cell has the value of narrows and the published value."""
     rates, rtts = (sorted({place[i] for place in gains if place[0] == buffer}) for i in (1, 2))
     published = published_gains()
 
@@ -138,7 +146,7 @@ def _panels(buffer: int, by: Both, gains: Mapping[Place, float]) -> list[Grid]:
 
 
 def _short(value: float | None) -> str:
-    """At most four characters.
+    """A number in at most four characters, with `k` for thousands.
 
     >>> [_short(one) for one in (None, 0, 7.3, -34.0, 471, 3540.0, 235798)]
     ['–', '0', '7.3', '−34', '471', '3.5k', '236k']
@@ -160,12 +168,12 @@ _HALF = 50.0
 
 
 def _in_bdp(buffer: str) -> float:
-    """A buffer in bandwidth-delay products of 1 Gbit/s and 20 ms."""
+    """A buffer size in multiples of the bandwidth-delay product of 1 Gbit/s and 20 ms."""
     return float(buffer[:-2]) * _BYTES[buffer[-2:]] / _BDP_BYTES
 
 
 def share_by_buffer(lab: Lab) -> dict[str, float]:
-    """Share of BBR by buffer."""
+    """Share of one BBR flow in the goodput beside one CUBIC flow, for several buffer sizes."""
     cases = {
         buffer: Scenario(
             Path(rate="1Gbit", rtt="20ms", buffer=buffer),
@@ -213,7 +221,8 @@ def share_by_buffer(lab: Lab) -> dict[str, float]:
 
 
 def crossing(points: list[tuple[float, float]]) -> float | None:
-    """Last buffer at which a share falls below one half, interpolated in its logarithm.
+    """Largest buffer size at which a share in % falls below 50 %, interpolated in the logarithm of
+    the size; None if there is none.
 
     >>> round(crossing([(0.1, 90.0), (1.0, 60.0), (10.0, 40.0)]), 2)
     3.16

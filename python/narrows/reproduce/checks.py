@@ -1,9 +1,9 @@
-"""Published figures with accepted ranges (`data/experiments.toml`), and the outcome of their
-checks.
+"""Published values ("figures") with accepted ranges (`data/experiments.toml`), and the outcomes of
+their checks.
 
-The file was committed before the first run, so that no range depends on a result of its experiment.
-If results of similar runs were known, `setup` states this. Explanations of figures outside their
-range are in `data/misses.toml`.
+The file was committed before the first run of each experiment, so that no range depends on a result
+of narrows. If results of similar runs were known before, the key `setup` of the experiment states
+this. Explanations of figures outside their range are in `data/misses.toml`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
 
 Word = Literal["inside", "outside", "shown", "failed", "left out"]
-"""Outcome of a check; `failed`: its figure could not be determined."""
+"""Outcome of a check: inside or outside the accepted range, shown without a range, not determined
+(`failed`), or not computed (`left out`)."""
 
 NEAR = 1.1
-"""An explanation applies to figures within this factor of those in its experiment."""
+"""An explanation applies to figures up to this factor beyond those that its evidence shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +37,12 @@ class Check:
     """One published figure.
 
     Attributes:
-        id: Identifier, as in the code that computes the figure.
+        id: Identifier of the check, with which the code of the experiment returns its figure.
         of: Description of the figure.
         published: Published value, as text.
         unit: Unit of all numbers.
         accept: Accepted range, both ends included; None if the figure is shown without a verdict.
-        full: True if a quick run omits it.
+        full: True if a quick run leaves out this check.
     """
 
     id: str
@@ -52,7 +53,9 @@ class Check:
     full: bool = False
 
     def word(self, ours: float | None) -> Word:
-        """The outcome."""
+        """The outcome of the check for this figure of narrows; None stands for a figure that was
+        not computed.
+        """
         if ours is None:
             return "left out"
         if self.accept is None:
@@ -85,9 +88,10 @@ class Miss:
 
     Attributes:
         why: The explanation, in one or two sentences.
-        evidence: File of the experiment that shows it, relative to the root of the repository.
-        side: Side of the accepted range to which it applies.
-        seen: Figures of the experiment.
+        evidence: File of an experiment that supports the explanation, relative to the root of the
+            repository.
+        side: Side of the accepted range on which the explained figures lie.
+        seen: Figures that the experiment in `evidence` found.
     """
 
     why: str
@@ -96,7 +100,7 @@ class Miss:
     seen: tuple[float, ...]
 
     def range(self, check: Check) -> tuple[float, float]:
-        """Range of the figures that it explains.
+        """Range of the figures that the explanation covers.
 
         >>> ratio = Check(id="a", of="A", published="3", unit="times", accept=(2.0, 4.5))
         >>> miss = Miss(why="Linux has 1.3", evidence="a.md", side="below", seen=(1.1, 2.0))
@@ -121,18 +125,19 @@ class Outcome:
 
     Attributes:
         experiment: The experiment.
-        ours: Figures of narrows by check; without those that a quick run omits.
+        ours: Figures of narrows by check, without those that were not computed.
         quick: True for a quick run.
-        runs: Number of simulations.
-        seconds: Duration in seconds.
-        made: Version and build of narrows.
+        runs: Number of runs.
+        seconds: Wall-clock time of the experiment, in s.
+        made: Version of narrows.
         misses: Explanations of figures outside their range, by check.
         failed: Reason why a figure could not be determined, by check.
-        lacks: Missing packages, by check.
-        replications: Number of replications, if it was requested; the figures are then means.
-        intervals: Intervals of these means by check.
+        lacks: Reason why a figure was not computed, by check, such as a quick run.
+        replications: Number of replications; None if none were requested. With replications, the
+            figures are means.
+        intervals: 95 % confidence intervals of these means, by check.
         engine: The engine of the runs.
-        tables: Tables beside the figures.
+        tables: Additional tables of the experiment.
     """
 
     experiment: Experiment
@@ -151,7 +156,7 @@ class Outcome:
 
     @property
     def command(self) -> str:
-        """The command that computes it."""
+        """The command that computes this outcome in a full run."""
         words = ["narrows reproduce", self.experiment.name]
         if self.engine != SIM:
             words.append(f"--engine {self.engine.name}")
@@ -160,11 +165,11 @@ class Outcome:
         return " ".join(words)
 
     def half(self, check: Check) -> float | None:
-        """Half of the interval of a figure; None without one."""
+        """Half-width of the confidence interval of a figure; None without an interval."""
         return self.intervals[check.id].half() if check.id in self.intervals else None
 
     def words(self) -> list[tuple[Check, float | None, Word]]:
-        """Every check with the figure of narrows and the verdict."""
+        """Every check with the figure of narrows and the outcome."""
         return [
             (
                 c,
@@ -182,7 +187,7 @@ class Outcome:
         )
 
     def reason(self, check: Check) -> str:
-        """The reason why a check is not inside; empty if it is."""
+        """The reason why a figure is outside its range or missing; empty otherwise."""
         known = self.failed.get(check.id) or self.lacks.get(check.id)
         ours, miss = self.ours.get(check.id), self.misses.get(check.id)
         if known is not None or check.word(ours) != "outside":
@@ -201,7 +206,7 @@ class Outcome:
         return sum(one == word for _, _, one in self.words())
 
     def json(self) -> OutcomeJson:
-        """Machine-readable form."""
+        """The JSON object of `narrows reproduce --json`."""
         return {
             "experiment": self.experiment.name,
             "title": self.experiment.title,
@@ -261,7 +266,7 @@ def experiments() -> dict[str, Experiment]:
 
 @cache
 def misses(name: str) -> dict[str, Miss]:
-    """Explanations of the figures of an experiment that are outside their range."""
+    """The explanations of figures outside their range, by check, for an experiment."""
     return {
         id_: Miss(**{**miss, "seen": tuple(map(float, miss["seen"]))})
         for id_, miss in _read(MISSES).get(name, {}).items()

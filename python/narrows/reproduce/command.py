@@ -1,4 +1,4 @@
-"""`narrows reproduce`: the command."""
+"""The command `narrows reproduce`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Engines(click.ParamType):  # type: ignore[type-arg]
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[Engine, ...]:
-        """The names, each once."""
+        """The names of engines in the text, each once."""
         names = tuple(dict.fromkeys(value.split(",")))
         wrong = [name for name in names if name not in ENGINES]
         if wrong:
@@ -177,7 +177,7 @@ def reproduce(  # noqa: PLR0917
 
 
 def _names(name: str | None, *, every: bool) -> list[str]:
-    """The experiments to run."""
+    """The names of the experiments to run."""
     known = experiments()
     if name is None:
         return list(known)
@@ -195,7 +195,7 @@ def _written(
     quick: bool,
     seeds: int | None,
 ) -> str:
-    """The command, as a page names it."""
+    """The command line that a page shows."""
     words = ["narrows reproduce", name or "--all"]
     words += ["--quick"] if quick else []
     words += [f"--seeds {seeds}"] if seeds is not None else []
@@ -216,7 +216,7 @@ def _enough(outcomes: Sequence[Outcome]) -> bool:
 
 @contextmanager
 def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """Shows the number of runs on stderr, if it is a terminal, after the first second."""
+    """Shows the number of completed runs on stderr, if it is a terminal, after a second."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,7 +1,8 @@
 """Executes the runs of an experiment, with progress.
 
-The simulator runs on every core. The runs of the other engines are stored one by one, because each
-takes its duration or a virtual machine. A repeated experiment continues with the missing runs.
+The simulator executes runs in parallel on all cores. Each run of another engine is stored, because
+it takes as long as its duration or needs a virtual machine. If an experiment is repeated, only
+missing runs are executed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ Of = Callable[[RunJson], float]
 
 
 _APART = 1000
-"""Difference between the first seeds of two replications; more than any experiment has seeds."""
+"""Difference between the first seeds of two replications. It exceeds the number of seeds of every
+experiment."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Grid:
     """A table of an experiment.
 
     Attributes:
-        title: Description of the cells, with unit.
+        title: Description of the cells, with their unit.
         heads: Heads of the columns.
         rows: The rows, as texts.
     """
@@ -52,26 +54,27 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
     def json(self) -> TableJson:
-        """Machine-readable form."""
+        """The JSON object of the table."""
         return {"title": self.title, "heads": list(self.heads), "rows": [*map(list, self.rows)]}
 
     @classmethod
     def of(cls, stored: TableJson) -> Grid:
-        """The table of this form."""
+        """The table of a stored JSON object."""
         return cls(stored["title"], tuple(stored["heads"]), tuple(map(tuple, stored["rows"])))
 
 
 class Lab:
-    """Runs scenarios; a quick lab uses fewer seeds and less virtual time.
+    """Runs the scenarios of an experiment. In a quick lab, there are fewer seeds and the simulated
+    time is shorter.
 
     Attributes:
         quick: True for a quick lab.
         engine: The engine of the runs.
-        runs: Number of completed runs.
+        runs: Number of completed runs so far.
         first_seed: The first seed of every case.
         failed: Reason why a figure could not be determined, by check.
-        lacks: Reason why a figure was not measured, by check.
-        tables: Tables beside the figures.
+        lacks: Reason why a figure was not computed, by check.
+        tables: Additional tables of the experiment.
     """
 
     def __init__(
@@ -83,8 +86,8 @@ class Lab:
         engine: EngineChoice = SIM,
         store: Path | None = None,
     ) -> None:
-        """`told` receives the number of completed runs; each `replication` has other seeds. Runs of
-        other engines than the simulator are stored in `store`.
+        """`told` is called with the number of completed runs. Each `replication` has other seeds.
+        Runs of other engines than the simulator are stored in `store`.
         """
         self.quick = quick
         self.engine = engine
@@ -97,11 +100,13 @@ class Lab:
         self._store = store
 
     def seconds(self, whole: float, quick: float | None = None) -> str:
-        """A duration; in a quick lab `quick`, or a third of `whole`."""
+        """The duration `whole`, in s, as text. In a quick lab, it is `quick` or, without it, a
+        third of `whole`.
+        """
         return f"{(whole / 3 if quick is None else quick) if self.quick else whole:g}s"
 
     def did(self, _: object = None) -> None:
-        """Counts a completed run."""
+        """Counts a completed run and reports the number of completed runs."""
         self.runs += 1
         self._told(self.runs)
 
@@ -122,8 +127,8 @@ class Lab:
             seeds: Number of seeds.
             quick_seeds: Number of seeds of a quick lab.
             interval: The sample interval.
-            simulated: Use the simulator, whatever the engine of the lab is.
-            partial: Omit runs that the engine could not do, instead of an error.
+            simulated: Whether to use the simulator even if the lab has another engine.
+            partial: Whether to leave out runs that fail with `EngineError`, instead of raising it.
 
         Raises:
             EngineError: If the engine cannot run a case.
@@ -161,14 +166,16 @@ class Lab:
         return got
 
     def file(self, *what: object) -> Path | None:
-        """File of a stored result of the engine; None if the lab stores none."""
+        """File for the stored result of these inputs (`what`) with the engine; None for the
+        simulator or without a store.
+        """
         if self._store is None or self.engine == SIM:
             return None
         text = "\n".join(map(str, (*what, self.engine.about())))
         return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
     def _elsewhere(self, tree: JsonObject, seed: int, interval: str, keep_on: Progress) -> RunJson:
-        """A run of another engine, from the store if it is there."""
+        """The result of a run of another engine, from the store if it was stored before."""
         file = self.file(_core.scenario_to_toml(tree), seed, interval)
         if file is not None and file.exists():
             stored: RunJson = json.loads(file.read_text(encoding="utf-8"))
@@ -182,17 +189,17 @@ class Lab:
 
 
 def mid(runs: Runs, of: Of) -> float:
-    """Median of a figure over the seeds."""
+    """Median of a figure over the runs of a case."""
     return float(median(of(one) for one in runs))
 
 
 def goodput(number: int = 0) -> Of:
-    """Goodput of one flow, in Mbit/s."""
+    """Goodput of the flow with this index, in Mbit/s."""
     return lambda figures: float(figures["flows"][number]["goodput_mbit"] or 0.0)
 
 
 def total(figures: RunJson) -> float:
-    """Goodput of all flows, in Mbit/s."""
+    """Sum of the goodputs of all flows, in Mbit/s."""
     return float(sum(flow["goodput_mbit"] or 0.0 for flow in figures["flows"]))
 
 
@@ -207,26 +214,28 @@ def part(cc: str) -> Of:
 
 
 def fair(number: int) -> Of:
-    """Goodput of a flow relative to an equal share."""
+    """Goodput of the flow with this index, divided by the mean goodput of all flows."""
     return lambda figures: (
         goodput(number)(figures) * len(figures["flows"]) / max(total(figures), 1e-9)
     )
 
 
 def again(cc: str | None = None) -> Of:
-    """Retransmissions of all flows, or of those of a congestion control."""
+    """Number of retransmits of all flows, or of the flows with the congestion control `cc`."""
     return lambda figures: float(
         sum(flow["retransmits"] for flow in figures["flows"] if cc in {None, flow["cc"]})
     )
 
 
 def queue_ms(figures: RunJson) -> float:
-    """Mean queueing delay in ms."""
+    """Mean queueing delay of a run, in ms."""
     return float(figures["queue"]["delay_ms"]["mean"] or 0.0)
 
 
 def finished(longest_s: float) -> Of:
-    """Completion time of a transfer in s; `longest_s` if it did not complete."""
+    """Completion time of the transfer of the first flow, in s; `longest_s` if the transfer did not
+    complete.
+    """
 
     def of(figures: RunJson) -> float:
         value = figures["flows"][0]["fct_s"]

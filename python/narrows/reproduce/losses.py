@@ -16,7 +16,8 @@ from narrows.runs.scenario import Flow, Hop, Host, Path, Scenario
 _PAYLOAD, _FRAME = 1448, 1514
 
 _WIDENED, _MOST_LOSS_PCT = 4, 60.0
-"""Number of times the range of losses is extended, and its upper limit."""
+"""Maximum number of times that the range of loss rates is extended, and upper limit of the loss
+rates, in %."""
 
 
 def lossy(
@@ -47,7 +48,8 @@ def lossy(
 
 
 def _half(points: list[tuple[float, float]], whole: float) -> float | None:
-    """Loss at which the goodput is half of `whole`, by interpolation; None if there is none.
+    """Loss rate in % at which the goodput falls below half of `whole`, by linear interpolation;
+    None if there is none.
 
     >>> _half([(1.0, 90.0), (2.0, 10.0)], 100.0)
     1.5
@@ -61,7 +63,9 @@ def _half(points: list[tuple[float, float]], whole: float) -> float | None:
 
 
 def cliff(lab: Lab) -> dict[str, float]:
-    """Losses at which half of the rate remains, and some points of the published figure."""
+    """Loss rates at which the goodput falls to half of the rate of the path, and goodput at some
+    points of the published graph.
+    """
     plain = {"kind": "bbr", "policer_detection": False}
     old = Host(like="linux-4.15")
 
@@ -76,8 +80,8 @@ def cliff(lab: Lab) -> dict[str, float]:
         "linux-6.12": ("bbr", None, 15.3),
         "figure-4.15": ("bbr", old, 17.0),
     }
-    # A point each half percent (quick: one and a half) around where it may be, and further out
-    # where it is not there.
+    # The loss rates have steps of 0.5 % (quick run: 1.5 %) around the expected one. If the goodput
+    # does not cross half of the rate there, the range is extended.
     step, points = (1.5, 4) if lab.quick else (0.5, 12)
     around = {
         name: [middle + step * n for n in range(-points, points + 1)]
@@ -125,7 +129,9 @@ def cliff(lab: Lab) -> dict[str, float]:
 
 
 def article(lab: Lab) -> dict[str, float]:
-    """Figures of the article on BBR."""
+    """Values of the article on BBR: goodput under loss, fairness of five flows, steps of the rate,
+    and RTT of eight flows.
+    """
     whole = lab.seconds(60, 30)
     cases = {
         f"{cc}-{loss:g}": lossy(
@@ -181,7 +187,9 @@ def article(lab: Lab) -> dict[str, float]:
 
 
 def _reached(figures: RunJson, from_s: float, mbit: float) -> float:
-    """Time until the delivery rate over half a second reaches a value."""
+    """Time from `from_s` until the mean delivery rate between two points of the series (one per
+    second) reaches `mbit`, in s; infinite if never.
+    """
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     for row in rows:
         later = next((other for other in rows if other[0] >= row[0] + 0.5), None)
@@ -191,7 +199,9 @@ def _reached(figures: RunJson, from_s: float, mbit: float) -> float:
 
 
 def _calm(figures: RunJson, from_s: float, rtt_ms: float) -> float:
-    """Time until the smoothed RTT is below a value again, after it rose above it."""
+    """Time from `from_s` until the smoothed RTT, after it rose above `rtt_ms`, falls below it
+    again, in s. It is 0 if the RTT never rises above `rtt_ms`.
+    """
     rows = [row for row in figures["flows"][0]["series"] if row[0] >= from_s]
     risen = next((n for n, row in enumerate(rows) if row[3] > rtt_ms), None)
     if risen is None:
@@ -200,7 +210,7 @@ def _calm(figures: RunJson, from_s: float, rtt_ms: float) -> float:
 
 
 def loss_based(lab: Lab) -> dict[str, float]:
-    """Rate of loss-based congestion controls on the link before the loss, in Mbit/s."""
+    """Rate of sent frames, before random loss, of loss-based congestion controls, in Mbit/s."""
     old = Host(like="linux-4.15")
     cases: dict[tuple[str, float], Scenario] = {}
     for cc, losses in (
@@ -237,7 +247,9 @@ _SMALL = 1e-3
 
 
 def megabyte(lab: Lab) -> dict[str, float]:
-    """Transfer of 1 MB at 20 % loss and 200 ms, with variants; goodput by loss rate and by RTT."""
+    """Completion time of a 1 MB transfer at 20 % loss and 200 ms RTT, with variants, and goodput
+    for several loss rates and RTTs.
+    """
 
     def transfer(cc: str, host: Host | None = None, acks: bool = False) -> Scenario:
         reverse = (
@@ -274,7 +286,7 @@ def megabyte(lab: Lab) -> dict[str, float]:
     }
     done = lab.play(cases, seeds=20, quick_seeds=9)
     ours = {name: mid(runs, finished(_LONGEST_S)) for name, runs in done.items()}
-    # The numbers of the slide are not judged.
+    # The values from the slides have no accepted range.
     ours |= {"1MB-bbr-slide": ours["1MB-bbr"], "1MB-cubic-slide": ours["1MB-cubic"]}
 
     def steady(cc: str, loss: float) -> Scenario:
@@ -316,7 +328,8 @@ def megabyte(lab: Lab) -> dict[str, float]:
 
 
 def exponent(points: list[tuple[float, float]]) -> float:
-    """Slope of a least-squares line through the logarithms.
+    """Exponent of a power law: slope of the least-squares line through the logarithms of the
+    points.
 
     >>> round(exponent([(1, 10), (10, 1), (100, 0.1)]), 6)
     -1.0
@@ -329,7 +342,9 @@ def exponent(points: list[tuple[float, float]]) -> float:
 
 
 def response(lab: Lab) -> dict[str, float]:
-    """Mean window that corresponds to a goodput."""
+    """Mean window that corresponds to the goodput, in packets of 1448 bytes, for several loss-based
+    congestion controls and loss rates.
+    """
     cases = {}
     for name, cc, rtt in (
         ("reno", "reno", 100),

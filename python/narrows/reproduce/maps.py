@@ -25,18 +25,19 @@ from narrows.study.study import by
 from narrows.sweeps.keys import put
 
 CAO = "data/cao-2019-gain.csv"
-"""Figure 5 as published: buffer (in KiB), rate (Mbit/s), RTT (ms), gain (%)."""
+"""The published values of figure 5: buffer size (KiB), rate (Mbit/s), RTT (ms), gain of BBR over
+CUBIC (%)."""
 
 _CLEAR_PCT = 10
 _NOISY = (10, 10000)
-"""Rate and buffer of the row whose gains, −34 to +35 %, are noise."""
+"""Rate in Mbit/s and buffer size in KiB of the row whose gains (−34 to +35 %) are noise."""
 
 Place = tuple[int, int, int]
-"""Buffer in KiB, rate in Mbit/s, RTT in ms."""
+"""Buffer size in KiB, rate in Mbit/s, RTT in ms."""
 
 
 def published_gains() -> dict[Place, float]:
-    """Gains measured by Cao et al., in %.
+    """Gains of BBR over CUBIC that Cao et al. measured, in %, by cell.
 
     >>> len(published_gains()), published_gains()[100, 500, 200]
     (128, 115.0)
@@ -57,7 +58,7 @@ def _results(lab: Lab, kernel: str, ccs: Sequence[str]) -> list[Result]:
 
 
 def again_pct(result: Result) -> float:
-    """Retransmission rate, in %."""
+    """Retransmission rate of a result, in % of the segments sent."""
     sent = result.goodput_mbit * 1e6 * TEST_S / 8 / 1448 + result.retransmits
     return 100 * result.retransmits / sent
 
@@ -67,7 +68,9 @@ def _mean_again(results: Sequence[Result], cc: str, buffer_kib: int) -> float:
 
 
 def grid(lab: Lab) -> dict[str, float]:
-    """Figures of Cao et al."""
+    """Comparison with Cao et al.: share of cells with the same sign of the gain, and goodput and
+    retransmits of some cells.
+    """
     results = _results(lab, "4.15", ("cubic", "bbr"))
     published = published_gains()
     signs = []
@@ -90,7 +93,9 @@ def grid(lab: Lab) -> dict[str, float]:
 
 
 def replication(lab: Lab) -> dict[str, float]:
-    """Figures of Datta and Fund: the fraction of cells that agree."""
+    """Comparison with Datta and Fund: share of the cells that agree by each criterion, and mean
+    retransmission rates, in %.
+    """
     ours = {}
     names = ("sign", "bbr", "again", "cubic-deep", "cubic-shallow")
     for kernel in ("4.15",) if lab.quick else ("4.15", "5.15"):
@@ -117,11 +122,12 @@ def replication(lab: Lab) -> dict[str, float]:
 _FAST_MBIT, _SLOW_MBIT, _DEEP_MB = 875, 375, 5.5
 _BYTES = {"kB": 1e-3, "MB": 1.0}
 _LEAVES, _LEAST, _FOLDS = 8, 3, 10
-"""Maximum number of leaves of a tree of narrows, minimum number of cells of a leaf, and folds."""
+"""Parameters of the decision tree that narrows learns. They are the maximum number of leaves, the
+minimum number of cells of a leaf, and the number of folds of the cross-validation."""
 
 
 def published_tree(rate_mbit: float, buffer_mb: float) -> str:
-    """Prediction of the published tree.
+    """The congestion control with the higher goodput, as the published decision tree predicts it.
 
     >>> published_tree(1000, 50), published_tree(500, 10), published_tree(500,
     ...     1), published_tree(50, 1)
@@ -135,7 +141,9 @@ def published_tree(rate_mbit: float, buffer_mb: float) -> str:
 
 
 def tree(lab: Lab) -> dict[str, float]:
-    """The study `gain-map`, compared with the published tree."""
+    """Share of the cells of the study `gain-map`, in %, in which simulation and published tree name
+    the same winner, and accuracy of an own tree.
+    """
     whole = GAIN_MAP.parts(False)[""]
     assert not isinstance(whole.over, Sequence)
     buffers, rates, rtts = (list(whole.over[f"path.{key}"]) for key in ("buffer", "rate", "rtt"))

@@ -8,7 +8,7 @@ from narrows.runs.model import EngineJson
 
 
 class PublishedJson(TypedDict):
-    """The published figures of a cell."""
+    """The published values of a cell; goodputs are over `trials` trials."""
 
     goodput_mbit: float
     goodput_mbit_sd: float
@@ -19,7 +19,7 @@ class PublishedJson(TypedDict):
 
 
 class CellJson(TypedDict):
-    """A cell of the maps, simulated and published."""
+    """A cell of the maps, with its simulated and its published values."""
 
     kernel: str
     cc: str
@@ -35,7 +35,9 @@ class CellJson(TypedDict):
 
 
 class GainJson(TypedDict):
-    """The gain of BBR over CUBIC in a cell, in % of the goodput of CUBIC."""
+    """The simulated and the published gain of BBR over CUBIC in a cell, in % of the goodput of
+    CUBIC.
+    """
 
     buffer_bytes: int
     rate_mbit: int
@@ -46,7 +48,7 @@ class GainJson(TypedDict):
 
 
 class CriterionJson(TypedDict):
-    """A criterion of agreement, in cells."""
+    """A criterion of agreement; `cells`, `agree` and `needed` are numbers of cells."""
 
     name: str
     cells: int
@@ -63,14 +65,16 @@ class WhyJson(TypedDict):
 
 
 class SpreadJson(TypedDict, total=False):
-    """The interval of a figure over replications; absent without them."""
+    """The 95 % confidence interval and the standard deviation of a figure over replications; absent
+    without replications.
+    """
 
     interval: list[float | None]
     sd: float | None
 
 
 class ReasonJson(TypedDict, total=False):
-    """The reason why a figure is not inside its range; absent if it is."""
+    """The reason why a figure is outside its range or missing; absent otherwise."""
 
     why: WhyJson
     reason: str
@@ -96,7 +100,7 @@ class SeedsJson(TypedDict, total=False):
 
 
 class TableJson(TypedDict):
-    """A table beside the figures."""
+    """An additional table of an experiment."""
 
     title: str
     heads: list[str]
@@ -104,7 +108,7 @@ class TableJson(TypedDict):
 
 
 class OutcomeJson(SeedsJson):
-    """An experiment, as `narrows reproduce --json` prints it."""
+    """The outcome of an experiment, as `narrows reproduce --json` prints it."""
 
     experiment: str
     title: str

@@ -1,4 +1,6 @@
-"""Experiments of users on one path: a page beside downloads, loss by RTT, and a changed host."""
+"""Experiments that users published about one path. They are a web page beside downloads, goodput by
+loss and RTT, and a server that changed from CUBIC to BBR.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _LIMIT_S = 600
 
 
 def page(lab: Lab) -> dict[str, float]:
-    """A page alone, and beside twelve downloads."""
+    """Load time of a web page, alone and beside twelve downloads, with its parts."""
     web: dict[str, bool | int | float | str | list[str]] = {
         "kind": "web",
         "objects": _OBJECTS,
@@ -38,7 +40,7 @@ def page(lab: Lab) -> dict[str, float]:
         )
 
     cases = {"alone": fetched(0, "30s"), "loaded": fetched(12, "420s")}
-    # A live run takes its duration: a quarter of an hour for two seeds.
+    # A live run takes as long as its duration: two seeds take a quarter of an hour.
     found = lab.play(cases, seeds=2 if lab.engine.name == "live" else 6)
     ours = {name: mid(runs, _load_s) for name, runs in found.items()}
     ours["factor"] = ours["loaded"] / ours["alone"]
@@ -64,7 +66,7 @@ _PARTS = ("setup_s", "waiting_s", "receiving_s")
 
 
 def _load_s(figures: RunJson) -> float:
-    """Load time of the first page, in s; of a page that did not end, the time until the end."""
+    """Median load time of the pages of the first flow, in s; `_LIMIT_S` if no page completed."""
     loaded = figures["flows"][0]["workload"]["page_load_s"]["p50"]
     return float(_LIMIT_S if loaded is None else loaded)
 
@@ -74,7 +76,7 @@ def _share(key: str) -> Callable[[RunJson], float]:
 
 
 def _text(value: float) -> str:
-    """Three significant digits.
+    """A number with three significant digits, or without a fraction from 100 on.
 
     >>> _text(0.0345), _text(94.27), _text(12345.6)
     ('0.0345', '94.3', '12346')
@@ -85,11 +87,13 @@ def _text(value: float) -> str:
 _LOSSES_PCT, _RTTS_MS = (0, 5, 10, 20, 40), (3, 50, 100, 200)
 _LONGEST_S = 1200
 _SHORTER_S = {"bbr": 120, "cubic": 450}
-"""Duration of a live run, which does not end with its transfer."""
+"""Duration of a live run, in s, which does not end when its transfer completes."""
 
 
 def loss_by_rtt(lab: Lab) -> dict[str, float]:
-    """Goodput by loss and RTT, and the transfer of an image of 1 MB."""
+    """Goodput of BBR and CUBIC for each loss rate and RTT, and completion time of the transfer of
+    an image of 1 MB.
+    """
 
     def bulk(cc: str, loss: int, rtt: int) -> Scenario:
         return Scenario(
@@ -150,7 +154,7 @@ def loss_by_rtt(lab: Lab) -> dict[str, float]:
 
 
 def _losses(cc: str, got: dict[tuple[str, int, int], Runs]) -> Grid:
-    """Goodput of a congestion control: median, and the range of the runs."""
+    """Table of the goodput of a congestion control: median and range over the runs."""
     losses, rtts = sorted({key[1] for key in got}), sorted({key[2] for key in got})
 
     def cell(loss: int, rtt: int) -> str:
@@ -167,7 +171,7 @@ def _losses(cc: str, got: dict[tuple[str, int, int], Runs]) -> Grid:
 
 
 def _spread(times: dict[str, Runs]) -> Grid:
-    """Completion times of the transfers."""
+    """Table of the completion times of the transfers."""
     rows = []
     for name, runs in times.items():
         values = sorted(map(finished(_LONGEST_S), runs))
@@ -193,7 +197,7 @@ _INTERVAL_S = 2.0
 
 
 def before_and_after(lab: Lab) -> dict[str, float]:
-    """CUBIC and BBR over a path on which CUBIC has the published goodput."""
+    """Goodput of CUBIC and BBR at the loss rate at which CUBIC has its published goodput."""
 
     def over(cc: str, loss_pct: float) -> Scenario:
         return Scenario(
@@ -236,7 +240,8 @@ def before_and_after(lab: Lab) -> dict[str, float]:
 def falls_below(
     of: Callable[[float], float], value: float, least: float, most: float, steps: int
 ) -> float | None:
-    """Where a falling function crosses a value, by bisection of the logarithm; None if it does not.
+    """The argument between `least` and `most` at which a falling function falls below `value`, by
+    bisection of its logarithm; None if there is none.
 
     >>> round(falls_below(lambda x: 1 / x, 4.0, 0.01, 10, 20), 3)
     0.25
@@ -256,7 +261,7 @@ def falls_below(
 
 
 def _variation(figures: RunJson) -> float:
-    """Largest goodput in an interval of 2 s relative to the smallest one, from 2 s on."""
+    """Largest goodput in an interval of 2 s divided by the smallest, without the first 2 s."""
     rows = figures["flows"][0]["series"]
     points: list[tuple[float, float]] = []
     for row in rows:

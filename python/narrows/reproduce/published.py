@@ -1,9 +1,9 @@
 """A published experiment: its cells, the published figures, and the criteria of agreement.
 
-A cell is one flow for 60 s. There are 8 rates, 8 RTTs and 2 buffers, with CUBIC or BBR of Linux
-4.15 or 5.15, or BBRv2 of Linux 5.13.12. This is figure 5 of Cao et al. (IMC 2019), as measured
-again by Datta and Fund (IMC 2023). `docs/explanation/published-experiments.md` describes and
-explains the differences.
+A cell is a configuration of the experiment: one flow for 60 s. There are 8 rates, 8 RTTs and 2
+buffers, with CUBIC or BBR of Linux 4.15 or 5.15, or BBRv2 of Linux 5.13.12. The published values
+are those of figure 5 of Cao et al. (IMC 2019), as measured again by Datta and Fund (IMC 2023).
+`docs/explanation/published-experiments.md` describes and explains the differences.
 """
 
 from __future__ import annotations
@@ -33,70 +33,71 @@ TITLE = (
 )
 
 KERNEL = "4.15"
-"""The kernel of Cao et al.; `narrows demo` shows its maps."""
+"""The Linux release of Cao et al.; `narrows demo` shows the maps of this release."""
 
 LIKE = {"4.15": "linux-4.15", "5.15": "linux-5.15.60", "5.13.12": "linux-5.13.12"}
-"""Kernels of the published maps, and the corresponding value of `like` for the hosts.
+"""Linux releases of the published maps, and the value of `like` of the simulated hosts for each.
 
-The hosts with Linux 5.15 had Ubuntu's kernel of 2022. Later stable releases of 5.15 have fixes that
-it lacked: 5.15.75 and 5.15.196.
+The hosts with Linux 5.15 had Ubuntu's kernel of 2022. The later stable releases 5.15.75 and
+5.15.196 have fixes that it lacked.
 """
 
 MAPS = {"4.15": ("cubic", "bbr"), "5.15": ("cubic", "bbr"), "5.13.12": ("bbr2",)}
 """Congestion controls of the stored maps, by kernel."""
 
 TICK_HZ = 250
-"""Tick of the hosts: CONFIG_HZ of the generic kernels of Ubuntu."""
+"""Timer frequency of the hosts, in Hz: CONFIG_HZ of the generic kernels of Ubuntu."""
 
 TEST_S = 60
 """Duration of an iperf3 test, in seconds."""
 
 DEEP_TOLERANCE = 0.1
-"""CUBIC, buffer of at least one bandwidth-delay product: relative difference of goodput, in every
-cell.
+"""CUBIC with a buffer of at least one bandwidth-delay product: maximum relative difference of
+goodput in every cell.
 """
 
 SHALLOW_TOLERANCE = 0.35
 SHALLOW_FACTOR = 1.6
 SHALLOW_SHARE = 0.8
-"""CUBIC, smaller buffer: relative difference or factor, in 80 % of the cells; trials of one cell
-differ widely.
+"""CUBIC with a smaller buffer: maximum relative difference or factor of goodput, in 80 % of the
+cells. The limits are wide because trials of one cell differ widely.
 """
 
 BBR_TOLERANCE, BBR_SHARE = 0.05, 0.9
-"""BBR: relative difference of goodput, in 90 % of the cells."""
+"""BBR: maximum relative difference of goodput, in 90 % of the cells."""
 
 AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
-"""BBR: factor of retransmissions, in 70 % of the cells; zero if zero was published."""
+"""BBR: maximum factor between the numbers of retransmits, in 70 % of the cells. If zero was
+published, the number must be zero."""
 
 BBR2_TOLERANCE, BBR2_SHARE = 0.1, 0.8
 BBR2_AGAIN_FACTOR = 2
-"""BBRv2: relative difference of goodput in 80 % of the cells of a buffer; factor of retransmissions
-in 70 %.
+"""BBRv2, for each buffer size: maximum relative difference of goodput in 80 % of the cells, and
+maximum factor between the numbers of retransmits in 70 %.
 """
 
 GAIN_FROM, GAIN_SHARE = 0.1, 0.85
-"""A published gain of BBR over CUBIC of at least this size must have the same sign, in 85 % of
-these cells.
+"""Cells count in which the published gain of BBR over CUBIC is at least 10 % in either direction.
+In 85 % of them, the simulated gain must have the same sign.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One square of the published maps.
+    """One cell of the published maps.
 
     Attributes:
-        kernel: The Linux of its hosts, a key of `LIKE`.
+        kernel: The Linux release of its hosts, a key of `LIKE`.
         cc: The congestion control.
-        buffer_kib: Buffer of the bottleneck, in KiB (`kb` of tc).
-        rate_mbit: Of the bottleneck.
-        rtt_ms: Without a queue.
-        trials: So many were averaged.
-        goodput_mbit: The mean of their goodputs.
-        goodput_mbit_sd: Their standard deviation.
-        goodput_mbit_min: The least of them.
-        goodput_mbit_max: The most of them.
-        retransmits: The median of their retransmitted segments.
+        buffer_kib: Buffer size of the bottleneck, in KiB, which `tc` writes as `kb`.
+        rate_mbit: Rate of the bottleneck, in Mbit/s.
+        rtt_ms: Base RTT, in ms.
+        trials: Number of published trials; 0 if the cell was not published.
+        goodput_mbit: Mean goodput of the trials, in Mbit/s.
+        goodput_mbit_sd: Standard deviation of the goodput, in Mbit/s.
+        goodput_mbit_min: Smallest goodput of a trial, in Mbit/s.
+        goodput_mbit_max: Largest goodput of a trial, in Mbit/s.
+        retransmits: Median number of retransmits of the trials.
     """
 
     kernel: str = KERNEL
@@ -113,16 +114,16 @@ class Cell:
 
     @property
     def buffer_bdp(self) -> float:
-        """The buffer in bandwidth-delay products."""
+        """The buffer size in bandwidth-delay products."""
         return self.buffer_kib * 1024 * 8 / (self.rate_mbit * self.rtt_ms * 1000)
 
     @property
     def deep(self) -> bool:
-        """Does the buffer hold a bandwidth-delay product?"""
+        """Whether the buffer holds at least one bandwidth-delay product."""
         return self.buffer_bdp >= 1
 
     def agrees(self, goodput_mbit: float) -> bool:
-        """Is that near enough to what was published?"""
+        """Whether a simulated goodput is within the tolerance of the published one."""
         off = abs(goodput_mbit - self.goodput_mbit) / self.goodput_mbit
         if self.cc == "bbr":
             return off <= BBR_TOLERANCE
@@ -137,16 +138,16 @@ class Cell:
 
     @property
     def again_factor(self) -> float:
-        """Accepted factor between numbers of retransmissions."""
+        """Accepted factor between the simulated and the published number of retransmits."""
         return BBR2_AGAIN_FACTOR if self.cc == "bbr2" else AGAIN_FACTOR
 
     def scenario(self, *, like: str | None = None) -> Scenario:
         """The configuration of the cell, with the whole delay on the reverse path and large socket
         buffers.
 
-        It lasts longer than the test, because the receiver of iperf3 counts queued data after the
-        end; see `received_mbit`. The start of the flow is random within one tick. `like` overrides
-        the release in `LIKE`.
+        The run lasts longer than the test, because the receiver of iperf3 also counts data that are
+        queued at the end; see `received_mbit`. The start of the flow is random within one tick.
+        `like` overrides the release in `LIKE`.
         """
         waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
         return Scenario(
@@ -174,10 +175,10 @@ class Result:
     """Result of the simulation of a cell.
 
     Attributes:
-        cell: Published figures.
-        goodput_mbit: Goodput, computed as by the receiver of iperf3.
-        retransmits: Number of retransmissions.
-        rtt_ms: Mean smoothed RTT.
+        cell: The cell, with the published values.
+        goodput_mbit: Goodput, computed as by the receiver of iperf3, in Mbit/s.
+        retransmits: Number of retransmits.
+        rtt_ms: Mean smoothed RTT, in ms.
     """
 
     cell: Cell
@@ -192,8 +193,8 @@ class Result:
 
     @property
     def sends_again_as_often(self) -> bool:
-        """True if the number of retransmissions is within its factor; zero agrees with zero
-        only.
+        """True if the simulated and the published number of retransmits differ by at most the
+        accepted factor; zero agrees with zero only.
         """
         ours, theirs = self.retransmits, self.cell.retransmits
         if not ours or not theirs:
@@ -201,7 +202,7 @@ class Result:
         return 1 / self.cell.again_factor <= ours / theirs <= self.cell.again_factor
 
     def json(self) -> CellJson:
-        """Machine-readable form."""
+        """The simulated and published values of the cell as a JSON object."""
         cell = self.cell
         return {
             "kernel": cell.kernel,
@@ -239,26 +240,28 @@ class Gain:
 
     @property
     def ours(self) -> float:
-        """Gain of BBR in the simulation, as a fraction of the goodput of CUBIC."""
+        """Simulated gain of BBR over CUBIC, as a fraction of the goodput of CUBIC."""
         return self.bbr.goodput_mbit / max(self.cubic.goodput_mbit, 1e-9) - 1
 
     @property
     def published(self) -> float:
-        """Published gain of BBR."""
+        """Published gain of BBR over CUBIC, as a fraction of the goodput of CUBIC."""
         return self.bbr.cell.goodput_mbit / self.cubic.cell.goodput_mbit - 1
 
     @property
     def clear(self) -> bool:
-        """True if the simulated or the published gain reaches the threshold."""
+        """True if the amount of the simulated or the published gain is at least `GAIN_FROM`."""
         return max(abs(self.ours), abs(self.published)) >= GAIN_FROM
 
     @property
     def agrees(self) -> bool:
-        """True if the sign agrees, or the published gain is below the threshold."""
+        """True if both gains have the same sign, or if the published gain is below `GAIN_FROM` in
+        either direction.
+        """
         return abs(self.published) < GAIN_FROM or (self.ours > 0) == (self.published > 0)
 
     def json(self) -> GainJson:
-        """Machine-readable form."""
+        """The simulated and the published gain as a JSON object."""
         cell = self.bbr.cell
         return {
             "buffer_bytes": cell.buffer_kib * 1024,
@@ -271,7 +274,9 @@ class Gain:
 
 
 def gains(results: Sequence[Result]) -> list[Gain]:
-    """The gain of every cell with results of both congestion controls and the same kernel."""
+    """The gain in every cell for which both BBR and CUBIC have a result with the same Linux
+    release.
+    """
 
     def place(cell: Cell) -> tuple[str, int, int, int]:
         return cell.kernel, cell.buffer_kib, cell.rate_mbit, cell.rtt_ms
@@ -304,11 +309,11 @@ class Criterion:
 
     @property
     def met(self) -> bool:
-        """True if enough cells agree."""
+        """True if at least `needed` cells agree."""
         return self.agree >= self.needed
 
     def json(self) -> CriterionJson:
-        """Machine-readable form."""
+        """The numbers of the criterion as a JSON object."""
         return {
             "name": self.name,
             "cells": self.cells,
@@ -369,7 +374,8 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
 
 
 def cells(cc: str = "cubic", kernel: str = KERNEL) -> list[Cell]:
-    """Every cell of a congestion control that `MAPS` has of a Linux, by buffer, rate and RTT.
+    """The published cells of a congestion control with a Linux release of `MAPS`, ordered by buffer
+    size, rate and RTT.
 
     >>> len(cells()), cells("bbr", "5.15")[0].rate_mbit
     (128, 10)
@@ -395,7 +401,9 @@ def cells(cc: str = "cubic", kernel: str = KERNEL) -> list[Cell]:
 
 
 def third(every: Sequence[Cell]) -> list[Cell]:
-    """A third of the cells, along diagonals: every rate, RTT and buffer takes part."""
+    """A third of the cells, along diagonals of the map, so that every rate, RTT and buffer size
+    occurs.
+    """
     rates = sorted({c.rate_mbit for c in every})
     rtts = sorted({c.rtt_ms for c in every})
     buffers = sorted({c.buffer_kib for c in every})
@@ -411,8 +419,9 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
 
     `series` has rows of time (s), bytes acknowledged, window and smoothed RTT (ms). The test begins
     one RTT after the SYN. After 60 s, the final message of the sender waits behind all data in the
-    queue. The receiver counts this data and divides by 60 s. It is acknowledged one RTT after the
-    end, queueing delay included. With a buffer of 10 MB at 10 Mbit/s, this adds 8 s of data.
+    queue. The receiver counts this data and divides by 60 s. These data are acknowledged one RTT
+    after the end of the test, queueing delay included. With a buffer of 10 MB at 10 Mbit/s, this
+    adds 8 s of data.
     """
     end_s = TEST_S + rtt_ms / 1000
     srtt_ms = next(row[3] for row in series if row[0] >= end_s)
@@ -424,7 +433,7 @@ def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
 
 
 def retransmits_at_end(samples: Mapping[str, Sequence[Any]], rtt_ms: float) -> int:
-    """Retransmissions until the end of the test, as reported by the sender of iperf3."""
+    """Number of retransmits until the end of the test, as the sender of iperf3 reports it."""
     end_s = TEST_S + rtt_ms / 1000
     told = zip(samples["t_s"], samples["retransmits"], strict=True)
     return int(max(n for t_s, n in told if t_s <= end_s))
@@ -443,9 +452,9 @@ def reproduce(
 ) -> list[Result]:
     """Runs the cells on every core and calls `done` after each trial; Ctrl-C stops all of them.
 
-    With several trials, goodput and RTT are means, and retransmissions are the median, as
-    published. The trials have consecutive seeds from `seed` on. `file` returns the file that stores
-    the figures of a scenario and a seed.
+    With several trials, goodput and RTT are means, and the number of retransmits is the lower
+    median, as published. The trials have consecutive seeds from `seed` on. `file` returns the file
+    that stores the figures of a scenario and a seed.
     """
 
     def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:

@@ -1,5 +1,5 @@
-"""Renders outcomes: in the terminal, and as one page, in HTML for a browser or in Markdown for the
-documentation, with the same texts.
+"""Renders the outcomes of experiments in the terminal, as an HTML page, and as a Markdown page for
+the documentation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _FEW, _MANY = 10, 1000
 
 
 def figure(value: float | None) -> str:
-    """A number with three significant digits.
+    """A number with three significant digits, or without a fraction from 1000 on; "never" for
+    infinity.
 
     >>> figure(0.03456), figure(94.27), figure(301234.0), figure(None), figure(-0.512)
     ('0.0346', '94.3', '301234', '–', '−0.512')
@@ -41,7 +42,7 @@ def figure(value: float | None) -> str:
 
 
 def with_interval(value: float | None, half: float | None) -> str:
-    """A figure, with half of its interval if there is one.
+    """A value with the half-width of its confidence interval, if there is one.
 
     >>> with_interval(94.27, 1.234), with_interval(0.5, None)
     ('94.3 ± 1.2', '0.5')
@@ -50,7 +51,7 @@ def with_interval(value: float | None, half: float | None) -> str:
 
 
 def accepted(check: Check) -> str:
-    """The accepted range."""
+    """The accepted range of a check as text."""
     if check.accept is None:
         return "–"
     least, most = (figure(end) for end in check.accept)
@@ -63,7 +64,7 @@ _QUICK = (
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
-    """The overall result in a sentence."""
+    """The overall result of the experiments in a few sentences."""
     inside, outside = (sum(one.count(word) for one in outcomes) for word in ("inside", "outside"))
     judged = inside + outside
     known = sum(
@@ -101,8 +102,8 @@ def sentence(outcome: Outcome) -> str:
 
 
 def reasons(outcome: Outcome) -> list[tuple[Check, str, str]]:
-    """Each check that is not inside, with the reason and the file of the experiment, if there is
-    one.
+    """Each check with a reason why its figure is outside its range or missing, and the file with
+    the evidence, if there is one.
     """
     found = []
     for check, _, word in outcome.words():
@@ -206,7 +207,7 @@ small { opacity: .8; } svg { display: block; } .wide { overflow-x: auto; }
 
 
 def strip(check: Check, ours: float | None) -> str:
-    """The accepted range as a bar, the figure of narrows as a dot."""
+    """A small SVG picture: the accepted range as a bar and the value of narrows as a dot."""
     if check.accept is None or ours is None or math.isinf(ours):
         return ""
     least, most = check.accept
@@ -222,7 +223,7 @@ def strip(check: Check, ours: float | None) -> str:
 
 
 def page(outcomes: Sequence[Outcome], command: str) -> str:
-    """A self-contained page."""
+    """A self-contained HTML page with the outcomes."""
     out = [
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width">',
@@ -276,7 +277,7 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
 
 
 def tell(outcomes: Sequence[Outcome]) -> None:
-    """Prints the outcomes."""
+    """Prints the outcomes in the terminal."""
     out = console()
     for outcome in outcomes:
         of = "" if outcome.engine == SIM else f" ({name_of(outcome)})"

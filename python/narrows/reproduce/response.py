@@ -1,8 +1,8 @@
 """The search for a short UDP response time, measured on this machine.
 
-Three measurements as in the source: through a slow adapter, without it, and with scheduling
-policies of the client on busy processors. The adapter is an emulated path whose delay is the
-difference of the published means. All other responses cross the loopback interface.
+The module repeats three measurements of the source: through a slow adapter, without it, and with
+several scheduling policies of the client on busy processors. The adapter is an emulated path whose
+delay is the difference of the published means. All other responses cross the loopback interface.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from narrows.reproduce.lab import Grid, Lab
 from narrows.runs.scenario import Path, Ping, Scenario
 
 _ADAPTER_MS = 4.52 - 0.08
-"""Published mean with the adapter less the one without."""
+"""Published mean response time with the adapter minus that without it, in ms."""
 
 _SLOW_NS = 1_000_000
 _NEEDS = {"default": ("client", "nice", "rr"), "nice": ("nice",), "rr": ("rr",)}
-"""Scheduling policies, and the figures that need each."""
+"""Scheduling policies, and the checks that need the result of each."""
 
 _PATIENCE_S = 120
 _CHECKS = (
@@ -35,7 +35,7 @@ _CHECKS = (
 
 
 def search(lab: Lab) -> dict[str, float]:
-    """The steps of the search."""
+    """Response times of the three measurements, and the shares that the search found."""
     if lab.engine.name != "live":
         why = "left out: it measures this machine: narrows reproduce response-time --engine live"
         lab.lacks |= dict.fromkeys(_CHECKS, why)
@@ -129,10 +129,10 @@ def _asked(*words: str) -> LatencyJson:
 
 
 def _told(words: Sequence[str]) -> JsonObject:
-    """The JSON that the program prints.
+    """The JSON object that `narrows-host` prints when called with these arguments.
 
     Raises:
-        EngineError: If it fails.
+        EngineError: If the program fails.
     """
     done = subprocess.run(
         [str(HOST), *words], capture_output=True, text=True, check=False, timeout=_PATIENCE_S
@@ -151,7 +151,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """A server on loopback; yields its port."""
+    """Runs a server on the loopback interface and yields its port."""
     port = str(_free_port())
     command = [str(HOST), "serve", "--tied", "--bind", "127.0.0.1", "--port", port]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:

@@ -62,12 +62,13 @@ class Kept:
     Attributes:
         ours: The figures, by check.
         failed: The reason for each figure that could not be determined.
-        lacks: The reason for each figure without a required package.
+        lacks: The reason for each figure that was not computed.
         runs: Number of runs.
         seconds: Wall-clock time, in s.
-        made: The build that computed it.
-        intervals: The 95 % confidence interval of each figure; None without replications.
-        tables: Tables beside the figures.
+        made: The version and build that computed the result.
+        intervals: The 95 % confidence interval of the mean of each figure; None without
+            replications.
+        tables: Additional tables of the experiment.
     """
 
     ours: dict[str, float]
@@ -99,7 +100,7 @@ class Kept:
         )
 
     def text(self) -> str:
-        """The content of the file."""
+        """The result as the JSON text of its file."""
         intervals = {name: asdict(one) for name, one in (self.intervals or {}).items()}
         parts = {
             "ours": self.ours,
@@ -136,12 +137,12 @@ def reproduce(
     Runs of other engines than the simulator are stored one by one, so that an interrupted
     experiment continues.
 
-    With `replications`, the experiment is repeated so many times with other seeds. Each figure is
-    then the mean over the replications, with its 95 % confidence interval.
+    With `replications`, the experiment is repeated this number of times with other seeds. Each
+    figure is then the mean over the replications, with its 95 % confidence interval.
 
     Raises:
         OutputError: If the result cannot be stored.
-        EngineError: If the engine cannot run it.
+        EngineError: If the engine cannot run a scenario of the experiment.
     """
     experiment = experiments()[name]
     of = "" if replications is None else f"-{replications}"
@@ -151,7 +152,7 @@ def reproduce(
     made = f"{build()} {engine.about()}".strip()
     how = _How(quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs")
     kept = None if anew else _kept(file, made)
-    # A result that lacks figures because of a missing package is computed again.
+    # A stored result without some of the wanted figures is computed again.
     if kept is None or not _wanted(experiment, quick=quick) <= {*kept.ours, *kept.failed}:
         kept = (
             _run(experiment, how)
@@ -192,8 +193,8 @@ def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
 
 
 def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
-    """The means over several replications, with their intervals; a figure that one of them could
-    not determine has failed.
+    """The means over several replications, with their confidence intervals. A figure that a
+    replication could not determine has failed.
     """
     each: list[Kept] = []
 
@@ -204,7 +205,7 @@ def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
         each.append(_run(experiment, replace(how, told=tell), nth=number))
     ours = [name for name in each[0].ours if all(name in one.ours for one in each)]
     values = {name: [float(one.ours[name]) for one in each] for name in ours}
-    # A threshold that was never reached is infinite, and so is its mean.
+    # A time is infinite if its threshold was never reached. The mean is then infinite, too.
     finite = {name: of for name, of in values.items() if all(map(math.isfinite, of))}
     found = {name: of_mean(of, least=-math.inf) for name, of in finite.items()}
     return Kept(
@@ -236,7 +237,7 @@ def _run(experiment: Experiment, how: _How, nth: int = 0) -> Kept:
 
 
 def _kept(file: Path, made: str) -> Kept | None:
-    """The stored result, if it is of this build and readable."""
+    """The stored result; None if it is not of this build or not readable."""
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,6 @@
-"""Experiments on shares: fairness, BBR FAQ, late flows, policers, models of share and queue."""
+"""Experiments on the shares of competing flows: fairness, BBR FAQ, late flows, policers, models of
+share and queue.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _HALF = 50.0
 
 
 def fairness(lab: Lab) -> dict[str, float]:
-    """BBR beside CUBIC at 1 Gbit/s and 20 ms, by buffer."""
+    """Share and retransmits of BBR beside CUBIC at 1 Gbit/s and 20 ms, for several buffer sizes."""
 
     def both(buffer: str) -> Scenario:
         return Scenario(
@@ -51,10 +53,11 @@ _LEAST_BDP, _MOST_BDP = 0.25, 16.0
 
 
 def crossover(share: Callable[[float], float], times: int) -> float | None:
-    """Buffer at which a share in % falls below one half, by bisection of its logarithm.
+    """Buffer size, in bandwidth-delay products, at which a share in % falls below 50 %, by
+    bisection of its logarithm.
 
-    None if there is none in the range. If the bisection ends at a limit of the range, the limit is
-    tested as well.
+    The result is None if there is none in the range from `_LEAST_BDP` to `_MOST_BDP`. If the
+    bisection ends at a limit of the range, this limit is tested as well.
 
     >>> round(crossover(lambda buffer: 100 if buffer < 2 else 0, 20), 3)
     2.0
@@ -75,7 +78,7 @@ def crossover(share: Callable[[float], float], times: int) -> float | None:
 
 
 def faq(lab: Lab) -> dict[str, float]:
-    """Frequently asked questions about BBR."""
+    """Values that the list of frequently asked questions about BBR states."""
     whole = lab.seconds(60)
 
     def path(buffer: str, **more: object) -> Path:
@@ -159,7 +162,9 @@ def faq(lab: Lab) -> dict[str, float]:
 
 
 def joiners(lab: Lab) -> dict[str, float]:
-    """Second flows, several flows, and different RTTs, in a small and in a large buffer."""
+    """A flow that starts later, several flows, and flows with different RTTs, in a small and in a
+    large buffer.
+    """
     rtt_ms = 20.0
     buffers = {"small": "0.8bdp", "large": "8bdp"}
 
@@ -218,11 +223,13 @@ _PLACES: dict[str, tuple[Path, float]] = {
     "shape": (Path(rate="2Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 2),
     "peak": (Path(rate="4Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 4),
 }
-"""Paths of the reference, with their rates in Mbit/s."""
+"""The published paths, with the rate to which each limits its flows, in Mbit/s."""
 
 
 def mixes(lab: Lab) -> dict[str, float]:
-    """Share of BBR behind a policer, a shaper, and a shaper with a peak rate."""
+    """Share of BBR in the goodput, in %, behind a policer, a shaper, and a shaper with a peak rate.
+    If all flows have one congestion control, it is the share of the rate.
+    """
     kinds = ("bbr4", "cubic4", "bbr2cubic2", "bbr4cubic4", "bbr4reno4")
     wanted = {
         "police": [(k, 10) for k in kinds] + [("bbr4cubic4", 50), ("bbr4reno4", 50)],
@@ -251,7 +258,9 @@ def mixes(lab: Lab) -> dict[str, float]:
 
 
 def share_model(lab: Lab) -> dict[str, float]:
-    """BBR flows beside one CUBIC flow, and one BBR flow beside sixteen."""
+    """Share of BBR in the goodput, in %: one or more BBR flows beside one CUBIC flow, and one BBR
+    flow beside sixteen CUBIC flows.
+    """
     cases: dict[str, tuple[float, int, int]] = {}
     for number, depths in ((1, (0.5, 2, 4, 8, 16, 32, 64)), (2, (4, 16, 64)), (10, (4, 16, 64))):
         for depth in depths:
@@ -270,7 +279,7 @@ def share_model(lab: Lab) -> dict[str, float]:
 
 
 def queue_model(lab: Lab) -> dict[str, float]:
-    """Mean queue of equal BBR flows."""
+    """Mean queueing delay of several BBR or BBRv2 flows, divided by the base RTT."""
     rtt_ms = 40.0
     cases = {
         f"{cc}-{number}": Scenario(

@@ -1,4 +1,4 @@
-"""Published Wi-Fi experiments, with each of the three stacks; the scenarios are those of
+"""Published Wi-Fi experiments, each with two of the three Wi-Fi stacks. The scenarios are those of
 `scenarios/wifi`.
 """
 
@@ -12,7 +12,8 @@ from narrows.runs.model import RunJson, measured
 from narrows.runs.scenario import Flow, Ping, Scenario, Station, Wifi
 
 _MOVED = 100_000
-# Data of 4 ms at 57.8 Mbit/s; see scenarios/wifi/three-stations.toml.
+# Maximum size of an aggregate: the data of 4 ms at 57.8 Mbit/s; see
+# scenarios/wifi/three-stations.toml.
 _ATH9K = {"bytes": "28883B"}
 
 
@@ -40,7 +41,7 @@ def _scenarios() -> dict[str, Scenario]:
         ],
         aggregate=_ATH9K,
     )
-    # An HTTPS request of 2016: a DNS query, two round trips of TLS.
+    # An HTTPS request as of 2016: a DNS query and two round trips for TLS.
     file: dict[str, bool | int | float | str | list[str]] = {
         "kind": "web",
         "sizes": ["130kB"],
@@ -107,14 +108,14 @@ def _air(number: int) -> Of:
 
 
 def _moved(figures: RunJson) -> float:
-    """Number of flows that have transferred 100 kB."""
+    """Number of flows that transferred at least 100 kB."""
     return float(
         sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED)
     )
 
 
 def _longest(figures: RunJson) -> float:
-    """Maximum p99 RTT of a flow, in s."""
+    """Maximum over the flows of the 99th percentile of the RTT, in s."""
     return (
         max(
             measured(flow["sampled_rtt_ms"]["p99"])
@@ -144,7 +145,9 @@ def _page(figures: RunJson) -> float:
 
 
 def wifi(lab: Lab) -> dict[str, float]:
-    """Tables, 30 and 100 stations, and a page under load."""
+    """Goodput, airtime and delay with few, 30 and 100 stations, and load time of a page beside
+    downloads.
+    """
     needed = dict.fromkeys(("udp", "hundred", "load", "page"), ("before", "airtime"))
     needed |= dict.fromkeys(("tcp", "thirty"), ("fq_mac", "airtime"))
     cases: dict[tuple[str, str], JsonObject] = {}

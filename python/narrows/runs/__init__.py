@@ -1,1 +1,1 @@
-"""Scenarios, their runs by an engine, and results."""
+"""Scenarios, the runs of scenarios by an engine, and the results."""

@@ -1,5 +1,5 @@
-"""Base classes of the classes of a scenario: a registered name with its parameters, and a table of
-keys.
+"""Base classes of the Python objects in a scenario: `Choice` for a registered name with its
+parameters, and `Part` for a table of keys.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import ClassVar
 from narrows.json_object import JsonObject
 
 Value = bool | int | float | str | list[str]
-"""Value of a parameter; quantities with a dimension are text with their unit (`"5ms"`), or lists of
-such texts.
+"""Value of a parameter. A quantity with a dimension is a text with its unit (`"5ms"`); a list
+contains such texts.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Base of the classes of registered names; a parameter left at None has the default of `narrows
-    list`.
+    """Base of the classes of registered names, such as congestion controls. A parameter that is
+    None has the default that `narrows list --verbose` shows.
     """
 
     kind: ClassVar[str]
@@ -32,8 +32,8 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Base of tables of keys: the sections of a scenario, and the tables of which a choice has a
-    list.
+    """Base of tables of keys: the sections of a scenario, and the tables in a list parameter of a
+    `Choice`.
     """
 
     kind: ClassVar[str | None] = None
@@ -44,7 +44,7 @@ class Part:
 
 
 def python_name(key: str) -> str:
-    """The name of a key in Python: a keyword has an underscore behind it.
+    """The Python name of a key: an underscore is appended to a Python keyword.
 
     >>> python_name("from"), python_name("to")
     ('from_', 'to')
@@ -53,14 +53,14 @@ def python_name(key: str) -> str:
 
 
 def _given(table: Choice | Part) -> JsonObject:
-    """The parameters that are not left at None."""
+    """The parameters that are not None, with the names of a scenario file."""
     named = ((f.name, getattr(table, f.name)) for f in fields(table))
     return {name.rstrip("_"): _written(value) for name, value in named if value is not None}
 
 
 def _written(value: object) -> object:
     if isinstance(value, Choice):
-        return Choice.tree(value)  # one of them has a parameter of that name
+        return Choice.tree(value)  # one choice has a parameter `tree`, which hides the method
     if isinstance(value, Part):
         return value.tree()
     if isinstance(value, Mapping):
@@ -71,9 +71,9 @@ def _written(value: object) -> object:
 
 
 Chosen = str | Choice | Mapping[str, Value]
-"""A name, a name with parameters as an object, or the same as a table."""
+"""A registered name, or a registered name with its parameters as an object or as a table."""
 
 Element = str | float | Mapping[str, Value]
-"""A model of loss, delay or another effect on packets: a table of its parameters, or the bare value
+"""A model of loss, delay or another effect on packets: a table of its parameters, or only the value
 of its first parameter.
 """

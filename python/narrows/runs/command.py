@@ -1,4 +1,6 @@
-"""The commands `run`, `check`, `race`, `list` and `remy`: scenarios, and what they may name."""
+"""The commands `run`, `check`, `list` and `remy`, for scenarios and the names that they may
+contain.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,13 @@ _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reord
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
     element: element for element in _ELEMENTS
 }
-"""The kinds that `narrows list` lists, and what the core calls them."""
+"""The kinds that `narrows list` accepts, and their names in the core."""
 
 _ALIASES = {"queue": "queues", "qdisc": "queues", "qdiscs": "queues", "ccs": "cc"}
-"""Other names of kinds that are accepted."""
+"""Alternative names of kinds that `narrows list` accepts."""
 
 _VERDICTS = 20_000
-"""Number of packets that a report lists."""
+"""Maximum number of dropped, marked or lost packets that a report page lists."""
 
 
 @command(
@@ -203,7 +205,7 @@ def samples_for(
     *,
     states: bool = False,
 ) -> SamplesAsked:
-    """The samples and packets that a run must keep for its outputs."""
+    """The arguments of `run` for the samples and packet events that the outputs need."""
     pictured = plot is not None or page is not None
     return {
         "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
@@ -213,7 +215,7 @@ def samples_for(
 
 
 def report(done: Run, *, as_json: bool, quiet: bool) -> None:
-    """Prints a run for a program or for a person."""
+    """Prints a run as JSON or as text; with `quiet`, it prints no text."""
     if as_json:
         echo(json.dumps(done.json))
     elif not quiet:
@@ -250,7 +252,9 @@ def check(files: tuple[str, ...]) -> None:
 
 
 class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
-    """The kinds of `narrows list`. For the name of an entry the error names its kind."""
+    """The type of the argument KIND of `narrows list`. If the value is the name of an entry, such
+    as `cubic`, the error names its kind.
+    """
 
     def convert(
         self,
@@ -258,7 +262,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
-        """As click's own."""
+        """The kind; raises an error for other values."""
         value = _ALIASES.get(value, value)
         listed = json.loads(_core.list_json()) if value not in self.choices else {}
         for which, key in _LISTS.items():
@@ -340,7 +344,9 @@ def list_(
 
 
 def _row(name: str, family: str, year: object, about: str, *, wide: bool) -> str:
-    """A line of `narrows list`; only congestion controls have a family and a year."""
+    """A line of `narrows list`; with `wide`, it has the columns family and year, which only
+    congestion controls have.
+    """
     return f"{name:12} {f'{family:18}  {year:<9}  ' if wide else ''}{about}"
 
 
@@ -362,7 +368,7 @@ def _list_rules(of: str | None, like: str | None, *, verbose: bool, as_json: boo
 
 
 def _with_lists(params: list[Parameter]) -> Iterator[Parameter]:
-    """Parameters, and behind a list those of its tables."""
+    """The parameters; a list parameter is followed by the parameters of its tables."""
     for param in params:
         yield param
         for inner in param.get("params", ()):

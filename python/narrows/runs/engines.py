@@ -1,8 +1,8 @@
-"""The engine of many runs: how many run at once, and which runs are repeated.
+"""The engine of a series of runs: it determines how many run simultaneously and which are repeated.
 
-Each run of the engine `linux` is a virtual machine, so their number depends on the free memory.
-Runs of the engine `live` would disturb each other and take place one after another. A live run
-whose self-check fails is repeated.
+Each run of the engine `linux` needs a virtual machine, so that the number of simultaneous runs
+depends on the free memory. Runs of the engine `live` would disturb each other and are executed one
+after another. A live run whose self-check fails is repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from narrows.runs.run import Engine, Progress, Run, check_engine, run
 from narrows.runs.scenario import Scenario
 
 TRIES = 4
-"""Maximum number of live runs until one passes its self-check."""
+"""Maximum number of times that a live run is executed until it passes its self-check."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class EngineChoice:
     kernel_name: str | None = None
 
     def jobs(self, wanted: int | None = None) -> int:
-        """Number of simultaneous runs; `wanted` is the maximum."""
+        """Number of simultaneous runs: at most `wanted`, or the number of usable cores by
+        default.
+        """
         if self.name == "live":
             return 1
         most = wanted or len(os.sched_getaffinity(0))
@@ -51,7 +53,8 @@ class EngineChoice:
         return most
 
     def about(self) -> str:
-        """Text that differs if the results of the engines may differ; empty for the simulator.
+        """Text that identifies the engine, its kernel and its program; empty for the simulator. It
+        is different if the results may be different.
 
         It contains the hash of the program that runs the engine.
         """
@@ -61,7 +64,9 @@ class EngineChoice:
         return f"{self.name} {of} {_host_program()}"
 
     def json(self) -> EngineJson:
-        """The engine in a result; the name alone for the simulator."""
+        """The JSON object of the engine in a result: its name and, for the engine `linux`, its
+        kernel.
+        """
         if self.kernel is None:
             return {"engine": self.name}
         return {"engine": self.name, "kernel": {"name": self.kernel_name, "key": self.kernel}}
@@ -74,10 +79,12 @@ class EngineChoice:
         progress: Progress | None = None,
         **how: Any,  # noqa: ANN401 - as for `run`
     ) -> Run:
-        """Runs a scenario; a live run whose self-check fails is repeated.
+        """Runs a scenario; a live run whose self-check fails is repeated, up to `TRIES` runs in
+        total.
 
         Raises:
-            EngineError: If the engine cannot run it, or if no live run passed its self-check.
+            EngineError: If the engine cannot run the scenario, or if no live run passed its
+                self-check.
         """
         why: list[str] = []
         for _ in range(TRIES):
@@ -100,12 +107,12 @@ class EngineChoice:
 
 
 SIM = EngineChoice()
-"""The simulator."""
+"""The simulator as an engine."""
 
 
 def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:
-    """The engine of these names; `kernel` is the name or key of a kernel, the newest built one
-    without it.
+    """The engine with this name. `kernel` is the name or key of a built kernel; by default, it is
+    the newest one.
 
     Raises:
         EngineError: If there is no such engine, or if the kernel is not built.
@@ -119,7 +126,7 @@ def choose(engine: Engine, kernel: str | None = None) -> EngineChoice:
 
 @cache
 def _host_program() -> str:
-    """The hash of narrows-host."""
+    """The SHA-256 hash of the program narrows-host; empty if it cannot be read."""
     try:
         return hashlib.sha256(Path(HOST).read_bytes()).hexdigest()
     except OSError:

@@ -1,4 +1,4 @@
-"""A caller's metric of each run of a sweep: a function of the run."""
+"""A metric that the caller of a sweep defines, as a function of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Function = Callable[[Run], "float | Mapping[str, float | None] | None"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A function, and the sample interval of the runs that it receives.
+    """A function that computes metrics, and the sample interval of the runs that it receives.
 
     Attributes:
         function: The function.
@@ -32,7 +32,7 @@ class Metric:
     sample_interval: str = "off"
 
     def of(self, raw: _core.Run, figures: RunJson, tree: JsonObject) -> dict[str, float | None]:
-        """The metrics of a run of the engine, by name.
+        """The metrics of a finished run, by name.
 
         Raises:
             NarrowsError: If a value is no number.
@@ -41,7 +41,9 @@ class Metric:
         return numbers(self.function(done))
 
     def about(self) -> str:
-        """A digest of the code of the function: a run is stored under it."""
+        """A digest of the code of the function and the sample interval, which is a part of the key
+        under which a run is stored.
+        """
         digest = hashlib.sha256(self.sample_interval.encode())
         code = getattr(self.function, "__code__", None)
         if code is None:
@@ -55,7 +57,7 @@ class Metric:
 
 
 def _update(digest: Any, code: CodeType) -> None:  # noqa: ANN401 - of hashlib
-    """Adds the code of a function and of the functions in it."""
+    """Adds the code of a function, and of the functions defined in it, to the digest."""
     digest.update(code.co_code)
     digest.update(repr((code.co_names, code.co_varnames)).encode())
     for constant in code.co_consts:
@@ -66,7 +68,8 @@ def _update(digest: Any, code: CodeType) -> None:  # noqa: ANN401 - of hashlib
 
 
 def numbers(value: object) -> dict[str, float | None]:
-    """The result of a function by name, checked; a number alone is called `metric`.
+    """The checked result of a function as numbers by name; a single number gets the name `metric`.
+    NaN becomes None.
 
     >>> numbers(1.5), numbers({"late": 2, "early": None})
     ({'metric': 1.5}, {'late': 2.0, 'early': None})

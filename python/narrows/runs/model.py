@@ -1,7 +1,8 @@
 """The types of the JSON of a run, of replications, of a race and of an engine.
 
 docs/reference/figures.md defines each key of a run, its unit and its interval. A value that was not
-measured is None. `core` writes a whole number without a point, so a `float` may be an `int`.
+measured is None. `core` writes whole numbers without a decimal point, so that a `float` may be an
+`int`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ Spread = Mapping[str, "float | None"]
 
 
 def measured(value: float | None) -> float:
-    """A value that is necessary.
+    """The value, unless it is missing.
 
     >>> measured(1.5)
     1.5
 
     Raises:
-        EngineError: If the run did not measure it.
+        EngineError: If the value is None, because the run did not measure it.
     """
     if value is None:
         raise EngineError("a necessary metric of a run was not measured")
@@ -71,7 +72,7 @@ class PathJson(TypedDict):
 
 
 class ClassJson(TypedDict):
-    """The metrics of a class or band of a queue discipline; counters, if it has some."""
+    """The metrics of a class or band of a queue discipline, with its counters if it has any."""
 
     name: str
     delay_ms: Spread
@@ -94,7 +95,7 @@ class QueueJson(TypedDict):
     backlog_packets: Spread
     classes: NotRequired[list[ClassJson]]
     rate_mbit: NotRequired[float]
-    """In a network of links: the mean rate of the link behind the queue."""
+    """Mean rate of the link behind the queue, in Mbit/s; only in a network of links."""
     carried_mbit: NotRequired[float]
     utilisation: NotRequired[float | None]
 
@@ -139,7 +140,9 @@ class FairnessJson(TypedDict):
 
 
 class InstrumentsJson(TypedDict):
-    """The self-check of a run with real packets; the page has its other keys."""
+    """The self-check of a run with real packets; docs/reference/figures.md describes further
+    keys.
+    """
 
     trusted: bool | None
     why: list[str]
@@ -149,7 +152,9 @@ class InstrumentsJson(TypedDict):
 
 
 class EvidenceJson(TypedDict):
-    """A stored reference case, its agreement and its distance from the run."""
+    """A stored run of real Linux. `agreement` is the share of metrics in which the simulator agrees
+    with it, and `distance` its distance from this run.
+    """
 
     case: str
     cc: list[str]
@@ -174,7 +179,7 @@ class HostJson(TypedDict):
 
 
 class KernelJson(TypedDict):
-    """The kernel of the engine `linux`; a result of many runs has its name and key only."""
+    """The kernel of the engine `linux`; a result of several runs contains only its name and key."""
 
     name: str | None
     key: str
@@ -183,7 +188,7 @@ class KernelJson(TypedDict):
 
 
 class HostProvenanceJson(TypedDict):
-    """Version, machine and times of a result."""
+    """Version of narrows, machine, start time, and wall-clock and processor time of a result."""
 
     version: str
     host: HostJson
@@ -212,7 +217,7 @@ class RunJson(TypedDict):
     engine: str
     seed: int
     scenario: JsonObject
-    """The scenario with every default; `narrows list` has its keys."""
+    """The scenario with all defaults filled in; docs/reference/scenario.md describes its keys."""
     path: PathJson
     flows: list[FlowJson]
     queue: QueueJson
@@ -226,7 +231,7 @@ class RunJson(TypedDict):
 
 
 class EngineJson(TypedDict):
-    """The engine of many runs."""
+    """The engine of a result of several runs."""
 
     engine: str
     kernel: NotRequired[KernelJson]
@@ -252,7 +257,9 @@ class ReplicationsJson(UsedKernelJson):
 
 
 class RaceEngineJson(TypedDict, total=False):
-    """The engine of a race, absent for the simulator, and what it lacks."""
+    """The engine of a race, absent for the simulator, and the congestion controls that it does not
+    have, with reasons.
+    """
 
     engine: str
     kernel: KernelJson

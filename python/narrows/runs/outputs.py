@@ -1,5 +1,5 @@
-"""Outputs of `narrows run` in files and as plots, and runs with several seeds. A run that is only
-printed does not import this module.
+"""Writes the files and plots of `narrows run`, and executes runs with several seeds. A run whose
+result is only printed does not import this module, which saves time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write(
 ) -> None:
     """Writes the directory, the plot, the report page and the tables of a run.
 
-    With `states`, plot and page show the internal states of congestion controls.
+    With `states`, the plot and the page show the internal state of congestion controls.
     """
     if out is not None:
         with attempt():
@@ -79,7 +79,7 @@ def replicate(
     quiet: bool,
     refused: dict[str, object],
 ) -> None:
-    """Runs a scenario with several seeds, for `--seeds`."""
+    """Executes `narrows run --seeds`: runs a scenario with several seeds and writes the outputs."""
     for name, value in refused.items():
         if value not in {None, False}:
             raise click.BadParameter("is for a single run; omit --seeds", param_hint=name)
@@ -117,7 +117,7 @@ def replicate(
 
 
 def _write_latex(shown: Iterable[Table], file: str, kernels: Sequence[str]) -> None:
-    """Writes tables as LaTeX, with the command as a comment."""
+    """Writes tables as LaTeX, with the command, version and kernel rules as a comment."""
     output.write(file, document(shown, about(kernels)))
 
 

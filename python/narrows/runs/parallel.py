@@ -1,4 +1,4 @@
-"""Executes many runs on all cores; one Ctrl-C stops all of them."""
+"""Executes runs in parallel on all cores; Ctrl-C stops all of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def everywhere(
     done: Callable[[Item], object] = lambda _: None,
     jobs: int | None = None,
 ) -> list[Result]:
-    """The results of `one` for each item, in the order of the items; `done` receives each finished
-    item.
+    """Calls `one` for each item, in up to `jobs` threads, and returns the results in the order of
+    the items. `done` is called with each finished item.
 
-    `one` passes its second argument on as the `progress` of its run. Only the main thread receives
-    Ctrl-C, and this argument stops the other threads. Rust releases the interpreter lock while it
-    runs, so that threads suffice. Items with the highest `cost` start first, so that no core is
-    still busy with one at the end.
+    `one` must pass its second argument on as the `progress` of its run. Only the main thread
+    receives Ctrl-C, and this argument then stops the runs in the other threads. The Rust code
+    releases the interpreter lock while it runs, so that threads suffice. Items with the highest
+    `cost` start first, so that no long run is left at the end while other cores are idle.
 
     >>> everywhere([3, 1, 2], lambda item, keep_on: 2 * item, cost=float)
     [6, 2, 4]

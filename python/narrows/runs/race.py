@@ -1,16 +1,18 @@
 """Compares congestion controls on one path: alone, beside CUBIC, and with a late flow of the same
 congestion control.
 
-Each has three simulations with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and
-one of CUBIC from the beginning. *Late flow*: a second flow of the same congestion control starts
-after a quarter of the time. It has its fair share when its goodput over one second is four fifths
-of half the rate. Jain's index is that of the last quarter.
+Each congestion control is simulated in three settings, each with several seeds. *Alone*: one flow.
+*Beside CUBIC*: one flow of the congestion control and one CUBIC flow from the beginning. *Late
+flow*: a second flow of the same congestion control starts after a quarter of the duration. The late
+flow has its fair share when its goodput over one second is 80 % of half the goodput of one flow
+alone. Jain's index is that of both flows in the last quarter of the duration.
 
-A metric is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows
-beside each other start within an eighth of the time (5 s at most) instead of one RTT. Flows that
-start together always interact in the same way, and an interval over such runs is too narrow. One
-example is the share of one CUBIC flow beside another one. Its relative variation between runs is
-14 % if the starts differ by one RTT, and 24 % if they differ by 5 s.
+Each metric is a mean over the seeds, with its 95 % confidence interval (Student's t). Beside CUBIC,
+both flows start at random times within an eighth of the duration (at most 5 s) instead of one RTT.
+Flows that start almost together interact in the same way in every run, and the interval over such
+runs is too narrow. One example is the share of one CUBIC flow beside another CUBIC flow. If the
+starts differ by up to one RTT, the relative variation of this share between runs is 14 %. If they
+differ by up to 5 s, it is 24 %.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ RIVAL = "cubic"
 """Congestion control of the competing flow."""
 
 FAIR = 0.8
-"""Part of an equal share that counts as fair."""
+"""A late flow has its fair share if its goodput is at least this part of an equal share."""
 
 LATE = 4
 """Number of parts of the duration: the late flow starts after the first part, and Jain's index is
@@ -61,10 +63,11 @@ SEEDS = 5
 _LARGEST_SEED = 2**64 - 1
 
 FIGURES = ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain", "fair_after_s")
-"""The metrics of a congestion control that differ from seed to seed."""
+"""The metrics of a congestion control that are averaged over the seeds."""
 
 LIMITS: dict[str, float] = {"sent_again_pct": 100.0, "share_pct": 100.0, "jain": 1.0}
-"""Maximum of each bounded metric, at which its confidence interval ends; the minimum is 0."""
+"""Maximum possible value of each bounded metric, beyond which its confidence interval does not
+extend; the minimum is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,23 +75,23 @@ class Lap:
     """The results of one congestion control: means over the seeds.
 
     Attributes:
-        cc: Its name.
-        family: The signals to which it responds.
+        cc: Name of the congestion control.
+        family: The basis on which it sets its rate: losses, delay, or a model of the path.
         goodput_mbit: Goodput alone, in Mbit/s.
         delay_p95_ms: 95th percentile of the queueing delay alone, in ms; None if no packet passed
             the queue after the warm-up.
         sent_again_pct: Retransmitted share of the bytes sent alone, in percent; None if none were
             sent.
-        share_pct: Share of the goodput of both flows beside CUBIC, in percent; 50 is fair. None if
-            neither had any.
-        jain: Jain's index of two flows of it in the last quarter; 1 is fair. None if neither had
-            any goodput.
-        fair_after_s: Time from the start of the late flow to its fair share, in s; None if it never
-            had it. The mean is over the seeds in which it had it.
+        share_pct: Share of the congestion control in the goodput of both flows beside CUBIC, in
+            percent; 50 is fair. None if neither flow had any goodput.
+        jain: Jain's index of two flows of the congestion control in the last quarter; 1 is fair.
+            None if neither had any goodput.
+        fair_after_s: Time from the start of the late flow until it has its fair share, in s. The
+            mean is over the seeds in which it had its fair share; None if there are none.
         fair_in: Number of seeds in which the late flow had its fair share.
         seeds: Number of seeds.
-        intervals: The 95 % confidence interval of each mean, by the name of the metric; one seed
-            has none.
+        intervals: The 95 % confidence interval of each mean, by the name of the metric; empty for
+            one seed.
     """
 
     cc: str
@@ -104,7 +107,7 @@ class Lap:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def half(self, name: str) -> float | None:
-        """Half the width of the interval of a metric; None if there is none."""
+        """Half-width of the confidence interval of a metric; None without an interval."""
         return (
             None
             if name not in self.intervals
@@ -114,9 +117,10 @@ class Lap:
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
-    """The results of all, and the requirements of those that could not run, by name.
+    """The results of all congestion controls. `left_out` has those that the path cannot run, with
+    what they need.
 
-    The engine `linux` or `live` lacks the congestion controls in `refused`, with its reason.
+    `refused` has those that the engine `linux` or `live` could not run, with its reason.
 
     >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"],
     ...     duration_s=8, seeds=2).laps
@@ -139,7 +143,7 @@ class Race:
         return fragment([(sentence(self), "bold"), table(self), *notes(self)])
 
     def json(self) -> RaceJson:
-        """The results as JSON."""
+        """The JSON object that `narrows race --json` prints."""
         return {
             "path": self.path,
             "duration_s": self.duration_s,
@@ -194,7 +198,7 @@ def race(
             f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}"
         )
     names = list(only) if only is not None else list(kinds)
-    # Every mistake of the path before many simulations, told once.
+    # A short run reports all mistakes of the path once, before the many simulations.
     first = chosen.run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
     left_out = {}
     for name in list(names):
@@ -296,7 +300,7 @@ def _lap(
 
 
 def _mean(laps: Sequence[Lap]) -> Lap:
-    """The means over several seeds, with their intervals."""
+    """The means over several seeds, with their confidence intervals."""
     by_name = {
         name: [value for lap in laps if (value := getattr(lap, name)) is not None]
         for name in FIGURES
@@ -314,7 +318,9 @@ def _mean(laps: Sequence[Lap]) -> Lap:
 
 
 def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Times, in s, and the goodput in the second that ends then, in Mbit/s."""
+    """The time of each sample, in s, and the goodput since the previous sample (a second before),
+    in Mbit/s.
+    """
     points = [(0.0, 0.0), *((point[0], point[1]) for point in series)]
     pairs = pairwise(points)
     return [
@@ -325,7 +331,8 @@ def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 
 
 _FEWEST = 3
-"""Number of runs from which on an interval of the time to fair share is printed."""
+"""Minimum number of runs that reach the fair share for which the interval of the time to it is
+printed."""
 
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("goodput Mbit/s", "goodput_mbit", 2),
@@ -339,7 +346,7 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
 
 
 def told(lap: Lap, name: str, most: int) -> str:
-    """A metric with half the width of its interval, rounded to the significant digits.
+    """A metric as text with the half-width of its confidence interval; see `with_half`.
 
     >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0,
     ...     share_pct=42.4,
@@ -350,7 +357,7 @@ def told(lap: Lap, name: str, most: int) -> str:
     >>> told(replace(lap, delay_p95_ms=0.0123), "delay_p95_ms", 1)
     '0.012'
 
-    The interval of two runs is too wide to be of use:
+    The half-width is left out for fewer than three runs, because it would be too wide to be of use:
 
     >>> slow = replace(lap, fair_after_s=10, fair_in=2, intervals={"fair_after_s": (0, 28)})
     >>> told(slow, "fair_after_s", 0), told(replace(slow, fair_in=3), "fair_after_s", 0)
@@ -372,7 +379,7 @@ def told(lap: Lap, name: str, most: int) -> str:
 
 
 def table(found: Race) -> tables.Table:
-    """A table with a row for each congestion control."""
+    """A table of the results, with a row for each congestion control."""
     rows = [
         [
             tables.Cell(word)
@@ -384,8 +391,8 @@ def table(found: Race) -> tables.Table:
 
 
 def sentence(found: Race) -> str:
-    """The extremes of delay and share, in one line; with all whose intervals overlap that of the
-    extreme.
+    """A sentence about the lowest delay and the smallest and largest share. It also names the
+    congestion controls whose confidence intervals overlap that of the extreme.
 
     >>> lap = dict(family="loss", goodput_mbit=9.5, sent_again_pct=0, jain=1, fair_after_s=1)
     >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
@@ -422,7 +429,7 @@ a (20 %), largest for b (61 %).'
 
 
 def _some(found: Race) -> list[str]:
-    """The meaning of `(2 of 5)`, if the table has such a value."""
+    """The explanation of values such as `(2 of 5)`, if the table contains one."""
     part = next((lap for lap in found.laps if 0 < lap.fair_in < lap.seeds), None)
     if part is None:
         return []
@@ -433,7 +440,7 @@ def _some(found: Race) -> list[str]:
 
 
 def notes(found: Race) -> list[str]:
-    """The sentences below the table."""
+    """The notes below the table."""
     means = [f"Each value is the mean of {found.seeds} seeds. {HALF}"] if found.seeds > 1 else []
     return [
         *means,
@@ -448,9 +455,10 @@ def notes(found: Race) -> list[str]:
 
 
 def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
-    """The one with the least value of a metric, and the others whose intervals overlap its own.
+    """The result with the least value of a metric, and a text that names the others whose intervals
+    overlap its interval.
 
-    With the sign -1, it is the one with the greatest value. All `laps` must have the metric.
+    With the sign -1, it is the result with the greatest value. All `laps` must have the metric.
     """
 
     def ends(lap: Lap) -> tuple[float, float]:
@@ -468,11 +476,11 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
 
 
 def _label(figure: Figure, points: Axes, laps: list[Lap], style: Style) -> None:
-    """Writes names beside their points, each at the nearest place where no other name is."""
+    """Writes each name beside its point, at the nearest free place."""
     laps = [lap for lap in laps if lap.delay_p95_ms is not None]
     if not laps:
         return
-    # The layout decides where points lie; only then is it known what is near.
+    # The layout determines the positions of the points, and with them the free places.
     figure.draw_without_rendering()
     scale = figure.dpi / 72
     dots = (
@@ -518,9 +526,9 @@ def _label(figure: Figure, points: Axes, laps: list[Lap], style: Style) -> None:
 def plot(
     found: Race, file: str | PathLike[str] | None = None, *, style: Style | None = None
 ) -> Figure:
-    """Draws goodput over delay, and the share beside CUBIC.
+    """Draws goodput over queueing delay in one panel, and the share beside CUBIC in another.
 
-    Logarithmic axes are those of goodput and delay.
+    Logarithmic axes of `style` apply to the first panel.
 
     Raises:
         NarrowsError: If Matplotlib is not installed, or if nothing could be simulated.

@@ -1,4 +1,4 @@
-"""The command `race`."""
+"""The command `narrows race`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> int:
-        """The number of seconds."""
+        """The duration in seconds; raises an error for other values."""
         found = re.fullmatch(r"(\d{1,9})(s|min|)", str(value))
         seconds = int(found[1]) * (60 if found[2] == "min" else 1) if found else 40
         if not found or not _LEAST_S <= seconds <= _MOST_S:

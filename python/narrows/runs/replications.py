@@ -1,13 +1,14 @@
 """Replications: one scenario with several seeds, and 95 % confidence intervals of the metrics.
 
-An interval is Student's, of the mean of independent runs (`narrows.inference.of_mean`).
-Runs with different seeds are independent. They sample all states of a path only if their start
-times differ enough. Flows that start within one RTT of each other meet in nearly the same way in
-every run. Replications of a scenario without `start_jitter` therefore use an eighth of the time
-from the last `start` to the end. This jitter is at most 5 s and at most the warm-up.
-`python -m validation.coverage` compares the intervals with means over 2,000 runs.
+The interval is that of the mean of independent runs, by Student's t distribution
+(`narrows.inference.of_mean`). Runs with different seeds are independent. They sample all states of
+a path only if the start times of their flows differ enough. Flows that start within one RTT of each
+other interact in nearly the same way in every run. Replications of a scenario without
+`start_jitter` therefore use a jitter of an eighth of the time from the last `start` to the end.
+This jitter is at most 5 s and at most the warm-up. `python -m validation.coverage` compares the
+intervals with means over 2,000 runs.
 
-The metrics are the columns of a sweep (`narrows.sweeps.rows`).
+The metrics are the same as in the rows of a sweep (`narrows.sweeps.rows`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from narrows.runs.run import Progress
 
 JITTER_PART, JITTER_MOST_S = 8, 5.0
-"""Part of the duration, and number of seconds, within which flows of replications start."""
+"""Flows of replications start within the duration divided by `JITTER_PART`, but at most within
+`JITTER_MOST_S`, in s."""
 
 LARGEST_SEED = 2**64 - 1
 
@@ -65,7 +67,7 @@ ABOUT = (
     "cc",
     "workload",
 )
-"""Columns of a row that describe it and are no metrics."""
+"""Columns that describe a row and are not metrics."""
 
 _WHOLE = ("queue_", "backlog_", "ping_", "jain", "transfers_")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -76,11 +78,12 @@ class Replications:
     """The runs of one scenario with consecutive seeds.
 
     Attributes:
-        scenario: The scenario with every default, as nested tables.
+        scenario: The scenario with all defaults filled in, as nested tables.
         seed: The first seed.
         runs: One run per seed, in the order of the seeds.
-        own: Values of the caller's metrics, one table per seed.
-        widened: True if the start jitter is that of replications and not the scenario's.
+        own: Values of the caller's metrics by name, one element per seed.
+        widened: True if the default start jitter of replications was used; false if that of the
+            scenario was.
     """
 
     scenario: JsonObject
@@ -91,11 +94,11 @@ class Replications:
 
     @property
     def seeds(self) -> range:
-        """The seeds."""
+        """The seeds of the runs."""
         return range(self.seed, self.seed + len(self.runs))
 
     def rows(self) -> list[Row]:
-        """A row per seed and flow, with the columns of a sweep and the caller's metrics."""
+        """A row for each seed and flow, with the columns of a sweep and the caller's metrics."""
         found = []
         for seed, one, own in zip(self.seeds, self.runs, self._own(), strict=True):
             found += [{"seed": seed} | row | own for row in one.rows()]
@@ -109,7 +112,9 @@ class Replications:
         return pa.Table.from_pylist(self.rows())
 
     def whole(self) -> dict[str, Interval]:
-        """The intervals of the metrics of the run, of all flows together, and of the caller."""
+        """The means and intervals, by name, of the metrics of the whole run, of all flows together,
+        and of the caller.
+        """
         by_name: dict[str, list[float]] = {}
         for one, own in zip(self.runs, self._own(), strict=True):
             values = whole_metrics(one.rows()) | own
@@ -118,7 +123,7 @@ class Replications:
         return _intervals(by_name)
 
     def flows(self) -> list[dict[str, Interval]]:
-        """The intervals of the metrics of each flow, in the order of the scenario."""
+        """The means and intervals of the metrics of each flow, in the order of the scenario."""
         found: list[dict[str, list[float]]] = [{} for _ in self.runs[0].flows]
         for one in self.runs:
             for by_name, row in zip(found, one.rows(), strict=False):
@@ -144,7 +149,9 @@ class Replications:
         return pa.Table.from_pylist(found, schema=pa.schema(schema))
 
     def tables(self) -> list[Table]:
-        """The flows and the metrics of the run, as tables of means with their intervals."""
+        """A table of the flows and a table of the metrics of the whole run: means with their
+        confidence intervals.
+        """
         about = [(flow["id"], flow["cc"]) for flow in self.runs[0].flows]
         return [*([flows(about, self.flows())] if about else []), metrics(self.whole())]
 
@@ -160,7 +167,7 @@ class Replications:
         return fragment([(self.title(), "bold"), *self.tables(), HALF])
 
     def json(self) -> ReplicationsJson:
-        """Machine-readable form."""
+        """The JSON object that `narrows run --seeds --json` prints."""
         first = self.runs[0].json
         return {
             "narrows": first["narrows"],
@@ -189,7 +196,8 @@ class Replications:
         """Draws the means over the runs, with bands of their 95 % confidence intervals.
 
         Args:
-            file: The file (PNG, SVG or PDF, by its name); without one, the figure is returned only.
+            file: The file; its suffix selects PNG, SVG or PDF. Without it, the figure is only
+                returned.
             only: The pictures, as for `Run.plot`.
             look: `"screen"` in colour, `"print"` in black and white.
             style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
@@ -210,7 +218,7 @@ class Replications:
         `seed-N` with the run of each seed.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the files cannot be written.
         """
         save_replications(self, directory)
 
@@ -226,8 +234,8 @@ class Replications:
 def whole_metrics(found: Sequence[Row]) -> Row:
     """The metrics of a run as a whole, from its rows.
 
-    They are those of its queue, pings and fairness, and the metrics of all flows together. Goodputs
-    and counts of flows are added; of other metrics the mean counts.
+    They are the metrics of its queue, pings and fairness, and the metrics of all flows together.
+    The metrics in `SUMS` are added over the flows; other metrics of flows are averaged.
     """
     whole: Row = {}
     for name in found[0]:
@@ -256,7 +264,7 @@ def _of_flow(row: Row) -> Row:
 
 
 def _known(value: object) -> list[float]:
-    """A number as a list of one; nothing for another value, or for none."""
+    """A list that contains the number; an empty list for None and other values."""
     number = isinstance(value, int | float) and math.isfinite(value)
     return [float(value)] if number else []  # type: ignore[arg-type]
 
@@ -266,7 +274,7 @@ def _intervals(by_name: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
 
 
 def start_jitter(duration_s: float) -> str:
-    """The time within which flows of replications start.
+    """The default start jitter of replications for this duration.
 
     >>> start_jitter(12), start_jitter(60)
     ('1.5s', '5s')
@@ -275,7 +283,7 @@ def start_jitter(duration_s: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """A time in the notation of a scenario with every default.
+    """A time with its unit, as in a scenario with all defaults filled in, converted to s.
 
     >>> seconds("1.5s"), seconds("2min"), seconds("300ms")
     (1.5, 120.0, 0.3)
@@ -311,17 +319,17 @@ def replicate(
         scenario: The scenario, or the name of its file.
         seeds: Number of seeds.
         seed: The first seed; the scenario's own by default.
-        engine: The engine; runs of `"live"` take place one after another.
+        engine: The engine; runs of `"live"` are executed one after another.
         kernel: As for `run`.
-        metric: Computes further metrics of each run.
+        metric: A function that computes additional metrics of a run.
         sample_interval: As for `run`.
         states: As for `run`.
         progress: Called with the number of finished runs and their total number.
 
     Raises:
         ScenarioError: If the scenario has errors.
-        EngineError: If this engine cannot run it.
-        NarrowsError: If there is no seed.
+        EngineError: If this engine cannot run the scenario.
+        NarrowsError: If there are no seeds, or a seed is out of range.
     """
     if seeds < 1:
         raise NarrowsError(f"seeds = {seeds}: is not at least 1; write seeds = 20")
@@ -365,8 +373,8 @@ def replicate(
 
 
 def with_jitter(scenario: Scenario) -> tuple[Scenario, bool]:
-    """The scenario with the start jitter of replications, unless it sets its own; and whether it
-    was changed.
+    """The scenario, and whether its start jitter was changed. It gets the default start jitter of
+    replications unless it sets its own or the default is not larger.
     """
     if scenario.start_jitter is not None or not scenario.flows:
         return scenario, False

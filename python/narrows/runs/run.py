@@ -1,4 +1,4 @@
-"""Runs a scenario and holds the result."""
+"""Runs a scenario; the class `Run` contains the result."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 
 Engine = Literal["sim", "live", "linux"]
 Queues = Literal["kernel", "narrows"]
-"""The engine of a run: the simulator, this machine's TCP over real packets, or the TCP of a built
-kernel in virtual time.
+"""`Engine` is the engine of a run: the simulator, this host's TCP with real packets, or the TCP of
+a built kernel in simulated time. `Queues` selects the queue disciplines of the engine `linux`.
 """
 
 ENGINES: tuple[str, ...] = get_args(Engine)
 
 Progress = Callable[[float, float], object]
-"""Called repeatedly with the virtual time and the duration of the scenario, both in s."""
+"""A function that is called repeatedly with the time in the run and the duration of the scenario,
+both in s."""
 
 TABLES = ("samples", "queue_samples", "class_samples", "pings", "states", "transfers")
-"""The tables that are saved."""
+"""The tables that `Run.save` writes."""
 
 _ALL = (*TABLES, "delays", "verdicts")
 _SPREADS = {
@@ -77,7 +78,7 @@ class Run:
         verdicts: tuple[int, int] = (0, 0),
         files: Mapping[str, str] | None = None,
     ) -> None:
-        """Called by `run`; users need not call it."""
+        """`run` calls this; users need not call it."""
         self._figures = figures
         self._toml = toml
         self._source = tables
@@ -102,7 +103,9 @@ class Run:
 
     @property
     def stations(self) -> list[StationJson]:
-        """The metrics of each station of a Wi-Fi, in the order of the scenario; none for a path."""
+        """The metrics of each station of a Wi-Fi network, in the order of the scenario; empty for
+        other scenarios.
+        """
         return self._figures.get("stations", [])
 
     @property
@@ -116,9 +119,11 @@ class Run:
         return self._files
 
     def summary(self) -> pa.Table:
-        """A row per flow; `to_pandas()` and `polars.from_arrow` convert it to a data frame."""
+        """A table with a row for each flow; `to_pandas()` and `polars.from_arrow` convert it to a
+        data frame.
+        """
         extras.require_pyarrow()
-        import pyarrow as pa  # noqa: PLC0415 - `narrows run` answers before this would be loaded
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         rows = []
         for flow in self.flows:
@@ -130,7 +135,8 @@ class Run:
                 elif name not in ("series", "workload"):
                     row[name] = value
             rows.append(row)
-        # Types by name and not by value, so that the summaries of many runs go into one table.
+        # The type of a column depends on its name and not on its values, so that the summaries of
+        # several runs fit into one table.
         words, counts = ("id", "cc"), ("retransmits", "summary_retransmits")
         names = rows[0] if rows else ()
         types = [
@@ -141,38 +147,42 @@ class Run:
 
     @property
     def samples(self) -> pa.Table:
-        """The flows over time, a row per flow and sample."""
+        """The samples of the flows over time, a row for each flow and sample."""
         return self._table("samples")
 
     @property
     def queue_samples(self) -> pa.Table:
-        """The queues over time, a row per queue and sample."""
+        """The samples of the queues over time, a row for each queue and sample."""
         return self._table("queue_samples")
 
     @property
     def class_samples(self) -> pa.Table:
-        """The classes or bands of queues that have some, a row per class and sample."""
+        """The samples of the classes or bands of queues, a row for each class and sample; empty if
+        no queue has classes.
+        """
         return self._table("class_samples")
 
     @property
     def pings(self) -> pa.Table:
-        """Every ping that was sent."""
+        """A row for each ping that was sent."""
         return self._table("pings")
 
     @property
     def states(self) -> pa.Table:
-        """The internal state of congestion controls, a row per flow, sample and value; empty unless
-        `run` got `states=True`.
+        """The internal state of congestion controls, a row for each flow, sample and state
+        variable; empty unless `run` was called with `states=True`.
 
-        A flow with a workload has rows per connection, for at most six at a time; the column
-        `connection` is null for other flows.
+        For a flow with a workload, there are rows for each connection, for at most six connections
+        at a time. The column `connection` is null for other flows.
         """
         return self._table("states")
 
     def state(self, flow: str) -> pa.Table:
-        """The internal state of the congestion control of a flow, with a column per value.
+        """The internal state of the congestion control of a flow, with a column for each state
+        variable.
 
-        It has a row per sample; for a flow with a workload, a row per sample and `connection`.
+        There is a row for each sample; for a flow with a workload, a row for each sample and
+        `connection`.
 
         >>> from narrows import Flow, Path, Scenario, run
         >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -205,7 +215,7 @@ class Run:
         return self._table("transfers")
 
     def rows(self) -> list[Row]:
-        """The metrics as rows of a sweep, one per flow."""
+        """The metrics as rows with the columns of a sweep, one row for each flow."""
         from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
 
         some = has_transfers(self._figures)
@@ -214,8 +224,8 @@ class Run:
 
     @property
     def delays(self) -> pa.Table:
-        """The distribution of delay: the `share` of packets, pings or response times of a workload
-        with a delay of at most `delay_ms`.
+        """The distributions of delay. In each row, `share` is the share of packets (queueing
+        delay), pings (RTT) or application waits (response time) with a delay of at most `delay_ms`.
         """
         return self._table("delays")
 
@@ -228,12 +238,14 @@ class Run:
 
     @property
     def verdicts_asked(self) -> int:
-        """Maximum number of rows of `verdicts`, as passed to `run`."""
+        """Maximum number of rows of the table `verdicts`, as passed to `run`."""
         return self._verdicts[0]
 
     @property
     def verdicts_left_out(self) -> int:
-        """Number of dropped, marked or lost packets beyond this maximum."""
+        """Number of dropped, marked or lost packets beyond the maximum `verdicts_asked`, which have
+        no row.
+        """
         return self._verdicts[1]
 
     def plot(
@@ -248,11 +260,11 @@ class Run:
         delay.
 
         Args:
-            file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is
+            file: The file to write; its suffix selects PNG, SVG or PDF. Without it, the figure is
                 only returned.
-            only: The pictures to draw: throughput, rtt, window, queue, losses, delay; all of these
-                by default. `state` draws the internal state of congestion controls, for a run with
-                `states=True`.
+            only: The pictures to draw: throughput, rtt, window, queue, losses, delay, work
+                (response times of applications); all of these by default. `state` draws the
+                internal state of congestion controls, for a run with `states=True`.
             look: `"screen"` in colour, `"print"` in black and white.
             style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
@@ -266,14 +278,15 @@ class Run:
         return plot(self, file, only=only, look=look, style=style)
 
     def report(self, file: str | PathLike[str], *, also: Sequence[str] = ()) -> None:
-        """Writes a self-contained page with the results, the pictures and their evidence.
+        """Writes a self-contained HTML page with the results, the pictures, and the stored
+        reference runs that support the results.
 
         With `run(..., verdicts=20_000)`, it shows individual packets that were dropped, marked or
-        lost. `sample_interval="pictures"` suits it.
+        lost. The sample interval `"pictures"` is suitable for this page.
 
         Args:
             file: The file to write.
-            also: Further pictures: `pacing`, and `state` for the internal state of congestion
+            also: Additional pictures: `pacing`, and `state` for the internal state of congestion
                 controls of a run with `states=True`.
 
         Raises:
@@ -285,7 +298,8 @@ class Run:
         compare_report([self], file, also=also)
 
     def lab(self, *, height: int = 900) -> Widget:
-        """Returns the lab with the scenario of this run, for a notebook on this machine.
+        """Returns the interactive lab with the scenario of this run, as a frame for a notebook on
+        this machine.
 
         Args:
             height: Height of the frame in pixels.
@@ -303,7 +317,7 @@ class Run:
 
         if name not in self._tables:
             source = self._source
-            # A run that was pickled without pyarrow has columns in the place of tables.
+            # A run that was pickled without pyarrow contains columns instead of tables.
             self._tables[name] = pa.table(
                 source[name] if isinstance(source, dict) else source.table(name)
             )
@@ -327,7 +341,7 @@ class Run:
         return cast("dict[str, list[Any]]", held if isinstance(held, dict) else held.to_pydict())
 
     def names(self, table: str, column: str) -> list[str]:
-        """All names that a column of text may contain, in the order of their numbers.
+        """All names that a column of text may contain, in the order of their internal numbers.
 
         >>> from narrows import Flow, Path, Scenario, run
         >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -344,19 +358,23 @@ class Run:
         return cast("list[str]", chunks.dictionary.to_pylist() if len(chunks) else [])
 
     def save(self, directory: str | PathLike[str]) -> None:
-        """Writes `run.json`, `scenario.toml` and a Parquet file per table; all of them or none.
+        """Writes `run.json`, `scenario.toml` and a Parquet file for each table; if one cannot be
+        written, no file is changed.
 
-        Files that the scenario names are copied beside it, and it names the copies.
+        Files that the scenario names are copied into the directory, and the written scenario names
+        the copies.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the files cannot be written.
         """
         from narrows.runs.save import save  # noqa: PLC0415
 
         save(self, directory)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state with the tables by value, because the engine's memory stays in its process."""
+        """The state for pickling. It contains copies of the tables, because other processes cannot
+        use the memory of the engine.
+        """
         from importlib.util import find_spec  # noqa: PLC0415 - few runs are pickled
 
         of = self._table if find_spec("pyarrow") else self.columns
@@ -370,11 +388,11 @@ class Run:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The counterpart of `__getstate__`."""
+        """Restores the state that `__getstate__` returned."""
         self.__init__(**state)  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
-        """The sentences and tables of `narrows run`, for notebooks."""
+        """The sentences and tables of `narrows run` as HTML, for notebooks."""
         from narrows.render.html import fragment  # noqa: PLC0415
         from narrows.render.run import parts_of  # noqa: PLC0415
 
@@ -406,25 +424,26 @@ def run(
 
     Args:
         scenario: The scenario, or the name of its file.
-        seed: The seed; that of the scenario by default.
+        seed: The seed; by default the seed of the scenario.
         engine: The engine of the run.
         kernel: The kernel of the engine `linux`, such as `"6.12"`; the newest built one by default.
         queues: The queue disciplines of the engine `linux`: those of the `"kernel"`, the default,
             or those of `"narrows"`.
-        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"`
-            takes none, `"pictures"` some hundred for a run of any length.
+        sample_interval: The time between two samples of the tables, `"100ms"` by default. `"off"`
+            takes no samples; `"pictures"` takes some hundred samples, whatever the duration.
         verdicts: Maximum number of dropped, marked or lost packets that are recorded individually,
             from the first one; none by default.
         states: Whether the table `states` has the internal state of congestion controls. With the
-            engines `live` and `linux` it has what the kernel reports in `TCP_CC_INFO`.
-        record: A file for all packets, as pcapng, which Wireshark opens. It exists only after the
-            end of the run.
+            engines `live` and `linux`, the table contains the values that the kernel reports in
+            `TCP_CC_INFO`.
+        record: A capture file (pcapng, for Wireshark) for all packets. The file exists only after
+            the end of the run.
         progress: Called repeatedly; an exception that it raises stops the run.
 
     Raises:
-        ScenarioError: If the scenario is not valid; it contains all mistakes.
-        EngineError: If this engine cannot run it.
-        OutputError: If `record` cannot be written. If this happens during the run, it is a
+        ScenarioError: If the scenario is not valid; the error contains all mistakes.
+        EngineError: If this engine cannot run the scenario.
+        OutputError: If `record` cannot be written. If this happens during the run, the error is a
             `RecordError`, which contains the run.
     """
     check_engine(engine, kernel)
@@ -457,7 +476,7 @@ def check_engine(engine: str, kernel: str | None) -> None:
     """Checks the name of an engine, and that only the engine `linux` has a kernel.
 
     Raises:
-        EngineError: If not.
+        EngineError: If there is no such engine, or if another engine than `linux` has a kernel.
     """
     if engine not in ENGINES:
         raise EngineError(
@@ -471,9 +490,9 @@ def check_engine(engine: str, kernel: str | None) -> None:
 
 
 def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) -> Run:
-    """Executes a run whose capture has another name while it is written.
+    """Executes a run with a capture file, which has a temporary name until the run ends.
 
-    A capture that is not complete is removed.
+    An incomplete capture file is removed.
     """
     from narrows.storage.output import is_stream  # noqa: PLC0415 - likewise
 
@@ -494,7 +513,7 @@ def _replaced(
 
     played: list[tuple[Run, str | None]] = []
     try:
-        whole.parent.stat()  # Its folder is not made.
+        whole.parent.stat()  # Fails if the directory does not exist, which is not created.
         with replacing(whole.parent, whole.name) as part:
             played.append(play(str(part)))
             if played[0][1] is not None:

@@ -1,4 +1,4 @@
-"""Writes a run into a directory: its figures, its scenario and its tables."""
+"""Writes a run into a directory: its metrics, its scenario and its tables."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ def save(run: Run, directory: str | PathLike[str]) -> None:
 def _write(table: pa.Table, part: FilePath, name: str) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    # A file and not its name: Arrow takes no name that is not UTF-8.
+    # Arrow accepts no file name that is not UTF-8, and therefore gets an open file.
     with (part / f"{name}.parquet").open("wb") as sink:
         pq.write_table(table, sink, write_page_checksum=True)
 
 
 def _copy_of(name: str, taken: set[str]) -> str:
-    """The name of a copy of this file beside the results."""
+    """The name of the copy of this file in the directory of the results; it differs from the names
+    in `taken`.
+    """
     base = FilePath(name).name
     taken |= {"scenario.toml", *(f"{table}.parquet" for table in TABLES)}
     return next(

@@ -1,8 +1,8 @@
-"""The scenario as Python objects: path, flows and probes, but not how it is run.
+"""The scenario as Python objects: path, flows and probes, but not the engine or outputs of a run.
 
-Nothing is checked here. The values are passed unchanged to the parser in the Rust core. It knows
-all units, defaults and ranges and reports all mistakes at once. Values that are None are left out,
-so that the documented default applies.
+This module checks nothing. It passes the values unchanged to the parser in the Rust core, which
+knows all units, defaults and ranges and reports all mistakes at once. Values that are None are left
+out, so that the documented default applies.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 ]  # fmt: skip
 
 Tree = JsonObject
-"""A scenario as nested tables, the same as a scenario file."""
+"""A scenario as nested tables, with the content of a scenario file."""
 
 
 @dataclass(frozen=True)
 class Scenario(Settings):
-    """A scenario: its sections, and the keys of `Settings`.
+    """A scenario: its sections, and the keys before the first section (`Settings`).
 
     >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
     >>> Scenario(path, flows=[Flow("cubic")], duration="5s", seed=7).tree()["flow"]
@@ -56,7 +56,7 @@ class Scenario(Settings):
         links: The links of a network by their names, instead of a path.
         switches: The switches of the network by their names.
         flows: The flows.
-        probes: The probes, which measure the path beside the flows.
+        probes: The probes, which measure the RTT of the path while the flows send.
         host: The hosts at both ends.
     """
 
@@ -90,12 +90,12 @@ class Scenario(Settings):
         """The scenario as a file.
 
         Raises:
-            ScenarioError: If it is not valid.
+            ScenarioError: If the scenario is not valid.
         """
         return _core.scenario_to_toml(self.tree())
 
     def _repr_html_(self) -> str:
-        """The scenario file, for notebooks."""
+        """The text of the scenario file as HTML, for notebooks."""
         return f"<pre>{escape(self.toml())}</pre>"
 
 
@@ -132,15 +132,17 @@ def _flow(tree: Tree, folder: FilePath) -> Flow:
 
 
 def _is_file(tree: str | None) -> bool:
-    """Whether it names a file: neither the text of a tree nor one that narrows contains."""
+    """Whether the value names a file. It may also be the text of a tree, or the name of a tree that
+    narrows contains.
+    """
     return (
         tree is not None and "\n" not in tree and tree not in registry.shipped("cc", "remy", "tree")
     )
 
 
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
-    """The objects of nested tables that the core has accepted; files that they name are in
-    `folder`.
+    """The scenario object for nested tables that the core has accepted. Names of files in it are
+    relative to `folder`.
     """
     rest = dict(tree)
     wifi = rest.pop("wifi", None)
@@ -174,7 +176,7 @@ def load(file: str | PathLike[str]) -> Scenario:
     """Reads a scenario file.
 
     Raises:
-        ScenarioError: If it is not valid; it contains all mistakes.
-        NarrowsError: If it cannot be read.
+        ScenarioError: If the scenario is not valid; the error contains all mistakes.
+        NarrowsError: If the file cannot be read.
     """
     return from_tree(_core.toml_to_tree(read(file), name_of(file)), FilePath(file).parent)

@@ -1,11 +1,11 @@
-"""Builds classes from the core's tables: one for each congestion control, queue discipline and
-section.
+"""Builds Python classes from the tables of the core: one for each congestion control, queue
+discipline and section of a scenario.
 
-The tables are those of `narrows list --verbose` and of docs/reference/scenario.md; a parameter or
-key that is added there is a keyword here. A class of `narrows.cc` or `narrows.queue` is built at
-the first access to it. A program that names one class need not wait for all. Editors and mypy read
-the stubs `cc.pyi`, `queue.pyi` and `sections.pyi`. `tests/test_schema.py` compares the stubs with
-the tables.
+`narrows list --verbose` and docs/reference/scenario.md show the same tables. A parameter or key
+that is added to them becomes a keyword argument of a class. A class of `narrows.cc` or
+`narrows.queue` is built at the first access to it. A program that uses one class need not wait for
+all classes. Editors and mypy read the stubs `cc.pyi`, `queue.pyi` and `sections.pyi`.
+`tests/test_schema.py` compares the stubs with the tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WIDTH = 100
 _MAKING = Lock()
 
 _SPELLED = {"dualpi2": "DualPi2", "highspeed": "HighSpeed", "newreno": "NewReno"}
-"""Names in which more than the first letter of a word is a capital."""
+"""Class names with more capitals than the first letter of each word."""
 
 _TYPES = {
     "bool": "bool",
@@ -48,7 +48,8 @@ _TYPES = {
     "queue": "Chosen",
     "match": "Mapping[str, str | int | Sequence[str | int]]",
 }
-"""The Python type of each kind of parameter; a quantity with a dimension is text with its unit."""
+"""The Python type of each kind of parameter. A quantity with a dimension is a text with its
+unit."""
 
 _TAKES = _TYPES | {
     "text": "str",
@@ -70,10 +71,10 @@ _TAKES = _TYPES | {
     "section": "Mapping[str, Value]",
     "list of { at, route, route_back }": "Sequence[Mapping[str, Value]]",
 }
-"""The Python type of a key, by its type in a file."""
+"""The Python type of a key of a scenario, by its type in a scenario file."""
 
 _INNER = {"path.reverse": "Hop", "path.hop": "Sequence[Hop]", "wifi.station": "Sequence[Station]"}
-"""Keys whose sections are classes."""
+"""Keys whose values are sections, and the Python types of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +90,8 @@ class Section:
     kind: str | None = None
 
     def keys(self) -> list[Parameter]:
-        """The keys of the section, without those of its base and without the kind of a probe,
-        which its class determines.
+        """The keys of the section, without those of its base class. The key `kind` of a probe is
+        left out, because the class determines it.
         """
         inherited = {f.name for f in fields(self.base)} if is_dataclass(self.base) else set()
         tables = {"path.hop": ("path",), "link": ("path", "link")}.get(self.of, (self.of,))
@@ -104,7 +105,7 @@ class Section:
 
 
 def class_name(kind: str) -> str:
-    """The name of the class of a name in the registry.
+    """The class name for a name in the registry.
 
     >>> class_name("fq_codel"), class_name("dualpi2")
     ('FqCodel', 'DualPi2')
@@ -113,12 +114,14 @@ def class_name(kind: str) -> str:
 
 
 class Table:
-    """The description of a class: its parameters and its documentation."""
+    """The description of a class of the registry: its parameters and its documentation."""
 
     def __init__(
         self, row: JsonObject, name: str, *, required: tuple[str, ...] = (), of: str | None = None
     ) -> None:
-        """Uses a row of the registry; `of` is the class with the list that contains it."""
+        """Takes the description from a row of the registry. `of` is the class whose list contains
+        objects of this class; None for registered names.
+        """
         self.name = name
         self.kind: str | None = None if of else row["name"]
         self.params: list[Parameter] = row["params"]
@@ -133,7 +136,7 @@ class Table:
         yield from (p for p in self.params if p["name"] not in self.required)
 
     def annotation(self, param: Parameter) -> str:
-        """The type of a parameter."""
+        """The Python type of a parameter, as text."""
         if param["kind"] == "list":
             given = f"Sequence[{self.name}{class_name(param['one'])} | Mapping[str, object]]"
         else:
@@ -141,7 +144,9 @@ class Table:
         return given if param["name"] in self.required else f"{given} | None"
 
     def example(self) -> list[str]:
-        """An example of the table of the class, with its first plain parameter at the default."""
+        """Lines of an example in the docstring, with the first parameter of a simple type at its
+        default.
+        """
         plain = ("bool", "count", "number", "time", "bytes", "rate", "packets", "word")
         if self.kind is None or any(p["name"] == "tree" for p in self.params):
             return []
@@ -151,7 +156,7 @@ class Table:
         return ["", f">>> {self.name}({words}).tree()", _literal({"kind": self.kind} | given)]
 
     def doc(self, *, example: bool = True) -> str:
-        """The docstring."""
+        """The docstring of the class."""
         lines = [*_wrapped(sentence(self.help)), "", *_wrapped(f"Source: {self.source}.")]
         lines += self.example() if example else []
         if self.params:
@@ -165,7 +170,7 @@ class Table:
         return "\n".join(lines)
 
     def range(self, param: Parameter) -> str:
-        """The values of a parameter, its default, and the source of the default."""
+        """The accepted values of a parameter, its default, and its source, as text."""
         default, told = param["default"], []
         if param["kind"] in {"word", "file"}:
             told.append("one of " + ", ".join(f"`{word}`" for word in param["words"]))
@@ -179,7 +184,7 @@ class Table:
         return f" {sentence(', '.join(told))[:-1]} ({param['source']})."
 
     def made(self, module: str) -> type:
-        """The class."""
+        """Builds the class, with this name of its module."""
         named: list[Any] = [
             (
                 p["name"],
@@ -194,13 +199,15 @@ class Table:
         made = make_dataclass(
             self.name, named, bases=(self.base,), namespace=said, frozen=True, kw_only=True
         )
-        # From Python 3.12 on `make_dataclass` puts its caller's module there.
+        # From Python 3.12 on, `make_dataclass` sets this to the module of its caller.
         made.__module__ = module
         return made
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a docstring; `textwrap` is ten times slower, and this runs at import."""
+    """Wraps a text into lines of a docstring. `textwrap` is ten times slower, and this runs at
+    import.
+    """
     lines, line = [], first
     for word in text.split():
         if len(line) + len(word) >= WIDTH - len('    """') and line.strip():
@@ -229,17 +236,17 @@ def _literal(value: object) -> str:
 
 
 class Keys(Table):
-    """The class of a section of a scenario: its keys."""
+    """The description of the class of a section of a scenario."""
 
     def __init__(self, name: str, section: Section) -> None:
-        """Uses the keys of the section in the core."""
+        """Takes the description from the keys of the section in the core."""
         row = {"name": section.kind, "help": section.help, "source": "", "params": section.keys()}
         super().__init__(row, name, required=section.required)
         self.section = section
         self.base = section.base
 
     def annotation(self, param: Parameter) -> str:
-        """The type of a key."""
+        """The Python type of a key, as text."""
         place, takes = f"{param['section']}.{param['name']}", param["takes"]
         given = _INNER.get(place) or _TAKES.get(takes)
         if given is None:
@@ -247,12 +254,12 @@ class Keys(Table):
         return given if param["name"] in self.required else f"{given} | None"
 
     def doc(self, *, example: bool = True) -> str:
-        """The docstring."""
+        """The docstring of the class."""
         shown = ["", *self.section.example] if example and self.section.example else []
         return "\n".join([*_wrapped(self.help), *shown, *attributes(self.ordered())])
 
     def made(self, module: str) -> type:
-        """The class, with the positional parameter first."""
+        """Builds the class, in which one parameter may be positional."""
         positional = self.section.positional
         named: list[Any] = [
             (
@@ -272,7 +279,7 @@ class Keys(Table):
 
 
 def attributes(keys: Iterable[Parameter]) -> list[str]:
-    """Keys of a scenario as lines of a docstring."""
+    """The lines of a docstring that describe keys of a scenario."""
     lines = ["", "Attributes:"]
     for key in keys:
         told = [part for part in (key["takes"], key["range"]) if part]
@@ -286,7 +293,7 @@ def attributes(keys: Iterable[Parameter]) -> list[str]:
 
 @cache
 def tables(what: str) -> dict[str, Table]:
-    """The classes of a list of the registry (`cc`, `queue`) by their names.
+    """The descriptions of the classes for a list of the registry (`cc` or `queue`), by class name.
 
     The class of the elements of a list precedes the class with the list.
     """
@@ -303,7 +310,9 @@ def tables(what: str) -> dict[str, Table]:
 
 
 def _forget() -> None:
-    """Makes the classes of models from plugins anew when they are next needed."""
+    """Removes the classes of models from plugins, so that they are built again when they are next
+    used.
+    """
     tables.cache_clear()
     for what, name in registry.EXTERNAL:
         vars(import_module(f"narrows.{what}")).pop(class_name(name), None)
@@ -313,7 +322,8 @@ registry.FOLLOWERS.append(_forget)
 
 
 def attribute(what: str, name: str) -> object:
-    """The attribute of a module of such classes: `__getattr__` of `narrows.cc` and `narrows.queue`.
+    """Implements `__getattr__` of the modules `narrows.cc` and `narrows.queue`: builds and returns
+    the class `name`.
 
     Raises:
         AttributeError: If the registry has no such name.
@@ -324,7 +334,8 @@ def attribute(what: str, name: str) -> object:
     if name.startswith("__") or name not in tables(what):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     with _MAKING:
-        # Another thread may have made it meanwhile; there must be one class of each name.
+        # Another thread may have built the class meanwhile; there must be only one class for each
+        # name.
         made = vars(sys.modules[module]).get(name)
         if made is None:
             made = tables(what)[name].made(module)
@@ -333,7 +344,7 @@ def attribute(what: str, name: str) -> object:
 
 
 def of_kind(what: str, kind: object) -> type[Choice] | None:
-    """The class of a name of the registry.
+    """The class for a name in the registry; None if the name is unknown.
 
     >>> of_kind("cc", "cubic")
     <class 'narrows.cc.Cubic'>

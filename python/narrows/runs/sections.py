@@ -1,7 +1,7 @@
 """The sections of a scenario as objects: path, Wi-Fi, flows, probes and hosts.
 
-Their keys are those of docs/reference/scenario.md, from the core's table. Keys that are None are
-left out of the scenario, so that the documented default applies.
+Their keys come from a table of the core and are those in docs/reference/scenario.md. Keys that are
+None are left out of the scenario, so that the documented default applies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from narrows.runs.choice import Part
 from narrows.runs.schema import Keys, Section
 
 TABLES: dict[str, Keys] = {}
-"""The class of each section, by its name."""
+"""The description of the class of each section, by class name."""
 
 
 def _made(name: str, section: Section) -> Any:  # noqa: ANN401 - the stub has the types

@@ -1,4 +1,6 @@
-"""The text that `narrows run` prints, for runs without other outputs."""
+"""The text that `narrows run` prints, for calls without other options than `--json` and
+`--quiet`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from narrows.runs.run import run
 
 
 def text(file: str, *, as_json: bool, quiet: bool) -> str | None:
-    """The text of the run of a scenario file; None if Rich must lay it out, or after an error."""
+    """Runs a scenario file and returns the text to print; None if Rich must lay out the text, or if
+    there was an error.
+    """
     try:
         done = run(file, sample_interval="off")
     except NarrowsError:

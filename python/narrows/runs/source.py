@@ -1,4 +1,4 @@
-"""The text of a scenario file, and its kind."""
+"""Reads a scenario file and detects whether it is a scenario or a sweep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def read(file: str | PathLike[str]) -> str:
     """The text of a scenario file.
 
     Raises:
-        NarrowsError: If it cannot be read, or is of another kind that another command reads.
+        NarrowsError: If the file cannot be read, or if it is JSON or a sweep, which other commands
+            read.
     """
     text, name = text_of(file), name_of(file)
     if text.lstrip().startswith("{"):
@@ -26,7 +27,9 @@ def read(file: str | PathLike[str]) -> str:
 
 
 def kind_of(text: str, name: str) -> str | None:
-    """Is it plainly a "scenario" or a "sweep"? None for neither."""
+    """`"scenario"` or `"sweep"` if the keys of the file show which of them it is; otherwise
+    None.
+    """
     try:
         keys = _core.toml_tables(text, name).keys()
     except NarrowsError:

@@ -1,4 +1,6 @@
-"""A run that its caller advances step by step, with control of one flow."""
+"""A simulated run that its caller advances step by step, and in which the caller can control one
+flow.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,29 @@ from narrows.storage import provenance
 from narrows.storage.text import name_of
 
 _LEAST_MBIT, _MOST_MBIT = 1e-6, 1e9
-"""Range of a pacing rate."""
+"""Accepted range of the pacing rate, in Mbit/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The state of the controlled flow after a step; counters begin again with each step.
+    """The state of the observed flow after a step; counters cover this step only.
 
     Attributes:
-        t_s: Time in the run.
+        t_s: Time in the run, in s.
         finished: Whether the run is over.
         cwnd: Congestion window, in packets.
-        rtt_ms: RTT of the last ACK that measured one; None before the first one.
-        srtt_ms: Smoothed RTT; 0 before the first measurement.
-        min_rtt_ms: Minimum RTT; 0 before the first measurement.
-        pacing_mbit: Pacing rate, which also sizes the bursts of a flow without pacing.
+        rtt_ms: Last RTT sample, in ms; None before the first one.
+        srtt_ms: Smoothed RTT, in ms; 0 before the first RTT sample.
+        min_rtt_ms: Minimum RTT, in ms; 0 before the first RTT sample.
+        pacing_mbit: Pacing rate, in Mbit/s. It also determines the size of bursts of a flow without
+            pacing.
         in_flight: Packets in flight.
         acks: ACKs that arrived in this step.
         delivered: Packets that were delivered in this step.
         lost: Packets that were found to be lost in this step.
-        marked: Packets that were reported as marked in this step.
-        goodput_mbit: Acknowledged data of this step; None if the step took no time.
+        marked: Packets that the receiver reported as ECN-marked in this step.
+        goodput_mbit: Data acknowledged in this step divided by its length, in Mbit/s; None if the
+            step took no time.
     """
 
     t_s: float
@@ -58,7 +62,7 @@ class Observation:
 
 
 class SteppedRun(Run):
-    """A run between its begin and its end; after the end it has all results of a `Run`.
+    """A run that is advanced with `step`; after its end, it has all results of a `Run`.
 
     >>> from narrows import Flow, Path, Scenario, start
     >>> path = Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
@@ -74,7 +78,7 @@ class SteppedRun(Run):
     """
 
     def __init__(self, stepper: _core.Stepper, toml: str, watch: provenance.Watch) -> None:
-        """Made by `start`."""
+        """`start` calls this; users need not call it."""
         super().__init__(figures=cast("RunJson", {}), toml=toml, tables={})
         self._complete = False
         self._stepper, self._watch = stepper, watch
@@ -82,7 +86,7 @@ class SteppedRun(Run):
 
     @property
     def json(self) -> RunJson:
-        """The whole summary; only after the end of the run."""
+        """The whole summary, as of `Run`; raises an `EngineError` before the end of the run."""
         if not self._complete:
             now, end = (ns / 1e9 for ns in self._stepper.times_ns())
             raise EngineError(
@@ -93,7 +97,7 @@ class SteppedRun(Run):
 
     @property
     def flows(self) -> list[FlowJson]:
-        """The metrics of each flow; only after the end of the run."""
+        """The metrics of each flow; raises an `EngineError` before the end of the run."""
         return self.json["flows"]
 
     @property
@@ -114,16 +118,16 @@ class SteppedRun(Run):
     ) -> Observation:
         """Sets the window or the pacing rate, and advances the run to a time or by ACKs.
 
-        From the first `cwnd` or `pacing_mbit` on, the caller holds both in the place of the flow's
-        congestion control. A value that is not given keeps its last value. Without them, the
-        results are those of `run`.
+        From the first call with `cwnd` or `pacing_mbit` on, both are set by the caller instead of
+        the flow's congestion control. A value that is not given keeps its last value. If neither is
+        ever given, the results are those of `run`.
 
         Args:
-            until: The time in the run, in seconds or as text with a unit.
-            acks: The number of ACKs of the flow; 1 if `until` is not given. ACKs that arrive at
-                one instant are handled together.
+            until: The time in the run at which the step ends, in s or as text with a unit.
+            acks: The number of ACKs of the flow after which the step ends; 1 if `until` is not
+                given either. ACKs that arrive at the same time belong to the same step.
             cwnd: The congestion window, in packets.
-            pacing_mbit: The pacing rate.
+            pacing_mbit: The pacing rate, in Mbit/s.
 
         Raises:
             EngineError: If a value is out of its range, or the run is over.
@@ -172,17 +176,17 @@ class SteppedRun(Run):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """As that of a run; a run before its end does not pickle."""
+        """The state for pickling, as of `Run`; a run before its end cannot be pickled."""
         _ = self.json
         return super().__getstate__()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """The counterpart of `__getstate__`."""
+        """Restores the state that `__getstate__` returned."""
         Run.__init__(self, **state)
         self._complete = True
 
     def __repr__(self) -> str:
-        """The time, or the results."""
+        """The present time in the run, or the flows, engine and seed after its end."""
         if self._complete:
             return super().__repr__()
         now, end = (ns / 1e9 for ns in self._stepper.times_ns())
@@ -197,18 +201,18 @@ def start(
     sample_interval: str | None = None,
     states: bool = False,
 ) -> SteppedRun:
-    """Begins a run that `step` advances; it is simulated.
+    """Begins a simulated run that `step` advances.
 
     Args:
         scenario: The scenario, or the name of its file.
         control: The ID of the flow that `step` observes and controls; the first one by default.
-        seed: The seed in the place of the scenario's.
-        sample_interval: Interval of samples, as of `run`.
-        states: Whether the table `states` is kept, as of `run`.
+        seed: The seed; by default the seed of the scenario.
+        sample_interval: The time between two samples, as for `run`.
+        states: Whether to record the table `states`, as for `run`.
 
     Raises:
         ScenarioError: If the scenario has errors.
-        EngineError: If there is no such flow, or it has a workload.
+        EngineError: If the flow `control` does not exist or has a workload.
     """
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")

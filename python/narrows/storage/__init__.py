@@ -1,1 +1,3 @@
-"""Files: durable writes, ceilings on what is read, the origin of a result."""
+"""Reads and writes files: durable writes, size limits for files that are read, and the provenance
+of results.
+"""

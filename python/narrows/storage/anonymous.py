@@ -1,14 +1,14 @@
 """Replaces addresses and names of hosts by pseudonyms that depend on a secret key.
 
-The pseudonyms of addresses preserve prefixes: if two addresses have the same first n bits, so have
-their pseudonyms. Networks remain visible. Each bit is inverted or not, as a
-keyed hash of the bits before it decides. The mapping is that of Xu, Fan, Ammar and Moon,
+The pseudonyms of addresses preserve prefixes: if two addresses have the same first n bits, so do
+their pseudonyms. Addresses of one network therefore remain in one network. A keyed hash of the
+preceding bits determines whether a bit is inverted. The mapping is that of Xu, Fan, Ammar and Moon,
 "Prefix-preserving IP address anonymization" (ICNP 2002, section 3), with HMAC-SHA-256 as the
-pseudorandom function. It does not hide the structure of a network: an attacker who sends packets
+pseudorandom function. It does not hide the structure of a network. An attacker who sends packets
 with known addresses can find their pseudonyms (RFC 6973, section 5.2.2).
 
-The key is made at its first use, and only its owner can read the file. With the same key a host
-has the same pseudonym in every file. Without the file, no pseudonym can be reversed.
+The key is generated at its first use, and only its owner can read its file. With the same key, a
+host has the same pseudonym in every output. Without the key, pseudonyms cannot be computed back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _KEY_BYTES = 32
 _NAMES = frozenset({"host", "hostname", "nodename", "url", "server_name"})
-"""Keys whose text is the name of a host."""
+"""JSON keys whose value is the name of a host."""
 
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)"
@@ -44,10 +44,10 @@ def key_file() -> Path:
 
 
 def key() -> bytes:
-    """The key of this user, which is made if there is none.
+    """The key of this user, which is generated if there is none.
 
     Raises:
-        OutputError: If it can neither be read nor be written.
+        OutputError: If the key file can neither be read nor be created, or is not a key.
     """
     file = key_file()
     try:
@@ -68,7 +68,7 @@ def key() -> bytes:
 
 
 class Anonymizer:
-    """The pseudonyms of one key.
+    """Computes the pseudonyms that belong to one key.
 
     >>> one = Anonymizer(bytes(32))
     >>> first, second = (int(one.address(f"192.0.2.{n}")) for n in (1, 2))
@@ -77,19 +77,23 @@ class Anonymizer:
     """
 
     def __init__(self, key: bytes) -> None:
-        """The pseudonyms of this key."""
+        """Uses this key."""
         self._key = key
         self._of = lru_cache(maxsize=100_000)(self._pseudonym)
 
     def address(self, address: str | Address) -> Address:
-        """The pseudonym of an address; loopback, unspecified and multicast addresses are kept."""
+        """The pseudonym of an address; loopback, unspecified and multicast addresses are
+        unchanged.
+        """
         given = ipaddress.ip_address(address)
         if given.is_loopback or given.is_unspecified or given.is_multicast:
             return given
         return self._of(given)
 
     def name(self, name: str) -> str:
-        """The pseudonym of the name of a host; of an address, that of the address."""
+        """The pseudonym of a host name. If the name is an address, it is the pseudonym of the
+        address. The names `localhost` and `simulated` are unchanged.
+        """
         bare = name.strip("[]")
         try:
             return str(self.address(bare))
@@ -101,7 +105,7 @@ class Anonymizer:
         return f"host-{digest.hex()[:12]}"
 
     def text(self, text: str) -> str:
-        """A text in which each address is replaced."""
+        """The text with each address replaced by its pseudonym."""
 
         def replaced(found: re.Match[str]) -> str:
             try:
@@ -112,7 +116,7 @@ class Anonymizer:
         return _ADDRESS.sub(replaced, text)
 
     def tree(self, tree: Any) -> Any:  # noqa: ANN401 - JSON
-        """A JSON value in which addresses and names of hosts are replaced."""
+        """A copy of a JSON value in which addresses and host names are replaced by pseudonyms."""
         return self._tree(copy.deepcopy(tree), "")
 
     def _tree(self, tree: Any, under: str) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""The command line that is being executed, for the metadata of outputs."""
+"""Stores the command line that is being executed, for the metadata of outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 _KEY = "narrows.command"
 
 SECRETS = ("--token",)
-"""Options whose values no output contains."""
+"""Options whose values are secret and are never written to outputs."""
 
 
 def remember(context: click.Context, words: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ def remember(context: click.Context, words: Sequence[str]) -> None:
 
 
 def command() -> str:
-    """The command line; `Python` if a program calls the package.
+    """The command line that is being executed; `Python` if a Python program calls the package.
 
     >>> command()
     'Python'

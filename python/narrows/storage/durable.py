@@ -1,16 +1,18 @@
-"""Files that survive a crash: replaced as a whole, appended to line by line, or kept in a database.
+"""Writes files so that they survive a crash: replaced as a whole, or appended to line by line. Also
+waits for locks of databases.
 
-Results (`output`), sweeps, the history and sealed forecasts are written through this module. So one
-place decides what is on the disk when a call returns. The plans that change a host are executed by
-a privileged program, whose own counterpart is `host/src/tune/safe_file.rs`.
+Results (`output`), sweeps, the history and sealed forecasts are written through this module.
+Therefore one module determines which data are on the disk when a call returns. A privileged program
+executes the plans that change a host. It has its own counterpart of this module,
+`host/src/tune/safe_file.rs`.
 
 - `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
   the directory. A crash, a full disk or a power failure leaves the old content or the new one.
-- `replacing_all` does so with several files of one directory.
-- `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of
-  the line before it and its own. So all readers detect a later change of any line. A line that a
-  crash cut short does not count: readers ignore it, and the next writer moves it to `NAME.torn`
-  before it appends.
+- `replacing_all` does the same with several files of one directory.
+- `Chain` is a file of JSON lines to which lines are only ever added. Each line contains the SHA-256
+  of the line before it and its own SHA-256. Therefore readers detect a later change of any line. A
+  line that a crash cut short does not count: readers ignore it, and the next writer moves it to
+  `NAME.torn` before it appends.
 - `retried` repeats an operation while another process holds a lock.
 """
 
@@ -37,13 +39,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 FIRST = "0" * 64
-"""The hash that the first line of a chain names as the one before it."""
+"""The hash that the first line of a chain contains as that of the line before it."""
 
 LEAST_HEAD = 12
-"""Digits of a hash that are needed to name a line."""
+"""Minimum number of digits of a hash that identify a line."""
 
 LOCK_S = 10.0
-"""How long `retried` waits for a lock, seconds."""
+"""Default time for which `retried` waits for a lock, in s."""
 
 _PAUSE_S = 0.05
 
@@ -69,18 +71,18 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Path]:
-    """A new file to write into, which takes its name in `directory` when the block ends without an
-    exception.
+    """A context manager that yields a new temporary file. The file gets its name in `directory`
+    when the block ends without an exception.
 
     Args:
-        directory: The directory of the file; it is made.
+        directory: The directory of the file, which is created if necessary.
         name: The file's name, or a function that computes it from the written file.
 
     Raises:
-        OSError: If the file cannot be written, synced or renamed; no file of that name has changed
-            then.
+        OSError: If the file cannot be written, synced or renamed. An older file of that name is
+            then unchanged.
     """
-    # Where a file has the directory's name, the next call reports that it is not a directory.
+    # If a file has the name of the directory, the next call reports that it is not a directory.
     with suppress(FileExistsError):
         directory.mkdir(parents=True)
     part = directory / f".{uuid.uuid4().hex}.part"
@@ -98,17 +100,17 @@ def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Pa
 
 @contextmanager
 def replacing_all(directory: Path) -> Iterator[Path]:
-    """A new folder to write files into, each of which takes its name in `directory` when the block
-    ends without an exception.
+    """A context manager that yields a new temporary folder. Its files move to `directory` when the
+    block ends without an exception.
 
-    All files are on the disk before the first one takes its name.
+    All files are synced to the disk before the first one is moved.
 
     Args:
-        directory: The directory of the files; it is made.
+        directory: The directory of the files, which is created if necessary.
 
     Raises:
-        OSError: If a file cannot be written, synced or renamed; each file has its old content or
-            its new one then.
+        OSError: If a file cannot be written, synced or renamed. Each file then has either its old
+            or its new content.
     """
     directory.mkdir(parents=True, exist_ok=True)
     part = directory / f".{uuid.uuid4().hex}.part"
@@ -137,8 +139,8 @@ def retried(
 
     Args:
         attempt: The operation.
-        held: Whether an exception means that.
-        seconds: After this time the exception is raised.
+        held: Returns whether an exception means that another process holds the lock.
+        seconds: Time, in s, after which the exception is raised instead.
     """
     until = time.monotonic() + seconds
     while True:
@@ -151,21 +153,23 @@ def retried(
 
 
 def is_hash(head: str) -> bool:
-    """Whether this is the hash of a line, or its first digits, at least `LEAST_HEAD`."""
+    """Whether a text may be the hash of a line or its first digits: at least `LEAST_HEAD`
+    hexadecimal digits.
+    """
     return len(head) >= LEAST_HEAD and not set(head) - set("0123456789abcdef")
 
 
 class Chain:
-    """A file of JSON lines, each with the hash of the line before it (`before`) and its own
-    (`hash`).
+    """A file of JSON lines. Each line contains the hash of the line before it (`before`) and its
+    own hash (`hash`).
     """
 
     def __init__(self, file: Path) -> None:
-        """The chain in this file, which is made with the first line that is appended."""
+        """The chain in this file. The file is created when the first line is appended."""
         self.file = file
 
     def lines(self) -> list[JsonObject]:
-        """All lines, the oldest first, each verified.
+        """All lines, the oldest first, after their hashes have been verified.
 
         Raises:
             NarrowsError: If the file cannot be read, or a line was changed after it was written.
@@ -180,7 +184,7 @@ class Chain:
             raise NarrowsError(f"{self.file}: {error.strerror}") from error
 
     def head(self) -> str:
-        """The hash of the last line; `FIRST` of an empty chain.
+        """The hash of the last line; `FIRST` if the chain is empty.
 
         Raises:
             NarrowsError: As `lines`.
@@ -189,10 +193,11 @@ class Chain:
         return str(lines[-1]["hash"]) if lines else FIRST
 
     def find(self, head: str) -> int:
-        """The number of the line with this hash, from 1. `LEAST_HEAD` digits suffice.
+        """The number of the line with this hash, counted from 1. The first `LEAST_HEAD` digits of
+        the hash suffice.
 
-        A chain that was cut or written anew does not have it any more, although each of its lines
-        fits the one before.
+        A chain that was cut or rewritten no longer contains the hash, even if each of its lines
+        fits the line before it.
 
         Raises:
             NarrowsError: As `lines`; or if no line has this hash.
@@ -211,16 +216,16 @@ class Chain:
         )
 
     def append(self, line: Mapping[str, Any]) -> str:
-        """Adds a line, which is on the disk when this returns; its hash.
+        """Adds a line and returns its hash. The line is on the disk when the call returns.
 
         Raises:
             NarrowsError: If a line was changed after it was written.
-            OSError: If the line cannot be written; the file is as it was then.
+            OSError: If the line cannot be written; the file then has its previous content.
         """
         self.file.parent.mkdir(parents=True, exist_ok=True)
         made = not self.file.exists()
         with self.file.open("a+b") as opened:
-            # Two writers at once would both name the same line as the one before.
+            # Without a lock, two simultaneous writers would append to the same previous line.
             operating_system.lock(opened, operating_system.EXCLUSIVE)
             opened.seek(0)
             content = opened.read()
@@ -232,7 +237,8 @@ class Chain:
             sealed["hash"] = _hash(sealed)
             text = json.dumps(sealed, ensure_ascii=False) + "\n"
             try:
-                # Not through the buffer of `opened`, which would try again to write what failed.
+                # The write bypasses the buffer of `opened`, which would retry a failed write when
+                # it is closed.
                 _write(opened.fileno(), _bytes(text))
                 os.fsync(opened.fileno())
             except BaseException:
@@ -244,7 +250,9 @@ class Chain:
         return str(sealed["hash"])
 
     def _read(self, content: bytes) -> tuple[list[JsonObject], int]:
-        """The lines, and the number of bytes that they take; what follows was cut short."""
+        """The complete lines, and the number of bytes that they take. The bytes after them belong
+        to a line that a crash cut short.
+        """
         lines: list[JsonObject] = []
         taken, before = 0, FIRST
         while (end := content.find(b"\n", taken)) >= 0:
@@ -253,7 +261,7 @@ class Chain:
                 line = json.loads(text)
                 named = line.pop("hash")
             except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
-                # After a loss of power the last block of a file may be zeros.
+                # After a power failure, the last block of a file may contain zeros.
                 if end + 1 == len(content) and b"\0" in text:
                     break
                 raise NarrowsError(
@@ -270,7 +278,7 @@ class Chain:
         return lines, taken
 
     def _set_aside(self, torn: bytes) -> None:
-        """Keeps what a crash left of a line."""
+        """Appends the rest of an incomplete line to the file `NAME.torn`."""
         with self.file.with_name(f"{self.file.name}.torn").open("ab") as kept:
             kept.write(torn + b"\n")
 
@@ -285,7 +293,7 @@ def _hash(line: Mapping[str, Any]) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """As UTF-8. A text from a stranger's JSON may have half of a surrogate pair, which `json.loads`
-    reads again.
+    """The text as UTF-8. Text from untrusted JSON may contain unpaired surrogates, which are
+    encoded so that `json.loads` can read them again.
     """
     return text.encode(errors="surrogatepass")

@@ -1,8 +1,8 @@
 """Checks the kinds of values in JSON from untrusted sources.
 
-A reader states the kind of each key that it uses, once. `check` rejects a value of another kind
-with a message that states its place. Keys that are not stated may hold anything. Null means that
-the value was not measured; only a required key needs a value.
+A reader declares the kind of each key that it uses. `check` rejects a value of another kind with a
+message that contains the place of the value. Keys that are not declared may have any value. Null
+means that a value was not measured; only required keys need a value.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Any
 from narrows.errors import NarrowsError
 
 Kind = Callable[[object, str], None]
-"""Raises a `KindError` unless a value, at a place, is of this kind."""
+"""A function that raises a `KindError` unless the value is of this kind; the second argument is the
+place of the value in the document."""
 
 MOST = 2**63
-"""Numbers are smaller: they fit into a float and into the integers of all programs."""
+"""The amount of each number must be smaller, so that it fits into a float and into 64-bit
+integers."""
 
 
 class KindError(NarrowsError):
     """A value is not of its kind."""
 
     def __init__(self, place: str, needed: str) -> None:
-        """Where it is, and what is needed there."""
+        """The place of the value, and the kind that is needed there."""
         super().__init__(f"{place}: {needed}" if place else needed)
 
 
 def check(value: object, kind: Kind, name: str) -> None:
-    """Refuses a document whose values are not of their kinds.
+    """Raises an error if a value of a document is not of its kind.
 
     >>> check({"host": 7}, table({"host": text}), "a.json")
     Traceback (most recent call last):
@@ -38,8 +40,8 @@ def check(value: object, kind: Kind, name: str) -> None:
     narrows.errors.NarrowsError: a.json: host: a text is needed
 
     Raises:
-        NarrowsError: If one of them is not, with the name of the file, the place and what is needed
-            there.
+        NarrowsError: If a value is not of its kind, with the name of the file, the place and the
+            kind that is needed.
     """
     try:
         kind(value, "")
@@ -48,38 +50,38 @@ def check(value: object, kind: Kind, name: str) -> None:
 
 
 def number(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
-    """A finite number."""
+    """Raises a `KindError` unless the value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
         raise KindError(place, "a number is needed")
 
 
 def amount(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
-    """A number that is not below zero: a time that something took, a share, a rate."""
+    """Raises a `KindError` unless the value is a number of at least 0, such as a rate."""
     number(value, place)
     if value < 0:
         raise KindError(place, "a number that is not below zero is needed")
 
 
 def whole(value: object, place: str) -> None:
-    """A whole number that is not below zero."""
+    """Raises a `KindError` unless the value is a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST:
         raise KindError(place, "a whole number that is not below zero is needed")
 
 
 def text(value: object, place: str) -> None:
-    """A text."""
+    """Raises a `KindError` unless the value is a text."""
     if not isinstance(value, str):
         raise KindError(place, "a text is needed")
 
 
 def flag(value: object, place: str) -> None:
-    """True or false."""
+    """Raises a `KindError` unless the value is true or false."""
     if not isinstance(value, bool):
         raise KindError(place, "true or false is needed")
 
 
 def word(*words: str) -> Kind:
-    """One of some texts."""
+    """A kind: one of these texts."""
 
     def kind(value: object, place: str) -> None:
         if value not in words:
@@ -89,7 +91,7 @@ def word(*words: str) -> Kind:
 
 
 def either(*kinds: Kind) -> Kind:
-    """Any of several kinds; the first one is what is said to be needed."""
+    """A value of any of several kinds; an error names the first kind as the one that is needed."""
 
     def kind(value: object, place: str) -> None:
         for one in kinds[1:]:
@@ -104,7 +106,7 @@ def either(*kinds: Kind) -> Kind:
 
 
 def rows(of: Kind, *, least: int = 0) -> Kind:
-    """A list with values of a kind."""
+    """A list of at least `least` values of a kind."""
 
     def kind(value: object, place: str) -> None:
         if not isinstance(value, list):
@@ -120,7 +122,9 @@ def rows(of: Kind, *, least: int = 0) -> Kind:
 def table(
     keys: Mapping[str, Kind], *, required: Collection[str] = (), others: Kind | None = None
 ) -> Kind:
-    """An object; `others` is the kind of the keys that are not among `keys`."""
+    """An object. Each value must have the kind in `keys` or, for other keys, the kind `others`.
+    Values of `required` keys must not be null.
+    """
 
     def kind(value: object, place: str) -> None:
         if not isinstance(value, dict):
@@ -137,8 +141,8 @@ def table(
 
 
 def parse(content: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """JSON of a stranger's file; a number that is not finite, or has more than 300 digits, was not
-    measured.
+    """Parses JSON of an untrusted file. Numbers that are not finite and integers of more than 300
+    digits become None, as if not measured.
 
     >>> parse("[1e999, NaN, 1]")
     [None, None, 1]

@@ -1,7 +1,8 @@
-"""Results into files: all of one or nothing, so that a full disk takes no older result away.
+"""Writes results to files. A file is written completely or not at all, so that a full disk does not
+destroy an older result.
 
-The types `File` and `Folder` of options refuse a file that cannot be written before the command
-takes its time.
+The option types `File` and `Folder` report a file that cannot be written before the command starts
+its work.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from narrows.storage.text import name_of
 
 
 def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
-    """Before a command takes its time: can this file be written when it ends?
+    """Checks, before a command starts its work, whether this file can be written at its end.
 
     Args:
-        file: The file.
-        makes_folders: Whether its folder may be missing, because `write` makes it.
+        file: The file to write.
+        makes_folders: Whether the folder of the file may be missing, because `write` creates it.
 
     Raises:
         OutputError: If it cannot be written.
@@ -47,12 +48,12 @@ def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
 
 
 class File(click.Path):
-    """The type of an option that names a file to write: the file is checked when the options are
-    read.
+    """The type of an option that names a file to write. When the options are parsed, it checks
+    whether the file can be written.
 
     Args:
-        allow_dash: Whether `-` is standard output.
-        suffix: Raises a `NarrowsError` for a name whose suffix selects no format.
+        allow_dash: Whether `-` stands for standard output.
+        suffix: A function that raises a `NarrowsError` for a name whose suffix selects no format.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class File(click.Path):
         allow_dash: bool = False,
         suffix: Callable[[str], object] | None = None,
     ) -> None:
-        """See the class."""
+        """Takes the arguments of the class."""
         super().__init__(dir_okay=False, allow_dash=allow_dash)
         self._suffix = suffix
 
@@ -71,7 +72,7 @@ class File(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
-        """As click's own, and checked.
+        """Returns the file name after a check that the file can be written.
 
         Raises:
             NarrowsError: If the file cannot be written.
@@ -85,10 +86,12 @@ class File(click.Path):
 
 
 class Folder(click.Path):
-    """The type of an option that names a folder to write into; the folder is made."""
+    """The type of an option that names a folder to write into, which the command creates if
+    necessary.
+    """
 
     def __init__(self) -> None:
-        """See the class."""
+        """Accepts folders only."""
         super().__init__(file_okay=False)
 
     def convert(
@@ -97,7 +100,7 @@ class Folder(click.Path):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> Any:  # noqa: ANN401
-        """As click's own, and checked.
+        """Returns the folder name after a check that a file can be created in it.
 
         Raises:
             NarrowsError: If nothing can be written there.
@@ -110,9 +113,11 @@ class Folder(click.Path):
 
 
 def _probe(folder: str) -> None:
-    """Makes a file in a folder, or in the nearest one that exists, and deletes it.
+    """Creates and deletes a file in a folder, or in its nearest existing parent, to test whether
+    files can be written there.
 
-    /proc, a full disk and some network file systems refuse files in folders that look writable.
+    In /proc, on a full disk and on some network file systems, no file can be created in folders
+    whose permissions allow it.
     """
     place = Path(folder).absolute()
     while not place.is_dir():
@@ -128,8 +133,8 @@ def _probe(folder: str) -> None:
 
 
 def is_stream(file: str | PathLike[str]) -> bool:
-    """Is it a device, a pipe, or whatever stdout is, which takes what comes and cannot be
-    replaced?
+    """Whether a file is a device, a pipe, or the file that stdout writes to. These must be written
+    directly and cannot be replaced.
     """
     try:
         about = Path(file).stat()
@@ -152,7 +157,7 @@ def streaming(file: str | PathLike[str]) -> Iterator[IO[bytes]]:
     Data for stdout keeps its order relative to printed text.
 
     Raises:
-        OSError: If it cannot be opened or written.
+        OSError: If the device or pipe cannot be opened or written.
     """
     if _is_stdout(Path(file).stat()):
         sys.stdout.flush()
@@ -164,9 +169,10 @@ def streaming(file: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write(file: str | PathLike[str], content: str | bytes) -> None:
-    """Writes a file; its folders are made.
+    """Writes a file; its folders are created if necessary.
 
-    A device or a pipe takes what comes, and so does a file in a folder that may not be changed.
+    A device, a pipe, or a file in a folder without write permission is written directly. Any other
+    file is replaced as a whole.
 
     Raises:
         OutputError: If it cannot be written.
@@ -183,11 +189,11 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
         ):
             target.write_bytes(content)
             return
-        # A file in the place of a folder is told of below, as no folder.
+        # If a file has the name of the folder, the calls below report that it is not a folder.
         with suppress(FileExistsError):
             target.parent.mkdir(parents=True)
         target = target.resolve()
-        # The new file has a random name: what somebody else has put there, a link for one, is not
+        # The temporary file has a random name, so that a link that somebody else created is not
         # followed.
         with replacing(target.parent, target.name) as part:
             part.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The provenance of a result: data for its reproduction, and its nearest reference cases."""
+"""The provenance of a result: the data needed to reproduce it, and the nearest reference cases."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib loads slowly
 EVIDENCE = f"{_PACKAGE}/_evidence.json"
-"""Stored reference cases; written by the validation, absent if it has not been run."""
+"""File of the stored reference cases; the validation writes it."""
 
 NEAREST = 3
-"""Maximum number of reference cases that a result has."""
+"""Maximum number of reference cases in a result."""
 
 LIKE = "linux-6.12"
-"""`host.like` of every stored case."""
+"""Value of `host.like` of every stored case."""
 
 KINDS = ("queue", "policer", "besides")
-"""Keys that must be equal in a case and a result, in addition to the congestion controls."""
+"""Keys whose values must be equal in a reference case and a result, in addition to the congestion
+controls."""
 
 ONE_LOST = 1e-5
-"""Added to the shares of random loss before they are compared: one packet in 100 000."""
+"""One packet in 100 000: added to both shares of random loss before they are compared."""
 
 
 class Watch:
-    """Wall-clock and processor time since its construction."""
+    """Measures wall-clock and processor time since its construction."""
 
     def __init__(self) -> None:
-        """Starts both clocks."""
+        """Starts to measure both times."""
         self.start = time.gmtime()
         self._wall = time.perf_counter()
         self._cpu = time.process_time()
 
     def read(self) -> tuple[float, float]:
-        """Wall-clock and processor time, in s."""
+        """Wall-clock and processor time since the construction, in s."""
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
 def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
-    """The hashes of the files that a scenario names, by that name.
+    """The SHA-256 hashes of the files that a scenario names, by these names.
 
     >>> files_sha256({"rates.csv": "t_s,rate_mbit"})["rates.csv"][:8]
     '00482029'
@@ -60,8 +61,8 @@ def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None) -> str:
-    """The hash of a scenario with its defaults filled in, whether it came from a file or from
-    objects.
+    """The SHA-256 hash of a scenario with its defaults filled in. It is the same for a scenario
+    from a file and from Python objects.
 
     Files that it names count by their content, not by their location.
 
@@ -89,7 +90,9 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
 
 @lru_cache(maxsize=4)
 def _cases(file: str, _changed_ns: int, _size: int) -> dict[tuple[str, ...], list[Any]]:
-    """The cases of a file by their congestion controls; a program with many runs reads it once."""
+    """The cases of a file by their congestion controls. The result is cached, so that a program
+    with many runs reads the file once.
+    """
     found: dict[tuple[str, ...], list[Any]] = {}
     with open(file, "rb") as source:  # noqa: PTH123 - likewise
         for case in json.load(source)["cases"]:
@@ -101,17 +104,18 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     """The reference cases nearest to a result, with their agreement; None if none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
-    "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Cases of other
-    kinds are left out. A case must have the congestion controls of the result, and its queue and
-    policer with the same parameters. The other elements of the path must be equal, too (`besides`:
-    a shaper, several hops, a reverse hop, jitter …).
+    "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only comparable
+    cases are returned. A case must have the congestion controls of the result, and the same queue
+    and policer with the same parameters. The other elements of the path (`besides`: a shaper,
+    several hops, a reverse hop, jitter …) must also be equal.
 
-    The distance is the sum of the logarithms of ratios of four quantities: rate, RTT, buffer and
-    random loss. The RTT is that of the flow whose RTT differs most. Behind a policer, the burst
-    stands for the buffer, and the ratio of link rate and policer rate is a fifth quantity. To each
-    loss, one packet in 100 000 is added. A `distance` of 0 is the same case; 0.7 is a factor of two
-    in one quantity. All cases are of one release of Linux; for hosts like another release there is
-    no evidence.
+    The distance is the sum of the absolute logarithms of the ratios of four quantities: rate, RTT,
+    buffer and random loss. The RTT is that of the flow whose RTT differs most from the case. Behind
+    a policer, the burst
+    stands for the buffer, and the ratio of link rate and policer rate is a fifth quantity. One
+    packet in 100 000 is added to each share of random loss. A `distance` of 0 means equal values;
+    0.7 is a factor of two in one quantity. All cases are of one release of Linux. The list is empty
+    for hosts like another release, and for Wi-Fi, networks of links and paths with a trace.
     """
     try:
         about = os.stat(file)  # noqa: PTH116 - pathlib loads slowly
@@ -147,7 +151,7 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
 
 
 def numbers(figures: RunJson) -> JsonObject:
-    """The kinds and numbers of the path of a result that `evidence` compares."""
+    """The properties of the path of a result that `evidence` compares with the cases."""
     return dict(_core.path_numbers(figures["scenario"]))
 
 
@@ -171,7 +175,7 @@ def of(figures: RunJson, watch: Watch, files: Mapping[str, str]) -> ProvenanceJs
 
 
 def of_host(watch: Watch) -> HostProvenanceJson:
-    """The provenance of a result that is no run: version, host and times."""
+    """The part of the provenance that does not depend on a run: version, host and times."""
     wall, cpu = watch.read()
     system, release, _, machine = operating_system.machine()
     return {

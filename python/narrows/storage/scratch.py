@@ -1,9 +1,9 @@
-"""Temporary folders that do not remain after their process.
+"""Temporary folders that are removed even if their process is killed.
 
 A folder is removed at the end of its block, also after an error, Ctrl-C or SIGTERM. A process that
 is killed cannot remove its folder. Each process therefore holds a lock on its folder, which the
-kernel releases when the process ends. The next folder of the same kind removes those of the same
-user whose lock nobody holds.
+kernel releases when the process ends. When the next folder of the same kind is created, folders of
+the same user whose lock nobody holds are removed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from pathlib import Path
 
 @contextmanager
 def folder(kind: str, place: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """A new folder that only this user can read.
+    """A context manager that yields a new folder, which only this user can read, and removes it at
+    the end of the block.
 
     Args:
-        kind: The purpose, a part of the name.
-        place: The folder in which it is made; the one for temporary files if it is None.
+        kind: The purpose of the folder, which is a part of its name.
+        place: The folder in which it is created; by default the system's folder for temporary
+            files.
 
     Raises:
-        OSError: If it cannot be made.
+        OSError: If the folder cannot be created.
     """
     made, lock = _make(f"narrows-{kind}.", Path(place or tempfile.gettempdir()))
     try:
@@ -42,14 +44,14 @@ def _make(prefix: str, place: Path) -> tuple[Path, int]:
         made = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Another process may have removed it before it was locked.
+        # Another process may have removed the folder before it was locked.
         if os.fstat(lock).st_nlink:
             return made, lock
         os.close(lock)
 
 
 def _remove_left(prefix: str, place: Path) -> None:
-    """Removes the folders of processes that have ended."""
+    """Removes the folders of this user whose processes have ended."""
     for left in place.glob(f"{prefix}*"):
         with suppress(OSError):
             lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

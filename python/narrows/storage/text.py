@@ -1,4 +1,6 @@
-"""Names of files as they can be shown, and texts that are written by hand."""
+"""File names for display, suggestions for misspelt names, and reading of hand-written text
+files.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from narrows.storage import untrusted_input
 
 
 def name_of(file: str | PathLike[str]) -> str:
-    """A file's name as it can be shown, whatever bytes it has."""
+    """A file name as text for display; bytes that are not UTF-8 are replaced."""
     return fsencode(file).decode("utf-8", "replace")
 
 
 _NEAR = 0.75
-"""Similarity from which on a name is taken for a misspelling of another one."""
+"""Minimum similarity (0 to 1) with which a name is taken for a misspelling of another one."""
 
 _MOST_FILES = 10_000
-"""Number of files in a directory that are compared with a misspelt name."""
+"""Maximum number of files in a directory that are compared with a misspelt name."""
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
@@ -37,9 +39,11 @@ def near(name: str, known: Iterable[str]) -> str | None:
 
 
 def near_file(file: str | PathLike[str]) -> str | None:
-    """The file that may have been meant: with an ending of narrows, or with a similar name."""
+    """The existing file that may have been meant: the name with `.toml` or `.json` appended, or a
+    file with a similar name.
+    """
     name = fsdecode(file)
-    # Of os.path, for which a name that is too long is just not there.
+    # `os.path.isfile` is used because it returns False for a name that is too long.
     for ending in (".toml", ".json"):
         if isfile(name + ending):  # noqa: PTH113
             return name + ending
@@ -54,17 +58,17 @@ def near_file(file: str | PathLike[str]) -> str | None:
 
 
 def unread(file: str | PathLike[str], error: OSError) -> str:
-    """Why a file could not be read, and which one may have been meant."""
+    """The message that a file could not be read, with the file that may have been meant."""
     told = f"{name_of(file)}: {reason(error)}"
     meant = near_file(file) if isinstance(error, FileNotFoundError) else None
     return told if meant is None else f"{told}; did you mean {name_of(meant)}?"
 
 
 def text_of(file: str | PathLike[str]) -> str:
-    """The text of a file that is written by hand.
+    """The text of a hand-written file, with all line ends converted to newlines.
 
     Raises:
-        NarrowsError: If it cannot be read.
+        NarrowsError: If the file cannot be read or is not UTF-8.
     """
     try:
         text = untrusted_input.read(file).decode()

@@ -1,9 +1,9 @@
 """Reads files from untrusted sources, with a maximum size; `output` is the counterpart.
 
-Every reader of a user's file uses `read` or `head`. Only regular files are read: a pipe could block
-for ever, and a device may never end. The file type is checked before the file is opened, because
-opening a device can have effects. It is checked again on the open file, because the name may have
-been replaced between the two.
+All code that reads a user's file uses `read`, `head` or `opened`. Only regular files are read: a
+pipe could block for ever, and a device may never end. The file type is checked before the file is
+opened, because opening a device can have effects. It is checked again on the open file, because
+another file may have got the name in the meantime.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from os import PathLike
 from typing import IO
 
 MOST_TEXT_BYTES = 8 * 1024 * 1024
-"""Size limit of a text that is written by hand: a scenario, a sweep, a configuration."""
+"""Size limit of a hand-written text, such as a scenario, a sweep or a configuration."""
 
 MOST_TRACE_BYTES = 100 * 1024 * 1024
 """Size limit of a file that a scenario names, such as a trace."""
 
 MOST_DATA_BYTES = 512 * 1024 * 1024
-"""Size limit of what programs write: measurements, latency results."""
+"""Size limit of files that programs write, such as measurements and latency results."""
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -46,7 +46,7 @@ def read(file: str | PathLike[str], most: int = MOST_TEXT_BYTES) -> bytes:
 
 
 def head(file: str | PathLike[str], count: int) -> bytes:
-    """The first `count` bytes of a regular file, fewer where it is shorter.
+    """The first `count` bytes of a regular file, or all bytes of a shorter file.
 
     Raises:
         OSError: If it cannot be read, or is not a regular file.

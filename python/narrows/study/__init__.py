@@ -1,3 +1,3 @@
-"""Studies: a question, the sweep that answers it, and the verdict in words, a table and a
-picture.
+"""Studies. Each consists of a question, the sweeps that answer it, and a verdict with tables and a
+plot.
 """

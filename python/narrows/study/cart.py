@@ -1,9 +1,10 @@
-"""A classification tree that is limited to a number of leaves, and its cross-validation.
+"""A classification tree with a maximum number of leaves, and its cross-validation.
 
-The tree is CART (Breiman et al. 1984) with the Gini impurity. The next leaf to be split is the one
-whose best split reduces the impurity of the sample most. The tree grows up to the maximum number of
-leaves. A threshold is the middle between two neighbouring values. Of equal splits, the first
-feature and the smallest threshold are used, so that the tree depends on the sample only.
+The tree is CART (Breiman et al. 1984) with the Gini impurity. In each step, the leaf is split whose
+best split reduces the impurity of the sample most. The tree grows up to the maximum number of
+leaves. A threshold is the middle between two neighbouring values. If several splits are equally
+good, the first feature and the smallest threshold are used, so that the tree depends on the sample
+only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 Point = Sequence[float]
 
 _LEAST_GAIN = 1e-9
-"""Smaller gains are rounding errors."""
+"""Reductions of impurity below this value are rounding errors."""
 
 
 @dataclass
@@ -26,8 +27,9 @@ class Branch:
     Attributes:
         rows: Indices of the points of this node.
         feature: Index of the tested feature.
-        limit: Threshold: points below it belong to the first child.
-        children: Children below the threshold, and at or above it.
+        limit: Threshold of the feature; points below it belong to the first child.
+        children: The child for points below the threshold, and the child for points at or above it;
+            None for a leaf.
     """
 
     rows: list[int]
@@ -36,7 +38,7 @@ class Branch:
     children: tuple[Branch, Branch] | None = None
 
     def leaf(self, point: Point) -> Branch:
-        """The leaf of a point."""
+        """The leaf to which a point belongs."""
         if self.children is None:
             return self
         return self.children[point[self.feature] >= self.limit].leaf(point)
@@ -50,7 +52,8 @@ class _Split:
 
 
 def grow(points: Sequence[Point], classes: Sequence[str], *, leaves: int, least: int) -> Branch:
-    """The tree of these points with at most `leaves` leaves of at least `least` points.
+    """Grows the tree for these points, with at most `leaves` leaves, each of at least `least`
+    points.
 
     >>> points = [(x, y) for x in range(8) for y in range(4)]
     >>> tree = grow(points, ["a" if x < 3 else "b" for x, _ in points], leaves=8, least=1)
@@ -75,7 +78,9 @@ def grow(points: Sequence[Point], classes: Sequence[str], *, leaves: int, least:
 
 
 def _best(rows: list[int], points: Sequence[Point], classes: Sequence[str], least: int) -> _Split:
-    """The split that reduces the impurity most; its gain is 0 if no split reduces it."""
+    """The split of a node that reduces the impurity most; its gain is 0 if no split reduces the
+    impurity.
+    """
     whole = Counter(classes[row] for row in rows)
     best = _Split(0.0, -1, 0.0)
     impurity = _impurity(whole, len(rows))
@@ -96,12 +101,14 @@ def _best(rows: list[int], points: Sequence[Point], classes: Sequence[str], leas
 
 
 def _impurity(counts: Counter[str], number: int) -> float:
-    """The Gini impurity, times the number of points."""
+    """The Gini impurity of a node times its number of points."""
     return number - sum(count * count for count in counts.values()) / number
 
 
 def predicted(leaf: Branch, classes: Sequence[str]) -> str:
-    """The most frequent class of a leaf; of equally frequent ones, the first by name."""
+    """The most frequent class of the points of a leaf; if several are equally frequent, the first
+    in alphabetical order.
+    """
     counts = Counter(classes[row] for row in leaf.rows)
     return min(counts, key=lambda name: (-counts[name], name))
 
@@ -109,7 +116,8 @@ def predicted(leaf: Branch, classes: Sequence[str]) -> str:
 def cross_validated(
     points: Sequence[Point], classes: Sequence[str], *, leaves: int, least: int, folds: int
 ) -> float:
-    """Share of the points whose class a tree of the other folds predicts, mean over the folds.
+    """Cross-validated accuracy: share of a fold's points whose class is predicted by a tree grown
+    from the other folds, as mean over the folds.
 
     >>> points = [(float(x),) for x in range(100)]
     >>> classes = ["a" if x < 50 else "b" for x in range(100)]

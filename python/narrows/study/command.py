@@ -1,4 +1,4 @@
-"""`narrows study`: the command."""
+"""The command `narrows study`."""
 
 from __future__ import annotations
 

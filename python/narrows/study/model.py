@@ -8,7 +8,9 @@ from narrows.json_object import JsonObject
 
 
 class MeansJson(TypedDict, total=False):
-    """The means of the cells of a grid over seeds, and their intervals; absent without seeds."""
+    """The means over the seeds of the cells of a grid, and the ends of their 95 % confidence
+    intervals; absent without `--seeds`.
+    """
 
     mean: list[list[float | None]]
     low: list[list[float | None]]
@@ -16,7 +18,7 @@ class MeansJson(TypedDict, total=False):
 
 
 class ConditionJson(TypedDict, total=False):
-    """A condition of a rule: a feature and its limits."""
+    """A condition of a rule: a feature of the path and the range that it must be in."""
 
     feature: str
     at_least: float
@@ -24,7 +26,9 @@ class ConditionJson(TypedDict, total=False):
 
 
 class RuleJson(TypedDict):
-    """A rule: its conditions, its prediction and the paths on which it was found."""
+    """A rule: its conditions, its prediction (`gains`), and statistics of the simulated paths that
+    match it.
+    """
 
     when: list[ConditionJson]
     gains: str
@@ -36,7 +40,9 @@ class RuleJson(TypedDict):
 
 
 class AccuracyJson(TypedDict):
-    """The accuracy of the rules by cross-validation, and that of the most common outcome."""
+    """The accuracy of the rules by cross-validation, and that of always predicting the most common
+    outcome.
+    """
 
     cases: int
     folds: int
@@ -45,7 +51,7 @@ class AccuracyJson(TypedDict):
 
 
 class RulesJson(TypedDict):
-    """The file of rules."""
+    """The content of the file that `narrows study --rules` writes."""
 
     format: str
     question: str

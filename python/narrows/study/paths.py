@@ -36,7 +36,7 @@ _RATES = ("10Mbit", "20Mbit", "50Mbit", "100Mbit", "250Mbit", "500Mbit", "750Mbi
 _RTTS = ("5ms", "10ms", "25ms", "50ms", "75ms", "100ms", "150ms", "200ms")
 _BUFFERS = ("100kB", "1MB", "10MB", "20MB", "50MB")
 _CLEAR = 0.1
-"""Smallest gain that counts."""
+"""Smallest relative difference of goodput that counts as a gain."""
 
 
 def _gain_parts(quick: bool) -> dict[str, Part]:
@@ -145,8 +145,8 @@ _PAIR = "buffer"
 
 
 def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
-    """Another bisection step between the two buffers where the share of a congestion control falls
-    below 1.
+    """The next bisection step: for each congestion control, a buffer between the two neighbouring
+    ones where its share falls below 1. None after the last step.
     """
     steps = sum(name.startswith(_CLOSER) for name in rows)
     if steps == (2 if quick else 5):
@@ -166,7 +166,9 @@ def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
 
 
 def _shares(rows: dict[str, Rows]) -> dict[str, list[tuple[float, float]]]:
-    """Buffers in BDP with the share of a flow beside one CUBIC flow, by congestion control."""
+    """For each congestion control, the buffer sizes in BDP and the share of one flow beside one
+    CUBIC flow, as multiple of an equal share.
+    """
     every = [
         row
         for name, some in rows.items()
@@ -230,7 +232,8 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
 
 
 def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
-    """The two neighbouring points between which shares fall below 1.
+    """The two neighbouring buffer sizes between which the share falls below 1; None if there are
+    none.
 
     >>> _bracket([(1, 1.5), (4, 0.5), (16, 0.4)])
     (1, 4)
@@ -242,7 +245,8 @@ def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
 
 
 def _crossover(points: list[tuple[float, float]]) -> float | None:
-    """Buffer at which shares fall below 1, by interpolation on the logarithm of the buffer.
+    """Buffer size at which the share falls below 1, by interpolation on the logarithm of the size;
+    None if there is none.
 
     >>> _crossover([(1, 1.5), (4, 0.5)])
     2.0
@@ -304,7 +308,9 @@ def _cliff_answer(rows: dict[str, Rows]) -> Answer:
 
 
 def _half(grid: Grid, column: str) -> float | None:
-    """Loss rate at which half of the goodput remains, by linear interpolation."""
+    """Loss rate in % at which the goodput falls below half of that without loss, by linear
+    interpolation; None if it does not.
+    """
     points = [(float(row.removesuffix("%")), grid.at(row, column)) for row in grid.rows]
     half = points[0][1] / 2
     for (low, above), (high, below) in pairwise(points):
@@ -465,7 +471,7 @@ _FEW_CCS = ["reno", "cubic", "bbr", "bbr3", "vegas", "copa"]
 _FEW_CCS += ["htcp", "illinois", "westwood", "ledbat", "yeah", "compound"]
 _MORE_CCS = ["bbr2", "bic", "cdg", "highspeed", "hybla", "lp", "newreno"]
 _MORE_CCS += ["nv", "remy", "scalable", "timely", "veno", "dctcp", "prague"]
-"""Without XCP, because these paths have no XCP routers."""
+"""XCP is not in the list, because these paths have no XCP routers."""
 
 
 def _tournament_parts(quick: bool) -> dict[str, Part]:
@@ -531,7 +537,9 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
 
 
 def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
-    """Pareto-optimal congestion controls on a path, by the values in the tables."""
+    """The congestion controls that are Pareto-optimal on a path in goodput and delay, by the
+    rounded values in the tables.
+    """
     points = {
         cc: (round(goodput.at(cc, path), goodput.digits), -round(delay.at(cc, path), delay.digits))
         for cc in goodput.rows
@@ -544,7 +552,9 @@ def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
 
 
 def _front(goodput: Grid, delay: Grid) -> list[tuple[str, int]]:
-    """Number of paths on which each congestion control is Pareto-optimal."""
+    """The congestion controls with the number of paths on which each is Pareto-optimal, the highest
+    number first.
+    """
     counts = dict.fromkeys(goodput.rows, 0)
     for path in goodput.columns:
         for cc in _unbeaten(goodput, delay, path):
@@ -556,7 +566,7 @@ _ACROSS, _NAMED = 4, 2
 
 
 def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
-    """A plot for each path: goodput by RTT of the ping, with the Pareto front."""
+    """Draws a plot for each path: goodput over the RTT of a ping, with the Pareto front."""
     down = math.ceil(len(goodput.columns) / _ACROSS)
     figure.set_size_inches(3.0 * _ACROSS, 2.6 * down + 0.6)
     figure.suptitle(f"{TOURNAMENT.question} Up and left is better; labels: Pareto-optimal")

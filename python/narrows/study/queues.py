@@ -28,7 +28,7 @@ _QUEUES = ("codel", "fq_codel", "pie", "fq_pie", "sfq")
 
 
 def _named(row: Row, key: str) -> Row:
-    """Replaces a choice with parameters by its kind."""
+    """The row with a choice that has parameters (as JSON) replaced by its kind."""
     value = row[key]
     return row | {
         key: json.loads(value)["kind"]
@@ -285,7 +285,9 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
 
 
 def _least(grid: Grid, column: str) -> str:
-    """Smallest burst size from which on the goodput suffices."""
+    """Smallest burst size such that the goodput with it and with all larger ones is at least
+    `_ENOUGH` % of the rate.
+    """
     enough = [
         row
         for row in grid.rows

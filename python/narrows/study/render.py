@@ -1,4 +1,4 @@
-"""Output of a study in the terminal and as a figure."""
+"""Output of a study in the terminal, as LaTeX and as a figure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _ACROSS = 3
 _DARK = 0.45
 _TITLE = 36
 _CLOSE = 0.1
-"""Relative range of values below which the colour scale starts at zero."""
+"""If the range of the values is less than this share of the largest value, the colour scale starts
+at zero."""
 
 
 def shown(grid: Grid, intervals: Intervals | None = None) -> tables.Table:
-    """A grid as a table, of means with their intervals if there are any."""
+    """A grid as a table. With `intervals`, the cells are means with their confidence intervals."""
     cells = (
         [[number(value, grid.digits) for value in line] for line in grid.cells]
         if intervals is None
@@ -64,7 +65,7 @@ def tell(found: Found) -> None:
 
 
 def tables_of(found: Found) -> list[tables.Table]:
-    """The grids as tables."""
+    """The grids of a study as tables."""
     return [
         shown(grid, found.intervals[nth] if found.intervals else None)
         for nth, grid in enumerate(found.answer.grids)
@@ -72,14 +73,15 @@ def tables_of(found: Found) -> list[tables.Table]:
 
 
 def latex(found: Found) -> str:
-    """The tables as LaTeX."""
+    """The tables of a study as LaTeX."""
     return document(tables_of(found), f"{found.answer.verdict}\n{about(_kernels(found))}")
 
 
 def draw(found: Found, file: str | PathLike[str], *, style: Style | None = None) -> None:
     """Draws each grid as a map, or the figure that the study defines.
 
-    The texts of such a figure have their own sizes, in proportion to the font size of the style.
+    A figure that the study defines has its own text sizes, which are scaled with the font size of
+    the style.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -111,14 +113,14 @@ def draw(found: Found, file: str | PathLike[str], *, style: Style | None = None)
 
 
 def _kernels(found: Found) -> list[str]:
-    """The kernel rules of the scenarios of a study."""
+    """The kernel rules (`host.like`) of the scenarios of a study, each once."""
     trees = [part.scenario.tree() for part in found.study.parts(False).values()]
     likes = [_core.scenario_defaults(tree)["host"]["like"] for tree in trees]
     return list(dict.fromkeys(map(str, likes)))
 
 
 def _map(place: Axes, grid: Grid, style: Style) -> None:
-    """Draws one grid with colours and numbers."""
+    """Draws one grid as a map: cells with a colour and a number."""
     values = [[math.nan if value is None else value for value in line] for line in grid.cells]
     there = [value for line in values for value in line if not math.isnan(value)]
     if not there:

@@ -1,4 +1,4 @@
-"""Studies: a question, sweeps, and the computation of an answer from their rows."""
+"""Studies: a question, sweeps, and the computation of an answer from the rows of the sweeps."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Rows = list["Row"]
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """A figure over two keys.
+    """A table of a quantity over two keys.
 
     Attributes:
         title: Title.
         unit: Unit of the cells.
-        row: Name of the key that varies by row.
-        column: Name of the key that varies by column.
+        row: Name of the key whose values are the rows.
+        column: Name of the key whose values are the columns.
         rows: Labels of the rows.
         columns: Labels of the columns.
         cells: A list for each row; None for a missing value.
-        digits: Decimal places.
+        digits: Number of decimal places.
         middle: Neutral value of the colour scale, such as 0 for a gain or 1 for a fair share; None
             without one.
     """
@@ -59,14 +59,16 @@ class Grid:
     middle: float | None = None
 
     def at(self, row: object, column: object) -> float:
-        """Value of a cell by its labels; it must exist."""
+        """Value of the cell with these labels; the value must not be missing."""
         value = self.cells[self.rows.index(str(row))][self.columns.index(str(column))]
         assert value is not None
         return value
 
 
 class About(TypedDict, total=False):
-    """Attributes of a `Grid` that `table` does not compute; it names the keys by default."""
+    """Attributes of a `Grid` that `table` does not compute. `row` and `column` are the names of the
+    keys by default.
+    """
 
     title: str
     unit: str
@@ -89,10 +91,10 @@ class Answer:
 
     Attributes:
         verdict: Conclusion in one or several sentences.
-        grids: Tables of figures.
+        grids: Tables of values.
         words: Further lines to print after the verdict.
-        rules: Rules in machine-readable form, if the study finds rules.
-        picture: Draws the result, if it is not a map of each grid.
+        rules: Rules in machine-readable form, if the study derives rules.
+        picture: Draws the figure of the study; None to draw a map of each grid.
     """
 
     verdict: str
@@ -104,7 +106,9 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One sweep of a study."""
+    """One sweep of a study: the scenario, the keys that vary, and the number of seeds of each
+    case.
+    """
 
     scenario: Scenario
     over: Mapping[str, Values] | Sequence[Mapping[str, Any]]
@@ -118,10 +122,11 @@ class Study:
     Attributes:
         name: Name on the command line.
         question: Question as a sentence.
-        parts: Sweeps by name; smaller ones for `quick`.
+        parts: Returns the sweeps by name; smaller ones if its argument (`quick`) is true.
         answer: Computes the answer from the rows of the sweeps, by the same names.
-        rules: True if it finds rules in machine-readable form.
-        more: Next sweeps of an iterative study, given the rows so far; None at the end.
+        rules: True if the study derives rules in machine-readable form.
+        more: For an iterative study, returns the next sweeps, given the rows so far; None at the
+            end.
     """
 
     name: str
@@ -133,7 +138,7 @@ class Study:
 
 
 Intervals = list[list[Interval | None]]
-"""The interval of each cell of a grid."""
+"""The mean and interval of each cell of a grid, row by row."""
 
 
 @dataclass
@@ -143,12 +148,13 @@ class Found:
     Attributes:
         study: The study.
         answer: The answer.
-        runs: Number of runs.
-        seconds: Duration in seconds, without stored runs.
+        runs: Number of runs, stored ones included.
+        seconds: Wall-clock time of the call, in s; stored runs take almost none.
         failures: Messages of failed runs.
-        seeds: Number of seeds, if it was requested.
-        intervals: For each grid, the mean of each cell over the answers to single seeds; None if
-            these answers have other rows or columns. Empty unless `seeds` is given.
+        seeds: Number of seeds, if `--seeds` was given; otherwise None.
+        intervals: For each grid, the mean of each cell over the answers to single seeds, with its
+            interval. None for a grid if an answer has other rows or columns. Empty unless `seeds`
+            is given.
         engine: The engine of the runs.
     """
 
@@ -169,7 +175,7 @@ class Found:
         return fragment([question, self.answer.verdict, *self.answer.words, *tables_of(self)])
 
     def json(self) -> JsonObject:
-        """Machine-readable form."""
+        """The JSON object that `narrows study --json` prints."""
         return {
             "study": self.study.name,
             "question": self.study.question,
@@ -208,7 +214,7 @@ def _means(of: Intervals | None) -> MeansJson:
 def sweeps(
     study: Study, *, quick: bool, into: str | PathLike[str] = INTO, seeds: int | None = None
 ) -> dict[str, Sweep]:
-    """Sweeps of a study, with its own number of seeds unless `seeds` is given."""
+    """The sweeps of a study, with the study's number of seeds unless `seeds` is given."""
     return _planned(study, study.parts(quick), into, seeds, engine="sim", kernel=None)
 
 
@@ -327,7 +333,7 @@ def _interval(values: Sequence[float | None]) -> Interval | None:
 
 
 def by(rows: Rows, *keys: str) -> dict[tuple[Hashable, ...], Rows]:
-    """Rows by the values of the varied keys, in the order of the cases.
+    """Groups rows by the values of the given keys, in the order in which the values first occur.
 
     >>> by([{"a": 1, "b": 2}, {"a": 1, "b": 3}], "a")
     {(1,): [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}]}
@@ -345,7 +351,9 @@ def table(
     of: Callable[[Rows], float | None],
     **about: Unpack[About],
 ) -> Grid:
-    """A grid by two keys of a figure `of` the rows of a run, as the median over the seeds."""
+    """A grid over the keys `down` and `across`. Each cell is the median over the seeds of `of`,
+    which computes a value from the rows of one run.
+    """
     cells = by(rows, down, across)
     names = (
         list(dict.fromkeys(key[0] for key in cells)),
@@ -358,13 +366,15 @@ def table(
 
 
 def _median(of: Callable[[Rows], float | None], rows: Rows) -> float | None:
-    """Median over the runs of a cell."""
+    """Median over the runs (seeds) of a cell; None if there is no value."""
     values = [value for one in by(rows, "seed").values() if (value := of(one)) is not None]
     return median(values) if values else None
 
 
 def total(name: str, cc: str | None = None) -> Callable[[Rows], float | None]:
-    """The sum of a figure over the flows of a run, all or those of one congestion control."""
+    """A function that computes the sum of a column over the flows of a run, or over those with the
+    congestion control `cc`.
+    """
 
     def of(rows: Rows) -> float | None:
         values = [
@@ -376,7 +386,9 @@ def total(name: str, cc: str | None = None) -> Callable[[Rows], float | None]:
 
 
 def mean(name: str, times: float = 1.0) -> Callable[[Rows], float | None]:
-    """The mean of a figure over the flows of a run."""
+    """A function that computes the mean of a column over the flows of a run, multiplied by
+    `times`.
+    """
 
     def of(rows: Rows) -> float | None:
         values = [row[name] for row in rows if row[name] is not None]
@@ -386,12 +398,16 @@ def mean(name: str, times: float = 1.0) -> Callable[[Rows], float | None]:
 
 
 def first(name: str) -> Callable[[Rows], float | None]:
-    """A figure of the run, or of its first flow."""
+    """A function that returns the value of a column for the first flow of a run. Metrics of the
+    whole run are the same in all rows.
+    """
     return lambda rows: rows[0][name]
 
 
 def share(cc: str) -> Callable[[Rows], float | None]:
-    """Share of the flows of a congestion control, relative to an equal share."""
+    """A function that computes the mean goodput of the flows of a congestion control, divided by
+    that of all flows of the run.
+    """
 
     def of(rows: Rows) -> float | None:
         own = [row["goodput_mbit"] for row in rows if row["cc"] == cc]

@@ -19,7 +19,7 @@ _SENDERS: dict[str, JsonObject] = {
     "every 100 ms": {"kind": "bursty", "sleep": "100ms"},
     "every 1 s": {"kind": "bursty", "sleep": "1s"},
 }
-"""Senders with the same rate: evenly paced, or in a burst after each sleep."""
+"""Senders with the same mean rate: evenly paced, or with a burst after each sleep."""
 
 _BUFFERS = ("10p", "50p", "200p", "1000p")
 _RATES = ("2Mbit", "5Mbit", "10Mbit", "15Mbit", "18Mbit")

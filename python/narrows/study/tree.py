@@ -1,12 +1,12 @@
-"""The decision tree: rules that predict on which paths BBR has more goodput than CUBIC.
+"""The study `decision-tree`: rules that predict on which paths BBR has more goodput than CUBIC.
 
-Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample,
-including random loss. The tree is CART (`cart`), limited to a small number of leaves. Its
-thresholds are rounded to two digits, and the figures of each leaf are computed with the rounded
-thresholds. Cross-validation measures the accuracy on unseen paths.
+Cao et al. (IMC 2019) derived a tree from 640 cells. Here, the paths are a Latin hypercube sample of
+rate, RTT, buffer size and random loss. The tree is CART (`cart`), limited to a small number of
+leaves. Its thresholds are rounded to two significant digits, and the statistics of each leaf are
+computed with the rounded thresholds. Cross-validation measures the accuracy on unseen paths.
 
-The rules are also data: `narrows study decision-tree --rules FILE` writes what
-`python/narrows/data/tree.json` holds.
+`narrows study decision-tree --rules FILE` writes the rules to a file. The package contains such a
+file, `python/narrows/data/tree.json`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FORMAT = "narrows-rules-1"
 """Format of the rule file."""
 
 CLEAR_PCT = 10.0
-"""Smallest gain that counts, in percent."""
+"""Smallest gain of one congestion control over the other that counts, in percent."""
 
 LEAVES, LEAST_SHARE, FOLDS = 10, 0.02, 10
-"""Maximum number of rules, minimum share of the paths of a rule, and folds of the
-cross-validation.
+"""Maximum number of rules, minimum share of the sampled paths to which a rule applies, and number
+of folds of the cross-validation.
 """
 
 _PACKET = 1514
@@ -49,14 +49,14 @@ _LOSSLESS, _LEAST_LOSS_PCT, _MOST_LOSS_PCT = 0.4, 0.001, 20.0
 
 @dataclass(frozen=True)
 class Feature:
-    """A property of a path that a rule may test.
+    """A property of a path that a rule may test, such as the rate.
 
     Attributes:
         name: Name in rows and rules.
         words: Name in sentences.
         unit: Unit.
-        least: Minimum of the sample.
-        most: Maximum of the sample.
+        least: Minimum value in the sample.
+        most: Maximum value in the sample.
     """
 
     name: str
@@ -86,16 +86,16 @@ OUTCOMES = {
     "cubic": "CUBIC had at least 10 % more goodput than BBR",
     "even": "the goodputs of BBR and CUBIC differed by less than 10 %",
 }
-"""Predictions of a rule."""
+"""The possible predictions of a rule, with their descriptions."""
 
 _NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "neither"}
 
 
 def paths(cases: int) -> list[JsonObject]:
-    """A Latin hypercube of paths.
+    """A Latin hypercube sample of this number of paths.
 
-    40 % of the paths have no random loss, the others 0.001 to 20 %, on a logarithmic scale. A
-    buffer holds at least ten packets.
+    40 % of the paths have no random loss. The others have 0.001 to 20 %, distributed evenly on a
+    logarithmic scale. A buffer holds at least ten packets.
     """
     axes: dict[str, JsonObject] = {
         "path.rate": {"from": "1Mbit", "to": "1000Mbit", "scale": "log"},
@@ -141,10 +141,10 @@ def _parts(quick: bool) -> dict[str, Part]:
 
 @dataclass(frozen=True)
 class Seen:
-    """Results of both congestion controls on a path.
+    """Results of BBR and CUBIC on a path.
 
     Attributes:
-        at: Features, in the order of `FEATURES`.
+        at: Values of the features of the path, in the order of `FEATURES`.
         gain_pct: Gain of BBR over CUBIC, in percent.
         again_pct: Retransmission rate in percent, by congestion control.
     """
@@ -155,7 +155,7 @@ class Seen:
 
     @property
     def outcome(self) -> str:
-        """The class of the path."""
+        """The class of the path, a key of `OUTCOMES`."""
         return (
             "bbr"
             if self.gain_pct >= CLEAR_PCT
@@ -166,7 +166,7 @@ class Seen:
 
 
 def seen(rows: Rows) -> list[Seen]:
-    """The paths of a sweep."""
+    """The results for each path of a sweep; paths with a failed run are left out."""
     keys = ("path.rate", "path.rtt", "path.buffer", "path.loss")
     found = []
     for pair in by(rows, *keys).values():
@@ -193,9 +193,9 @@ class Node:
 
     Attributes:
         feature: Index of the tested feature in `FEATURES`.
-        limit: Threshold.
+        limit: Threshold of the feature.
         below: Child for paths below the threshold.
-        above: Child for the other paths.
+        above: Child for paths at or above the threshold.
         there: Paths of this node.
     """
 
@@ -207,7 +207,7 @@ class Node:
 
     @property
     def says(self) -> str:
-        """The most frequent class of its paths."""
+        """The most frequent class of the paths of this node, which is its prediction."""
         return (
             Counter(one.outcome for one in self.there).most_common(1)[0][0]
             if self.there
@@ -216,11 +216,11 @@ class Node:
 
     @property
     def right(self) -> int:
-        """Number of its paths with this class."""
+        """Number of the paths of this node that have the predicted class."""
         return sum(one.outcome == self.says for one in self.there)
 
     def leaves(self) -> list[Node]:
-        """Leaves from left to right."""
+        """The leaves below this node, from left to right."""
         if self.below is None or self.above is None:
             return [self]
         return self.below.leaves() + self.above.leaves()
@@ -231,7 +231,8 @@ class Rule:
     """A leaf with its conditions.
 
     Attributes:
-        when: Minimum (or None) and limit (or None) by tested feature.
+        when: For each tested feature, by its index, the least value and the upper limit
+            (exclusive); None without one.
         leaf: The leaf.
     """
 
@@ -239,7 +240,7 @@ class Rule:
     leaf: Node
 
     def condition(self) -> str:
-        """The conditions as text."""
+        """The conditions of the rule as text."""
         conditions = [
             _bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())
         ]
@@ -258,7 +259,7 @@ class Rule:
         )
 
     def json(self) -> RuleJson:
-        """Machine-readable form."""
+        """The rule as a JSON object of the rule file."""
         gains = sorted(one.gain_pct for one in self.leaf.there)
         when: list[ConditionJson] = []
         for feature, (least, limit) in sorted(self.when.items()):
@@ -314,12 +315,13 @@ def _bounds(feature: Feature, least: float | None, limit: float | None) -> str:
 def rules(
     node: Node, when: dict[int, tuple[float | None, float | None]] | None = None
 ) -> list[Rule]:
-    """Every leaf as a rule; exactly one rule applies to each path."""
+    """A rule for each leaf of the tree; exactly one rule applies to each path."""
     when = when or {}
     if node.below is None or node.above is None:
         return [Rule(when, node)]
     least, limit = when.get(node.feature, (None, None))
-    # A split is within the splits above it, so the new bound is always tighter.
+    # A split divides the range that the splits above it left, so that the new limit is always
+    # tighter.
     under, over = (
         when | {node.feature: (least, node.limit)},
         when | {node.feature: (node.limit, limit)},
@@ -333,13 +335,13 @@ def _two_digits(value: float) -> float:
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree with its accuracy.
+    """A decision tree with its accuracy.
 
     Attributes:
         root: Root node.
         cases: Number of paths.
         cross_validated: Accuracy on unseen paths, by cross-validation.
-        commonest: Accuracy of the most frequent class for all paths.
+        commonest: Accuracy of predicting the most frequent class for all paths.
     """
 
     root: Node
@@ -349,7 +351,7 @@ class Grown:
 
 
 def grow(every: list[Seen]) -> Grown:
-    """Trains a tree on these paths."""
+    """Grows a tree from the results on these paths."""
     least = max(5, round(LEAST_SHARE * len(every)))
     at, said = [one.at for one in every], [one.outcome for one in every]
     score = cart.cross_validated(at, said, leaves=LEAVES, least=least, folds=min(FOLDS, len(every)))
@@ -366,7 +368,7 @@ def grow(every: list[Seen]) -> Grown:
 
 
 def _filled(node: Node, every: list[Seen]) -> Node:
-    """Assigns the paths to the nodes."""
+    """Assigns the paths to the nodes of the tree, by the rounded thresholds."""
     node.there = every
     if node.below is not None and node.above is not None:
         _filled(node.below, [one for one in every if one.at[node.feature] < node.limit])
@@ -375,7 +377,7 @@ def _filled(node: Node, every: list[Seen]) -> Node:
 
 
 def _joined(node: Node) -> Node:
-    """Merges leaves with the same class."""
+    """Merges neighbouring leaves that predict the same class."""
     if node.below is None or node.above is None:
         return node
     node.below, node.above = _joined(node.below), _joined(node.above)
@@ -386,7 +388,7 @@ def _joined(node: Node) -> Node:
 
 
 def document(grown: Grown) -> RulesJson:
-    """Contents of the rule file."""
+    """The content of the rule file."""
     return {
         "format": FORMAT,
         "question": DECISION_TREE.question,

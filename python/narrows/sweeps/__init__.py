@@ -1,1 +1,3 @@
-"""Sweeps: thousands of cases, each run once, kept as they finish, read as one table."""
+"""Sweeps: run a scenario with many combinations of values. Each run is executed once, stored when
+it finishes, and read as a row of one table.
+"""

@@ -1,12 +1,14 @@
-"""Claims: which runs are being made now, so that sweeps at work in one directory do not make the
-same run twice.
+"""Claims: records of the runs that are being executed, so that simultaneous sweeps in one directory
+do not execute a run twice.
 
-Each running sweep has a file of the keys that it has begun, and holds an exclusive lock (flock) on
-it. If the lock of a file is free, its sweep has ended, normally or not. A key is claimed under a
-lock of the whole folder, after the files of all other sweeps were read to their ends.
+Each running sweep has a file with the keys of the runs that it has begun, and holds an exclusive
+lock (flock) on this file. If the lock of a file is free, its sweep has ended, normally or not. A
+sweep claims a key while it holds a lock of the whole folder, after it has read the files of all
+other sweeps completely.
 
-A file outlives its sweep until no other sweep is at work. A sweep that looked into the store before
-another one's last rows landed therefore still finds these keys claimed, and looks again.
+The file of a sweep remains until no sweep is running. A sweep may have read the store before the
+last rows of another sweep were stored. It then still finds the keys of these rows claimed, and
+reads the store again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from narrows.errors import OutputError, reason
 
 @dataclass
 class _Other:
-    """The file of another sweep, as far as it was read."""
+    """The state of reading the file of another sweep: the number of bytes read, the keys in them,
+    and whether the sweep has ended.
+    """
 
     read: int = 0
     keys: set[str] = field(default_factory=set)
@@ -34,10 +38,12 @@ class _Other:
 
 
 class Claims:
-    """The claims of one sweep, and its view of the others'; a context manager."""
+    """The claims of one sweep, and its knowledge of the claims of other sweeps; a context
+    manager.
+    """
 
     def __init__(self, directory: Path) -> None:
-        """Claims on the runs of the results in this directory."""
+        """Claims for runs whose results are stored in this directory."""
         self._folder = directory / "claims"
         self._own = self._folder / f"{uuid.uuid4().hex}.keys"
         self._others: dict[str, _Other] = {}
@@ -45,10 +51,10 @@ class Claims:
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Claims:
-        """Begins; takes away what earlier sweeps left, if nobody is at work.
+        """Begins claiming. If no sweep is running, it removes the files of earlier sweeps.
 
         Raises:
-            OutputError: If claims cannot be kept there.
+            OutputError: If claims cannot be stored in the directory.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +64,7 @@ class Claims:
         try:
             with self._alone():
                 self._sweep_out()
-                # Unbuffered: what is claimed is in the file when the lock is given back.
+                # Without buffering, a claimed key is in the file before the lock is released.
                 self._file = self._own.open("xb", buffering=0)
                 operating_system.lock(self._file, operating_system.EXCLUSIVE)
         except BaseException:
@@ -72,7 +78,7 @@ class Claims:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends, which frees what was claimed and not run."""
+        """Ends claiming, which releases the runs that were claimed but not executed."""
         assert self._file is not None
         try:
             with self._alone():
@@ -82,13 +88,13 @@ class Claims:
             self._close()
 
     def _close(self) -> None:
-        """Closes the files, and so gives back their locks, whatever failed before."""
+        """Closes the files, which releases their locks, even after an error."""
         for file in (self._file, self._lock):
             if file is not None:
                 file.close()
 
     def take(self, key: str) -> bool:
-        """Claims a run; false if another sweep has begun it."""
+        """Claims a run and returns true; returns false if another sweep has claimed it."""
         assert self._file is not None
         with self._alone():
             self._look()
@@ -98,8 +104,8 @@ class Claims:
         return True
 
     def renew(self) -> None:
-        """Forgets the claims of sweeps that have ended: what they had made is in the store by
-        now.
+        """Removes the claims of sweeps that have ended from memory. The results of their finished
+        runs are already in the store.
         """
         with self._alone():
             self._look()
@@ -108,7 +114,7 @@ class Claims:
                 other.ended, other.keys = True, set()
 
     def in_work(self, keys: set[str]) -> set[str]:
-        """Which of these keys are claimed by a sweep that is at work."""
+        """Those of these keys that another running sweep has claimed."""
         with self._alone():
             self._look()
         held = [
@@ -119,7 +125,7 @@ class Claims:
         return {key for key in keys if any(key in of for of in held)}
 
     def _look(self) -> None:
-        """Reads what the others have claimed since."""
+        """Reads the keys that other sweeps have claimed since the last call."""
         for entry in os.scandir(self._folder):
             if not entry.name.endswith(".keys") or entry.name == self._own.name:
                 continue
@@ -128,12 +134,12 @@ class Claims:
                 with open(entry.path, "rb") as file:  # noqa: PTH123 - for every run
                     file.seek(other.read)
                     whole, _, _ = file.read().rpartition(b"\n")
-                # What a killed sweep had half written claims nothing.
+                # An incomplete line of a killed sweep claims nothing.
                 other.read += len(whole) + 1 if whole else 0
                 other.keys.update(whole.decode("ascii", "replace").split("\n") if whole else ())
 
     def _sweep_out(self) -> None:
-        """Takes all files away, unless a sweep is at work."""
+        """Removes all files of claims, unless a sweep is running."""
         files = list(self._folder.glob("*.keys"))
         if not any(map(_at_work, files)):
             for file in files:
@@ -153,7 +159,7 @@ class Claims:
 
 
 def _at_work(file: Path) -> bool:
-    """Is the sweep of this file at work?"""
+    """Whether the sweep of this file is running: it holds the lock of the file."""
     try:
         held = file.open("rb")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""`narrows sweep`: the command."""
+"""The command `narrows sweep`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The cases of a sweep: every combination (grid), given ones (list), or a sample (random,
-Latin hypercube).
+"""The cases of a sweep: every combination of the values (grid), listed cases (list), or a sample
+(random, Latin hypercube).
 
-A design is a function of the number of a case. No case is stored, so that a million cases need as
-little memory as ten. A Latin hypercube divides each range into as many equal strata as there are
-cases, and uses each stratum of each range once. The source is McKay, Beckman & Conover,
-Technometrics 21, 1979. It stores a permutation per range.
+A design computes each case from its number. Except for lists, no case is stored, so that a million
+cases need little memory. A Latin hypercube divides each range into as many equal strata as there
+are cases, and uses each stratum of each range once. The source is McKay, Beckman & Conover,
+Technometrics 21, 1979. A Latin hypercube stores a permutation of the cases for each key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from narrows.json_object import JsonObject
 from narrows.sweeps.keys import steps
 
 KINDS = ("grid", "random", "latin_hypercube", "list")
-"""The designs, by the name that a sweep file gives them."""
+"""The names of the designs in a sweep file."""
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([^\s0-9.][^\s]*)?\s*")
 _DIGITS = 6
@@ -36,7 +36,7 @@ Values = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Range:
-    """All values between two, of one unit."""
+    """A range of values of a key, from `low` to `high`, in one unit."""
 
     key: str
     low: float
@@ -47,7 +47,7 @@ class Range:
     steps: int | None
 
     def at(self, share: float) -> Any:  # noqa: ANN401
-        """The value at a share of the way, by the range's scale.
+        """The value at this share (0 to 1) of the range, on its scale: linear or logarithmic.
 
         >>> Range("path.rtt", 1, 100, "ms", True, False, None).at(0.5)
         '10ms'
@@ -65,10 +65,10 @@ class Range:
 
 
 def _range(key: str, given: Mapping[str, Any]) -> Range:
-    """The range that is written as a table; every mistake in it is reported at once.
+    """The range that a table in a sweep file describes. One error reports all mistakes in it.
 
     Raises:
-        NarrowsError: If it is none.
+        NarrowsError: If the table is not a valid range.
     """
     wrong = [
         f"`{key}`: a range has no `{name}`; it has from, to, scale and steps"
@@ -117,7 +117,7 @@ def _number(key: str, value: object) -> tuple[float, str]:
 
 
 def _tried(key: str, values: object) -> list[Any]:
-    """Values of an axis that can be tried: those of a list, both ends of a range."""
+    """The values of a key that can be checked: all values of a list, or both ends of a range."""
     if isinstance(values, Mapping):
         ends = [values[end] for end in ("from", "to") if end in values]
         with suppress(NarrowsError):
@@ -130,7 +130,7 @@ def _tried(key: str, values: object) -> list[Any]:
 
 @contextmanager
 def _noted(wrong: dict[str, None]) -> Iterator[None]:
-    """Keeps a mistake, so that the others are reported with it."""
+    """Collects the error that the block raises, so that all mistakes are reported together."""
     try:
         yield
     except NarrowsError as error:
@@ -138,7 +138,7 @@ def _noted(wrong: dict[str, None]) -> Iterator[None]:
 
 
 class Design:
-    """The cases, by number.
+    """The cases of a sweep, by number from 0.
 
     >>> grid = Design("grid", {"path.rate": ["1Mbit", "9Mbit"], "path.rtt": {"from": "1ms",
     ...     "to": "3ms", "steps": 3}})
@@ -154,10 +154,11 @@ class Design:
         cases: int | None = None,
         seed: int = 1,
     ) -> None:
-        """A design over these axes; `cases` and `seed` are a sample's.
+        """A design with these keys and values. `cases` and `seed` are for samples only: the number
+        of cases, and the seed of the random choice.
 
         Raises:
-            NarrowsError: If it makes no sense.
+            NarrowsError: If the design is not valid.
         """
         if kind not in KINDS:
             raise NarrowsError(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
@@ -198,7 +199,7 @@ class Design:
 
     @classmethod
     def of_right_axes(cls, axes: Any) -> Design | None:  # noqa: ANN401
-        """A design of the values that can be tried although the design makes no sense; None where
+        """For a design that is not valid: a grid of the values that can still be checked. None if
         there are none.
 
         >>> wrong = {"path.rate": ["1 apple"], "path.rtt": {"from": "9ms", "to": "1ms"},
@@ -222,7 +223,7 @@ class Design:
 
     @property
     def keys(self) -> list[str]:
-        """The keys that vary."""
+        """The keys of the scenario that vary."""
         if self.kind == "list":
             return list(dict.fromkeys(key for row in self._rows for key in row))
         return list(self._axes)
@@ -258,13 +259,13 @@ class Design:
         return {key: self._drawn(key, values, number) for key, values in self._axes.items()}
 
     def about(self) -> list[Any]:
-        """All that makes it this one, for a hash."""
+        """The data that identify the design, as input of a hash."""
         axes = {key: v if isinstance(v, list) else str(v) for key, v in self._axes.items()}
         return [self.kind, axes, self._rows, self._len, self._seed]
 
     def ends(self) -> list[JsonObject]:
-        """Few cases in which every value of every list occurs, and both ends of every range: to be
-        tried beforehand.
+        """A few cases that together contain every value of every list and both ends of every range.
+        They are checked before the sweep starts.
         """
         if self.kind == "list":
             return [dict(row) for row in self._rows]
@@ -278,7 +279,7 @@ class Design:
         ]
 
     def _combination(self, number: int) -> JsonObject:
-        """The last axis varies fastest."""
+        """The case with this number of a grid; the last key varies fastest."""
         found = {}
         for key in reversed(self._axes):
             values = self._axes[key]

@@ -1,7 +1,7 @@
-"""The executors of a sweep's cases: processes of this machine, or a Ray cluster. Both receive
-batches and return outcomes.
+"""The executors of a sweep's cases: processes or threads on this machine, or a Ray cluster. All
+receive batches of cases and return outcomes.
 
-Batches of small cases take about half a second, so that the cost of their transfer is negligible.
+A batch of short cases takes about half a second, so that the cost of its transfer is negligible.
 Towards the end, batches are smaller, so that all processes finish at about the same time.
 """
 
@@ -41,24 +41,24 @@ BATCH_S = 0.5
 
 _LARGEST = 2000
 _AHEAD = 4
-"""Maximum number of finished batches per process that wait to be stored."""
+"""Maximum number of finished batches that wait to be stored, per process."""
 
 _BEGIN = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
     "main; main(json.loads(sys.argv[2]))"
 )
-"""Starts a process with the import path of this one."""
+"""Program of a child process, which uses the import path of this process."""
 
 _PATIENCE_S = 0.2
-"""Maximum time of a wait for a thread, in s. Python does not notice a signal that arrives just
-before the wait begins.
+"""Maximum time of a single wait for a thread, in s. Python does not notice a signal that arrives
+just before the wait begins.
 """
 
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """A process that starts meanwhile inherits the blocked signals. A signal to the whole process
-    group therefore does not end it, not even while it starts.
+    """Blocks signals in this block. A process that is started in it inherits the blocked signals. A
+    signal to the whole process group therefore does not end that process, not even while it starts.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -71,7 +71,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _loaded() -> list[PluginJson]:
-    """The plugins of this process, for one on this machine."""
+    """The loaded plugins, for a child process on this machine."""
     return [
         {"name": one.name, "path": one.path, "sha256": one.sha256}
         for one in _plugins(content=False)
@@ -79,14 +79,16 @@ def _loaded() -> list[PluginJson]:
 
 
 def _plugins(*, content: bool) -> Sequence[Cargo]:
-    """The plugins of this process for another one."""
+    """The loaded plugins, for another process; `content` includes their files."""
     if not loaded.LOADED:
         return ()
     return cargo(content=content)
 
 
 class Batches:
-    """Divides a stream of cases into batches; their size depends on the run times so far."""
+    """Divides a stream of cases into batches. The size of a batch depends on the run times of cases
+    so far.
+    """
 
     def __init__(self, cases: Iterator[Case], count: int, hands: int) -> None:
         """Divides `count` cases among `hands` processes."""
@@ -114,22 +116,24 @@ class Crew(Protocol):
     """An executor of cases."""
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """The outcomes of the cases, as they end, in any order."""
+        """Yields lists of outcomes as cases end, in any order."""
 
 
 class Local:
-    """Executes cases in one process per core."""
+    """Executes cases in several processes, by default one for each core."""
 
     def __init__(self, jobs: int | None = None) -> None:
         """Uses `jobs` processes; the default is the number of cores that this process may use."""
         self.hands = jobs or len(os.sched_getaffinity(0))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """The outcomes of the cases. The processes end with this generator, even after an error."""
+        """Yields the outcomes of the cases. The processes end when this generator ends, even after
+        an error.
+        """
         batches = Batches(cases, count, self.hands)
         hands = [_Hand() for _ in range(min(self.hands, count))]
-        # The storage of rows may be slower than the processes; then these wait, so that rows do
-        # not accumulate.
+        # If rows are stored more slowly than the processes produce them, the processes wait, so
+        # that rows do not accumulate.
         done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(hands))
         for hand in hands:
             threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
@@ -154,8 +158,8 @@ class Local:
 class Threads:
     """Executes cases in threads of this process.
 
-    A metric of the caller may be any function, and a model any class. The engines `linux` and
-    `live` are processes of their own, which end with the thread that waits for them.
+    Metrics of the caller may be any functions, and models any classes. Runs of the engines `linux`
+    and `live` are separate processes, which end with the thread that waits for them.
     """
 
     def __init__(
@@ -163,15 +167,15 @@ class Threads:
     ) -> None:
         """The default of `jobs` is the number of cores that this process may use.
 
-        The engine limits it; without `engine`, the simulator runs the cases.
+        The engine limits the number of threads. Without `engine`, the simulator runs the cases.
         """
         self._metric, self._engine = metric, engine
         self.hands = (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
         self._stop = threading.Event()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Outcomes in batches. Simulations that have begun are always finished; runs of the other
-        engines end with this generator.
+        """Yields outcomes in batches. If this generator is closed early, simulations that have
+        begun are finished, but runs of other engines are stopped.
         """
         batches = Batches(cases, count, self.hands)
         with ThreadPoolExecutor(max_workers=self.hands) as pool:
@@ -194,13 +198,13 @@ class Threads:
                 raise
 
     def _keep_on(self, _now_s: float, _end_s: float) -> None:
-        """Stops a run that calls it after the end."""
+        """The progress function of runs; it stops a run after the generator has ended."""
         if self._stop.is_set():
             raise KeyboardInterrupt
 
 
 class _Hand:
-    """One process, and the thread that communicates with it; a process that dies is replaced."""
+    """A child process and the thread that communicates with it. A process that dies is replaced."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
@@ -214,8 +218,8 @@ class _Hand:
                 begin = time.monotonic()
                 outcomes = self._ask(batch)
                 if outcomes is None and not self._over.is_set():
-                    # One of them kills its process. Each one is run alone, so that the others are
-                    # not affected and this one is identified.
+                    # A case of the batch killed the process. Each case is run again alone, to
+                    # identify this case and to obtain the outcomes of the others.
                     outcomes = [
                         o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])
                     ]
@@ -234,7 +238,7 @@ class _Hand:
         done: queue.Queue[list[Outcome] | BaseException | None],
         what: list[Outcome] | BaseException | None,
     ) -> None:
-        """Puts an outcome into the queue as soon as there is room, unless the reader has ended."""
+        """Puts an object into the queue as soon as there is room, unless the reader has ended."""
         while not self._over.is_set():
             with suppress(queue.Full):
                 done.put(what, timeout=0.1)
@@ -251,8 +255,8 @@ class _Hand:
                     encoding="utf-8",
                 )
             assert self._child.stdout is not None
-            # A process that was killed meanwhile counts as dead; one that ended by itself would do
-            # so again.
+            # A process that was killed while it started counts as dead. A process that ended by
+            # itself would do so again, so that an error is raised.
             if self._child.stdout.readline() != READY and self._child.wait() > 0:
                 raise EngineError("a process to run cases could not be started")
         child = self._child
@@ -305,7 +309,9 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppresses Ray's logs and warnings while it searches a cluster; the error contains them."""
+    """Suppresses the logs and warnings of Ray while it searches for a cluster; an error contains
+    their reason.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # Each of Ray's loggers sets a level of its own.
     try:
@@ -317,7 +323,9 @@ def _quiet() -> Iterator[None]:
 
 
 class Ray:
-    """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
+    """Executes cases on a Ray cluster: that of this machine (`ray`), or that at an address
+    (`ray://head:10001`).
+    """
 
     def __init__(self, address: str | None = None, metric: Metric | None = None) -> None:
         """Joins the cluster at this address, the cluster of this process, or a new one that
@@ -355,7 +363,8 @@ class Ray:
         except (ConnectionError, OSError, RuntimeError):
             if address is not None:
                 raise
-            # Ray stores the last cluster of this machine, which may no longer exist.
+            # Ray remembers the last cluster of this machine, which may no longer exist; a new one
+            # is started.
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
     @property
@@ -364,14 +373,13 @@ class Ray:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """The outcomes of the cases. If a node dies, only its batches are lost; other nodes run
-        them.
-        """
+        """Yields the outcomes of the cases. If a node dies, other nodes run its batches."""
         batches = Batches(cases, count, self.hands)
         waiting: dict[Any, list[Case]] = {}
         try:
             while True:
-                # Two batches per core: while one is being returned, the other one runs.
+                # There are two batches for each core: while the outcomes of one are returned, the
+                # other one runs.
                 while len(waiting) < 2 * self.hands and (batch := batches.next()):
                     waiting[self._work.remote(batch, self._metric, models=self._plugins)] = batch
                 if not waiting:
@@ -415,10 +423,10 @@ def crew(
     metric: Metric | None = None,
     engine: EngineChoice | None = None,
 ) -> Crew:
-    """The executor of the name `local`, `ray` or `ray://HOST:PORT`.
+    """The executor with the name `local`, `ray` or `ray://HOST:PORT`.
 
     Raises:
-        NarrowsError: If there is none of this name, or if it does not have the engine.
+        NarrowsError: If there is no executor of this name, or if it cannot run the engine.
     """
     if engine is not None and engine.name != "sim":
         if on != "local":

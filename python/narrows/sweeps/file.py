@@ -1,4 +1,4 @@
-"""A sweep as a file.
+"""Reads a sweep file.
 
     title    = "Who wins in which buffer?" scenario = "base.toml"                      # beside this
     file seeds    = 3                                # or [1, 2, 7] design   = "grid"
@@ -9,10 +9,12 @@
     "path.rtt"    = { from = "10ms", to = "160ms", scale = "log", steps = 5 }
     "flow[0].cc"  = ["bbr", "reno"]
 
-A list has its cases as `[[case]]`, each with its keys.
+A file with the design `list` has a table `[[case]]` with the keys of each case, instead of
+`[over]`.
 
-A sweep may come from a stranger. The files that its values name must therefore be in the folder of
-the sweep or below it, after links are resolved. `--files-from` allows further folders.
+A sweep file may come from an untrusted source. Files that its values name must therefore be in the
+folder of the sweep file or below it, after symbolic links are resolved. `--files-from` allows
+further folders.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def load(
     """Reads a sweep file; `engine` and `kernel` are those of `sweep`.
 
     Raises:
-        NarrowsError: If it is not right.
+        NarrowsError: If the file cannot be read or is not a valid sweep.
     """
     name = name_of(file)
     text = text_of(file)
@@ -65,7 +67,7 @@ def load(
     if not named:
         wrong.append('a sweep needs the file of its scenario: scenario = "base.toml"')
     kind = given.get("design", "list" if "case" in given else "grid")
-    # Such files are not even opened.
+    # Files outside of the allowed folders are not even opened.
     outside = [*_outside(given.get("over"), Path(file)), *_outside(given.get("case"), Path(file))]
     if outside:
         raise NarrowsError(_placed(name, [*wrong, *outside]))
@@ -82,7 +84,8 @@ def load(
         raise NarrowsError(_placed(name, wrong))
     try:
         found = sweep(
-            # What is missing has a stand-in, so that the mistakes in the rest are found, too.
+            # A missing scenario is replaced by a stand-in, so that mistakes in the rest are also
+            # found.
             Path(file).parent / given["scenario"] if named else _ANY,
             over,
             seeds=seeds,
@@ -108,13 +111,15 @@ def load(
 
 
 _ANY = Scenario(NetworkPath(rate="10Mbit", rtt="20ms"), flows=[Flow("reno")], duration="1s")
-"""A scenario in place of one that a file does not name."""
+"""The stand-in for the scenario if a sweep file does not name one."""
 
 _NUMBERS: dict[str, int | None] = {"seeds": 1, "cases": None, "design_seed": 1}
 
 
 def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa: ANN401
-    """The values that vary; None if the file does not specify them."""
+    """The table or list of varying values; None, with an error added to `wrong`, if the file does
+    not specify them.
+    """
     if kind not in KINDS:
         wrong.append(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
         return None
@@ -126,7 +131,9 @@ def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa
 
 
 def _outside(values: object, file: Path) -> Iterator[str]:
-    """The errors of values that name a file outside of the folders that a sweep file may read."""
+    """An error message for each value that names a file outside of the folders that a sweep file
+    may read.
+    """
     more = os.environ.get("NARROWS_FILES_FROM", "").split(os.pathsep)
     allowed = [file.parent, *(Path(one) for one in more if one)]
     folders = [Path(os.path.realpath(one)) for one in allowed]
@@ -173,8 +180,8 @@ def _number(
 
 
 def _placed(name: str, lines: Sequence[str]) -> str:
-    """Lines of errors, with the file in front; an indented line with the correction belongs to the
-    line above.
+    """Error messages with the name of the file in front of each line. Indented lines, which contain
+    corrections, belong to the line above and get no name.
     """
     return "\n".join(line if line.startswith(" ") else f"{name}: {line}" for line in lines)
 

@@ -1,9 +1,9 @@
-"""Setting a key of a scenario by its path, as the format's own errors name it: `path.rate`,
+"""Sets a key of a scenario, which is named as in error messages of scenarios: `path.rate`,
 `flow[1].cc`.
 
-A key without a number, `flow.cc`, is set in every table of the list. A key below a choice that is a
-bare name, `path.queue.target` where the scenario has `queue = "fq_codel"`, makes a table of that
-choice.
+A key without a number, `flow.cc`, is set in every table of the list. A key of a parameter, such as
+`path.queue.target`, also works if the scenario has only the name, `queue = "fq_codel"`. The name is
+then replaced by a table with this `kind`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[(\d+)\])?")
 
 
 def steps(key: str) -> list[tuple[str, int | None]]:
-    """The names and numbers of a key.
+    """The parts of a key: names, each with its index in a list or None.
 
     >>> steps("flow[1].cc.hystart")
     [('flow', 1), ('cc', None), ('hystart', None)]
 
     Raises:
-        NarrowsError: If it is none.
+        NarrowsError: If the text is not a key.
     """
     found = [_STEP.fullmatch(part) for part in key.split(".")]
     if not all(found):
@@ -39,7 +39,7 @@ def steps(key: str) -> list[tuple[str, int | None]]:
 
 
 def put(tree: JsonObject, key: str, value: object) -> None:
-    """Sets a key in place.
+    """Sets a key to a value, in the given scenario.
 
     >>> scenario = {"path": {"queue": "fq_codel"}, "flow": [{"cc": "bbr"}, {"cc": "cubic"}]}
     >>> put(scenario, "path.queue.target", "10ms")
@@ -49,7 +49,7 @@ def put(tree: JsonObject, key: str, value: object) -> None:
     ({'queue': {'kind': 'fq_codel', 'target': '10ms'}}, {'cc': 'reno', 'start': '1s'})
 
     Raises:
-        NarrowsError: If the scenario has no such place.
+        NarrowsError: If the scenario has no such list or index.
     """
     *way, (last, nth) = steps(key)
     tables = [tree]

@@ -1,4 +1,4 @@
-"""The types of the JSON of `narrows sweep`, and of the lines between its processes."""
+"""The types of the JSON of `narrows sweep`, and of the JSON lines that its processes exchange."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PluginJson(TypedDict):
-    """A plugin of the parent process."""
+    """A plugin that the parent process has loaded."""
 
     name: str
     path: str | None
@@ -21,7 +21,7 @@ class PluginJson(TypedDict):
 
 
 class FailureJson(TypedDict):
-    """A run that failed."""
+    """A run that failed: its case, seed, reason and scenario file."""
 
     case: int
     seed: int

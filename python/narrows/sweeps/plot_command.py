@@ -1,4 +1,6 @@
-"""The command `plot`: figures and LaTeX tables of tables of results."""
+"""The command `narrows plot`: figures and LaTeX tables from tables of results, and figures of
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _kernels(rows: Any) -> Sequence[str]:  # noqa: ANN401 - Arrow's table
-    """The kernel rules of the rows: a column of them, or what `Run.save` wrote beside the rows."""
+    """The kernel rules of the rows, from a column, or from the metadata of the file that `Run.save`
+    wrote.
+    """
     for column in ("host.like", "like"):
         if column in rows.column_names:
             found = (str(one) for one in rows[column].to_pylist() if one is not None)

@@ -30,8 +30,8 @@ _APPLICATION = (
     ("stalled_s", "stalled s", 2),
     ("udp_loss", "datagrams lost", None),
 )
-"""Metrics of applications, for sweeps whose flows have one: column, heading, decimal places. None:
-the value is a share.
+"""Metrics of applications, shown if a flow has them: column, heading, and number of decimal places.
+None instead of a number means that the value is a share, shown in percent.
 """
 
 SHOWN = [
@@ -39,14 +39,16 @@ SHOWN = [
     "summary_retransmit_rate",
     *(name for name, _, _ in _APPLICATION),
 ]
-"""Columns whose medians are shown."""
+"""Columns of a sweep whose medians are shown."""
 
 _FEW = 5
-"""Number of failures that are shown; the directory has all."""
+"""Maximum number of failures that are printed; the directory of results contains all."""
 
 
 def summary(medians: Medians) -> tables.Table:
-    """A row for each congestion control: medians over all its cases."""
+    """A table with a row for each congestion control: medians over all rows of the sweep with
+    it.
+    """
     seen = [one for one in _APPLICATION if any(of[one[0]] is not None for of in medians.values())]
     lines = []
     for cc, of in medians.items():
@@ -87,17 +89,17 @@ def show(asked: Sweep, rows: int, medians: Medians) -> None:
 
 
 class Count:
-    """Cases done, how many in a second, and how long it will still take: on stderr, for a
-    terminal.
+    """Shows the progress of a sweep on stderr, if it is a terminal: finished and failed runs, runs
+    per second, and the remaining time.
     """
 
     def __init__(self, *, quiet: bool) -> None:
-        """Nothing yet, and nothing at all if `quiet`."""
+        """Creates the progress bar; with `quiet`, it shows nothing."""
         self._bar = ProgressBar(quiet=quiet, of="cases")
         self._begin, self._before = time.monotonic(), -1
 
     def __call__(self, done: int, failed: int, planned: int) -> None:
-        """So many are done, and so many of them failed, of so many."""
+        """Shows the numbers of finished, failed and planned runs."""
         if self._before < 0:
             self._before = done
         elapsed_s = time.monotonic() - self._begin
@@ -108,12 +110,12 @@ class Count:
         self._bar(done, planned, about)
 
     def stop(self) -> None:
-        """Takes it away."""
+        """Removes the progress bar."""
         self._bar.stop()
 
 
 def _span(seconds: float) -> str:
-    """A time to wait, roughly.
+    """The remaining time as text, rounded to minutes from one minute on.
 
     >>> _span(42), _span(125), _span(7300)
     ('42 s', '2 min', '2 h 1 min')

@@ -1,5 +1,5 @@
-"""Converts the metrics of a run to rows of a table: one per flow, each with the metrics of the
-whole run.
+"""Converts the metrics of a run to rows of a table. There is a row for each flow, which also
+contains the metrics of the whole run.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import Any
 from narrows.json_object import JsonObject
 
 Row = JsonObject
-"""A flow of a run."""
+"""A row: the metrics of a flow and of its run, by column."""
 
 SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("rtt_ms", "rtt_{}_ms", ("mean", "p50", "p95", "p99")),
     ("cwnd_packets", "cwnd_{}_packets", ("mean", "p5", "p95")),
 )
-"""Metrics of a flow with several values, the names of their columns, and the values."""
+"""Metrics of a flow with several statistics: key in the JSON, name of the columns, and the
+statistics."""
 
 DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
-"""Metrics of a flow of datagrams; of a call in both directions, those of the worse one."""
+"""Metrics of a flow of datagrams. For a call in both directions, each metric is that of the
+direction with the larger value."""
 
 FLOW = (
     "goodput_mbit",
@@ -30,30 +32,31 @@ FLOW = (
     "summary_retransmits",
     "summary_retransmit_rate",
 )
-"""Metrics of a flow; retransmits of the whole run, then of the summary interval, each as packets
-and as a share.
+"""Metrics of a flow. The prefix `summary_` stands for the time after the warm-up; retransmits are
+numbers of packets, and rates are shares.
 """
 
 SLOWDOWNS = tuple(f"slowdown_{which}" for which in ("mean", "p50", "p95", "p99"))
-"""Metrics of the completed transfers of a flow with a `size` or the workload `poisson`."""
+"""Statistics of the slowdown of the completed transfers of a flow, for flows with a `size` or a
+workload of transfers."""
 
 TRANSFERS = tuple(
     f"transfers_{name}"
     for of in ("fct_{}_s", "slowdown_{}")
     for name in map(of.format, ("mean", "p50", "p95", "p99"))
 )
-"""Of the completed transfers of all flows of the run together, for example of many flows with a
-`size`.
+"""Statistics of completion time and slowdown of the completed transfers of all flows of the run
+together, for example of many flows with a `size`.
 """
 
 Transfers = Mapping[str, Sequence[tuple[float, float | None]]]
 """Completion time, in s, and slowdown of each completed transfer, by flow."""
 
 DIRECTIONS = ("down", "up")
-"""Directions; Jain's index is computed for the flows of each."""
+"""Directions of flows, for each of which Jain's index is computed."""
 
 WAITS = ("mean", "p50", "p95", "p99")
-"""Statistics of a delay."""
+"""The statistics of a delay that rows contain."""
 
 SIZES = ("to_10kB", "to_100kB", "to_1MB", "above_1MB")
 """Size classes of transfers of the workload `poisson`."""
@@ -81,8 +84,8 @@ APPLICATION: dict[str, tuple[str, ...]] = {
     "down_mbit": ("down_mbit",),
     "up_mbit": ("up_mbit",),
 }
-"""The columns of the metrics of a flow's application, and the place of each in `flows[].workload`
-of a run's JSON.
+"""The columns of the metrics of a flow's application, and the keys of each in `flows[].workload` of
+the JSON of a run.
 """
 
 
@@ -97,7 +100,7 @@ MOST = {
     "mos": 4.5,
     "r": 100.0,
 }
-"""Upper limits of metrics; the lower limit of all of them is 0."""
+"""Largest possible values of metrics; the smallest possible value of all of them is 0."""
 
 _METRICS = {
     *FLOW,
@@ -114,7 +117,8 @@ _METRICS = {
 
 
 def limits(name: str) -> tuple[float, float | None]:
-    """The least and the largest possible value of a column; unlimited for the caller's metrics.
+    """The smallest and the largest possible value of a column. The smallest is minus infinity for
+    metrics of the caller; None means that there is no largest.
 
     >>> limits("jain"), limits("goodput_mbit"), limits("late_share")
     ((0.0, 1.0), (0.0, None), (-inf, None))
@@ -123,7 +127,9 @@ def limits(name: str) -> tuple[float, float | None]:
 
 
 def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = None) -> list[Row]:
-    """A run's rows, from its JSON and its completed transfers."""
+    """The rows of a run, from its JSON and its completed transfers. A run without flows has one
+    row.
+    """
     done = transfers or {}
     queue, path = figures["queue"], figures["path"]
     pings = next((probe["rtt_ms"] for probe in figures["probes"]), dict.fromkeys(WAITS))
@@ -161,7 +167,7 @@ def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = Non
 
 
 def _engine(figures: Mapping[str, Any]) -> Row:
-    """The engine, and the name and key of its kernel.
+    """The columns of the engine and of the name and key of its kernel.
 
     >>> _engine({"engine": "sim"})
     {'engine': 'sim', 'kernel': None, 'kernel_key': None}
@@ -177,7 +183,7 @@ def _engine(figures: Mapping[str, Any]) -> Row:
 
 
 def has_transfers(figures: Mapping[str, Any]) -> bool:
-    """Whether a flow is a transfer, or has several."""
+    """Whether a flow has completed its transfer or has a workload of transfers."""
     return any(
         flow["fct_s"] is not None
         or flow.get("workload", {}).get("kind") in {"poisson", "empirical"}
@@ -200,7 +206,7 @@ def completed(columns: Mapping[str, Sequence[Any]]) -> Transfers:
 
 
 def _together(transfers: Sequence[tuple[float, float | None]]) -> Row:
-    """The columns of the transfers of all flows."""
+    """The columns for the transfers of all flows together."""
     half = len(TRANSFERS) // 2
     times = _spread(TRANSFERS[:half], [fct_s for fct_s, _ in transfers])
     return times | _spread(TRANSFERS[half:], _slowdowns(transfers))
@@ -211,7 +217,8 @@ def _slowdowns(transfers: Sequence[tuple[float, float | None]]) -> list[float]:
 
 
 def _spread(names: Sequence[str], values: Sequence[float]) -> Row:
-    """Mean and percentiles of values; a percentile is a value, by its rank.
+    """Mean and percentiles of values by column name. A percentile is the value at its rank, without
+    interpolation.
 
     >>> list(_spread(SLOWDOWNS, [4.0, 1.0]).values()), list(_spread(SLOWDOWNS, []).values())
     ([2.5, 4.0, 4.0, 4.0], [None, None, None, None])

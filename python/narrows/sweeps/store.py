@@ -5,16 +5,17 @@
     failures/KEY.toml      a scenario that could not be run, with the reason
     claims/*.keys          the runs that each running sweep has begun (`claims`)
 
-A run's key is the hash of the scenario, the files it names, its seed, and the version and build of
-narrows. A sweep runs the cases that it does not find here; any other sweep may have stored the
-rest. A part appears complete, by renaming, or not at all. So stored results remain valid even if a
-sweep is killed. The data of a part is on the disk before its name (fsync of the file, then of the
-directory). If there are many parts, they are merged under a lock. If this is interrupted, some rows
-are stored twice: readers take the first, and the next sweep removes the others.
+The key of a run is a hash of the scenario, the files that it names, its seed, and the version and
+build of narrows. A sweep executes only runs whose keys are not in the store. Any other sweep may
+have stored the others. A part is written under a temporary name and then renamed. Therefore stored
+results remain valid even if a sweep is killed. The data of a part is on the disk before its name
+(fsync of the file, then of the directory). If there are many parts, they are merged under a lock.
+If a merge is interrupted, some rows are stored twice. Readers use the first copy, and the next
+sweep removes the others.
 
 A damaged file is never read as other data. The name of a part holds the SHA-256 of its bytes, which
 is compared before the part is read. The table of cases has a checksum for each page (Parquet's
-CRC-32). Page checksums do not cover the footer; alone, they do not detect one flipped bit in forty.
+CRC-32). Page checksums do not cover the footer, so that alone they miss one flipped bit in forty.
 Therefore its columns and the number of its rows are compared with those of the sweep.
 """
 
@@ -87,33 +88,36 @@ SCHEMA = pa.schema(
         ("kernel_key", pa.string()),
     ]
 )
-"""The columns of `runs`: metrics of a flow, then of its whole run, then of its application.
+"""The columns of the tables in `runs`: metrics of a flow, then of its whole run, then of its
+application.
 
-`queue_…` is the bottleneck, `ping_…` a probe. `metrics` has the caller's metrics as JSON.
+`queue_…` describes the bottleneck queue and `ping_…` the first probe. `metrics` has the caller's
+metrics as JSON.
 """
 
 Read = TypeVar("Read")
-"""Result of reading parts."""
+"""Type of the result of a function that reads parts."""
 
 Medians = dict[str, dict[str, float | None]]
-"""The number of `rows` and the medians of their columns, by the value of another column."""
+"""For each value of a column, the number of rows (`rows`) and the medians of other columns."""
 
 _MANY = 64
 _TRIES = 100
 _SMALL_BYTES = 4 << 20
 _DIGEST = re.compile(r"part-[0-9a-f]+-sha256-([0-9a-f]{40})")
 _DIGITS = 40
-"""Number of hexadecimal digits of SHA-256 in the name of a part: 160 bits. Parts of an earlier
-version have none."""
+"""Number of hexadecimal digits of SHA-256 in the name of a part (160 bits). Names of parts from an
+earlier version have no digits."""
 
 _PIECE = 1 << 20
 
 _DAMAGED = (OSError, pa.ArrowException, ValueError)
-"""Exceptions when a damaged file is read; names that are no longer UTF-8 raise a `ValueError`."""
+"""Exceptions that reading a damaged file can raise; column names that are no longer UTF-8 raise a
+`ValueError`."""
 
 
 class Store:
-    """One directory of results."""
+    """The store in one directory of results."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         """The store in this directory, which is created when the first rows are added."""
@@ -138,10 +142,10 @@ class Store:
         return keys
 
     def add(self, new: Sequence[Row]) -> None:
-        """Stores rows; they are on the disk when this returns.
+        """Stores rows, which are on the disk when the call returns.
 
         Raises:
-            OutputError: If they cannot be written.
+            OutputError: If the rows cannot be written.
         """
         if new:
             with _told(self.directory):
@@ -150,7 +154,7 @@ class Store:
                     self._merge()
 
     def runs(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, each run once, with all columns, or with `key` and these.
+        """All rows, each run once, with all columns, or with `key` and the given columns.
 
         Raises:
             OutputError: If a part cannot be read.
@@ -163,7 +167,8 @@ class Store:
     def medians(
         self, keys: pa.Array, by: str, columns: Sequence[str]
     ) -> tuple[int, dict[str, dict[str, float | None]]]:
-        """The number of rows of these runs, and medians of their columns by another column.
+        """The number of rows of the runs with these keys, and the medians of `columns` for each
+        value of the column `by`.
 
         One part is read at a time, and only the numbers of the columns are kept.
 
@@ -175,7 +180,8 @@ class Store:
 
     @contextmanager
     def writing_cases(self, name: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-        """Writes the table of a sweep's cases in pieces; it appears when it is complete.
+        """A context manager that writes the table of a sweep's cases in pieces. The file gets its
+        name when it is complete.
 
         Raises:
             OutputError: If it cannot be written.
@@ -191,7 +197,7 @@ class Store:
     def cases(
         self, name: str, columns: Sequence[str] | None = None, *, schema: pa.Schema, rows: int
     ) -> pa.Table:
-        """The cases of a sweep, with all columns or with these, as a table.
+        """The cases of a sweep as a table, with all columns or with the given columns.
 
         Raises:
             OutputError: If it was never run into this directory, or if the file is damaged.
@@ -204,7 +210,7 @@ class Store:
     def cases_in_pieces(
         self, name: str, columns: Sequence[str], size: int, *, schema: pa.Schema, rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Columns of the cases of a sweep, in pieces.
+        """The given columns of the cases of a sweep, in pieces.
 
         Args:
             name: The name of the sweep.
@@ -219,7 +225,7 @@ class Store:
         """
         file = self.directory / "cases" / f"{name}.parquet"
         try:
-            # A table that is read in pieces must not be in memory as a whole.
+            # Without pre-buffering, the whole file is not in memory at once.
             held = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
             if not held.schema_arrow.equals(schema) or held.metadata.num_rows != rows:
                 raise OutputError(
@@ -253,18 +259,20 @@ class Store:
         return file
 
     def claims(self) -> Claims:
-        """The claims of a sweep that uses this directory: a context manager for its run time."""
+        """The claims of a sweep in this directory: a context manager for the time in which the
+        sweep runs.
+        """
         return Claims(self.directory)
 
     def parts(self) -> frozenset[str]:
-        """The names of the stored parts; another set of names means that there are new rows."""
+        """The names of the stored parts. If the set of names changes, there may be new rows."""
         return frozenset(part.name for part in self._parts())
 
     def _parts(self) -> list[Path]:
         return sorted(self._runs.glob("part-*.parquet"))
 
     def _write(self, table: pa.Table) -> None:
-        # The random part of the name separates two parts with the same content.
+        # The random part of the name distinguishes parts with equal content.
         unique = uuid.uuid4().hex[:12]
         with replacing(
             self._runs, lambda part: f"part-{unique}-sha256-{_digest(part)}.parquet"
@@ -272,7 +280,7 @@ class Store:
             pq.write_table(table, part, write_page_checksum=True)
 
     def _checked(self, parts: list[Path]) -> list[Path]:
-        """The same parts, each compared once with the digest in its name."""
+        """Returns the same parts, after each was compared, once, with the digest in its name."""
         for part in parts:
             named = _DIGEST.fullmatch(part.stem)
             if named is None or part.name in self._sound:
@@ -291,7 +299,9 @@ class Store:
         return parts
 
     def _settled(self, read: Callable[[list[Path]], Read]) -> Read:
-        """Reads all parts; repeatedly if another sweep merges some of them at the same time."""
+        """Reads all parts with `read`, again if another sweep merges some of them at the same
+        time.
+        """
         for _ in range(_TRIES):
             try:
                 return read(self._checked(self._parts()))
@@ -303,7 +313,9 @@ class Store:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Locks the removal of parts; yields False if another sweep holds the lock."""
+        """Locks the directory for the removal of parts and yields True; yields False if another
+        sweep holds the lock.
+        """
         with _told(self.directory), (self.directory / ".lock").open("w") as lock:
             try:
                 operating_system.lock(lock, operating_system.EXCLUSIVE | operating_system.AT_ONCE)
@@ -313,7 +325,7 @@ class Store:
                 yield True
 
     def _merge(self) -> None:
-        """Merges many small parts into one."""
+        """Merges the small parts into one, unless another sweep holds the lock."""
         with self._alone() as alone:
             if not alone:
                 return
@@ -330,7 +342,7 @@ class Store:
                     part.unlink()
 
     def _tidy(self) -> None:
-        """Removes rows that an earlier part also has, so that other readers of the files find each
+        """Removes rows of runs that an earlier part also contains, so that other programs find each
         run once.
         """
         with self._alone() as alone:
@@ -360,7 +372,7 @@ def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path
 
 
 Columns = dict[str, dict[str, list[pa.Array]]]
-"""The values of some columns by the value of another one, in pieces."""
+"""For each value of a column, the values of other columns, in pieces."""
 
 
 def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
@@ -374,7 +386,9 @@ def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
 def _sorted_out(
     parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]
 ) -> tuple[int, Columns]:
-    """The number of rows of these runs, and the values of these columns, by another column."""
+    """The number of rows of the runs with these keys, and the values of `columns` for each value of
+    the column `by`.
+    """
     rows, found = 0, Columns()
     for _, table in _each_once(parts, ["key", by, *columns]):
         table = table.filter(pc.is_in(table["key"], value_set=keys))  # noqa: PLW2901
@@ -387,10 +401,10 @@ def _sorted_out(
 
 
 def _read(part: Path, columns: list[str]) -> pa.Table:
-    """These columns of a part, with nulls for columns that an earlier version did not have.
+    """Reads columns of a part; columns that an earlier version did not have are null.
 
     Raises:
-        OutputError: If that cannot be read.
+        OutputError: If the part cannot be read.
     """
     try:
         there = set(pq.read_schema(part).names)
@@ -411,7 +425,7 @@ def _read(part: Path, columns: list[str]) -> pa.Table:
 
 
 def _digest(file: Path) -> str:
-    """The digits of SHA-256 that the name of a part with this content has."""
+    """The digits of the SHA-256 of a file, as in the name of a part."""
     digest = hashlib.sha256()
     with file.open("rb") as held:
         while piece := held.read(_PIECE):

@@ -37,31 +37,31 @@ import pyarrow as pa  # noqa: E402 - behind the error that names the extra
 import pyarrow.compute as pc  # noqa: E402
 
 Progress = Callable[[int, int, int], object]
-"""Called repeatedly with the numbers of finished and failed cases, and the total number."""
+"""A function that is called repeatedly with the numbers of finished, failed and planned runs."""
 
 INTO = "sweep-results"
-"""Default directory of results."""
+"""Default directory of the results."""
 
 _LAND_S = 0.5
 _CHUNK = 10_000
 _SEED = "seed"
 _LARGEST_SEED = 2**63 - 1
 _MOST_SEEDS = 100_000
-"""Maximum number of seeds of each case, as of the option `--seeds`."""
+"""Maximum number of seeds of each case, the same as for the option `--seeds`."""
 
 _NAMING = ("trace", "tree")
-"""The keys of a scenario that may name a file."""
+"""Keys of a scenario whose values may name a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A case that could not be run.
+    """A run that failed.
 
     Attributes:
-        case: Its number in the sweep.
-        seed: Its seed.
+        case: Number of its case in the sweep, from 0.
+        seed: Seed of the run.
         reason: The reason.
-        file: A scenario that reproduces the failure with `narrows run FILE`.
+        file: Scenario file with which `narrows run` reproduces the failure.
         key: The key of the run.
     """
 
@@ -77,9 +77,9 @@ class _Pass:
     """The runs that are to be executed, given the content of the store.
 
     Attributes:
-        here: The runs that are in the store.
-        failed: The runs that have failed already.
-        doubled: The marks of runs that several cases share.
+        here: The keys of the runs that are in the store.
+        failed: The keys of the runs that have already failed.
+        doubled: The marks (`_mark`) of the runs that several cases share.
         wanting: The number of runs that are neither stored nor failed.
     """
 
@@ -91,17 +91,17 @@ class _Pass:
 
 @dataclass
 class Sweep:
-    """Many scenarios that differ in a few keys; made by `sweep`.
+    """A set of scenarios that differ in a few keys; the function `sweep` creates it.
 
     Attributes:
-        base: The scenario that all have in common, as nested tables.
+        base: The scenario that all cases have in common, as nested tables.
         design: The keys that vary, and their values.
         seeds: The seeds of each case.
         title: The name of the sweep for users.
         into: The directory of its results.
-        metric: The caller's metric of each run.
+        metric: The metric that the caller defined for each run; None without one.
         engine: The engine of all runs.
-        failures: The runs that failed, after `run`.
+        failures: The runs that failed in the last call of `run` or `finish`.
     """
 
     base: JsonObject
@@ -114,11 +114,11 @@ class Sweep:
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Stores the scenario as text, from which copies are made fastest."""
+        """Stores the scenario as text, because parsing it is the fastest way to copy it."""
         self._text = json.dumps(self.base)
 
     def __len__(self) -> int:
-        """Number of runs."""
+        """Number of runs: cases times seeds."""
         return len(self.design) * len(self.seeds)
 
     def scenario(self, case: int) -> JsonObject:
@@ -141,7 +141,8 @@ class Sweep:
         return tree
 
     def check(self) -> None:
-        """Checks the values of each key without a run; all mistakes are reported at once.
+        """Checks the values of all keys without a run: all values of lists and both ends of ranges.
+        One error reports all mistakes.
 
         Raises:
             ScenarioError: If values are not valid.
@@ -177,7 +178,7 @@ class Sweep:
     def run(
         self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None
     ) -> pa.Table:
-        """`finish` and `frame` at once."""
+        """Calls `finish` and returns the table of `frame`."""
         self.finish(on=on, jobs=jobs, progress=progress)
         return self.frame()
 
@@ -186,13 +187,14 @@ class Sweep:
     ) -> None:
         """Executes the runs that the directory does not contain yet.
 
-        Every finished case is stored within a second, so that an interrupted sweep can be
-        continued.
+        Results are stored while the sweep runs, at most twice per second, so that an interrupted
+        sweep can be continued.
 
         Args:
             on: `"local"` (a process for each core), `"ray"`, or `"ray://HOST:10001"`.
-            jobs: Number of processes of `"local"`.
-            progress: Called repeatedly; an exception that it raises ends the sweep.
+            jobs: Number of processes or threads of `"local"`.
+            progress: A function that is called repeatedly; an exception that it raises ends the
+                sweep.
 
         Raises:
             ScenarioError: If a value is not valid, before anything is run.
@@ -206,8 +208,8 @@ class Sweep:
         planned = False
         with store.claims() as claims:
             while True:
-                # In this order, so that runs of a sweep that has ended since are found in the
-                # store.
+                # Claims are renewed before the store is read, so that the runs of a sweep that has
+                # just ended are found in the store.
                 claims.renew()
                 here = store.keys()
                 if not planned:
@@ -221,7 +223,7 @@ class Sweep:
     def _pass(
         self, store: Store, crew: Crew, todo: _Pass, claims: Claims, tell: Progress
     ) -> set[str]:
-        """Executes the runs that no other sweep executes; returns the keys of the others."""
+        """Executes the runs that no other sweep has claimed, and returns the keys of the others."""
         planned = len(self)
         done, rows, landed = planned - todo.wanting, [], time.monotonic()
         elsewhere: set[str] = set()
@@ -244,17 +246,17 @@ class Sweep:
                 tell(done, len(self.failures), planned)
         finally:
             try:
-                # Finished runs are stored, also if this ends early.
+                # Finished runs are stored even if the sweep ends early.
                 store.add(rows)
             finally:
-                # The processes end with this, also if the disk is full.
+                # This call ends the processes, even if the disk is full.
                 close = getattr(outcomes, "close", None)
                 if close is not None:
                     close()
         return elsewhere
 
     def _wait(self, store: Store, claims: Claims, elsewhere: set[str], tell: Progress) -> None:
-        """Waits until the runs of other sweeps are stored, or these sweeps have ended."""
+        """Waits until the runs that other sweeps execute are stored, or these sweeps have ended."""
         seen: frozenset[str] = frozenset()
         while elsewhere := claims.in_work(elsewhere):
             now = store.parts()
@@ -269,8 +271,8 @@ class Sweep:
             tell(len(self) - len(elsewhere), len(self.failures), len(self))
 
     def frame(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """A row per case, seed and flow of finished runs: the keys that vary, then all metrics or
-        these.
+        """A table with a row for each case, seed and flow of finished runs. Its columns are the
+        keys that vary, then all metrics or those in `columns`.
 
         `to_pandas()` and `polars.from_arrow` convert it to a data frame.
         """
@@ -287,7 +289,9 @@ class Sweep:
         return _with_metrics(found) if "metrics" in order else found
 
     def _repr_html_(self) -> str:
-        """The medians of the finished runs by congestion control, for notebooks."""
+        """The medians over the rows of finished runs by congestion control as HTML, for
+        notebooks.
+        """
         from narrows.sweeps.render import SHOWN, summary  # noqa: PLC0415 - a sweep needs no Rich
 
         keys = ", ".join(self.design.keys)
@@ -299,9 +303,11 @@ class Sweep:
         return fragment([(f"{title}; {rows} rows", "bold"), summary(medians)])
 
     def medians(self, columns: Sequence[str]) -> tuple[int, Medians]:
-        """The number of rows of finished runs, and medians of these columns by congestion control.
+        """The number of rows of finished runs, and the medians of these columns for each congestion
+        control.
 
-        The memory of a million runs is a million numbers per column, not their rows.
+        The memory for a million runs is a million numbers for each of these columns, and not whole
+        rows.
         """
         store = Store(self.into)
         keys = pc.unique(
@@ -311,7 +317,7 @@ class Sweep:
         return rows, dict(sorted(found.items()))
 
     def _plan(self, store: Store) -> None:
-        """Writes the table of cases."""
+        """Writes the table of the sweep's cases to the store."""
         schema = self._columns()
         chunk: list[JsonObject] = []
         with store.writing_cases(self._name(), schema) as writer:
@@ -334,7 +340,7 @@ class Sweep:
         )
 
     def _wanting(self, store: Store, here: pa.Array) -> _Pass:
-        """The runs that are to be executed if these are in the store."""
+        """The runs that are to be executed if the store contains the keys `here`."""
         missing = array("Q")  # Eight bytes for each.
         for batch in self._pieces(store, ["key"]):
             new = batch["key"].filter(pc.invert(pc.is_in(batch["key"], value_set=here)))
@@ -358,9 +364,10 @@ class Sweep:
         numbers: dict[str, tuple[int, int]],
         elsewhere: set[str],
     ) -> Iterator[Case]:
-        """The runs that are neither in the store nor executed by other sweeps, each once.
+        """Yields the runs that are neither in the store nor claimed by other sweeps, each once.
 
-        The case and seed of each are added to `numbers`.
+        The case and seed of each run are added to `numbers`, and the keys of claimed runs to
+        `elsewhere`.
         """
         handed: set[int] = set()
         for batch in self._pieces(store, ["case", _SEED, "key"]):
@@ -394,7 +401,7 @@ class Sweep:
         made = " ".join(part for part in about if part)
         models = loaded.used(tree)
         if models:
-            # Another version of a model has other results.
+            # Another version of a model may have other results.
             kept = {name: one.get("sha256", one) for name, one in models.items()}
             made += " " + json.dumps(kept, sort_keys=True)
         for seed in self.seeds:
@@ -419,7 +426,9 @@ class Sweep:
         self.failures.append(Failure(case=case, seed=seed, reason=reason, file=file, key=key))
 
     def _name(self) -> str:
-        """The title and a hash, which differs for another sweep of the same title."""
+        """The name of the table of cases: the title and a hash, so that different sweeps with the
+        same title have different names.
+        """
         more = [] if self.metric is None else [self.metric.about()]
         if self.engine != SIM:
             more.append(self.engine.about())
@@ -429,7 +438,9 @@ class Sweep:
 
 
 def _with_metrics(found: pa.Table) -> pa.Table:
-    """The caller's metrics as columns of their own; no column if there are none."""
+    """The table with the caller's metrics as separate columns instead of the JSON column
+    `metrics`.
+    """
     own = [json.loads(text) if text else {} for text in found["metrics"].to_pylist()]
     found = found.drop_columns(["metrics"])
     for name in dict.fromkeys(name for one in own for name in one):
@@ -440,12 +451,14 @@ def _with_metrics(found: pa.Table) -> pa.Table:
 
 
 def _mark(key: str) -> int:
-    """The first 64 bits of a key, which suffice to distinguish the runs of a sweep."""
+    """The first 64 bits of a key as a number, which suffices to distinguish the runs of a sweep."""
     return int(key[:16], 16)
 
 
 def _shown(schema: pa.Schema, key: str, value: object) -> object:
-    """A value in the form of the column of its key."""
+    """A value as it is stored in the column of its key: as JSON if the column contains text and the
+    value is not text.
+    """
     return (
         value
         if value is None or schema.field(key).type != "string" or isinstance(value, str)
@@ -455,7 +468,9 @@ def _shown(schema: pa.Schema, key: str, value: object) -> object:
 
 @cache
 def build() -> str:
-    """Version and build, because another build may have other results."""
+    """Version and build of narrows, a part of the keys of runs, because another build may have
+    other results.
+    """
     extension = _core.__file__ or ""
     return f"{_core.__version__} {hashlib.sha256(Path(extension).read_bytes()).hexdigest()}"
 
@@ -489,20 +504,20 @@ def sweep(
 
     Args:
         scenario: The scenario that all cases have in common, or the name of its file.
-        over: The keys that vary, with their values or ranges; or a list of cases, each with its
-            keys.
-        seeds: Number of seeds, from 1, or a list of seeds.
+        over: The keys that vary, each with a list of values or a range; or a list of cases, each
+            with its keys and values.
+        seeds: Number of seeds, which then begin with 1, or a list of seeds.
         design: `"grid"` (every combination, the default), `"random"`, `"latin_hypercube"`; for a
             list of cases `"list"`.
         cases: Number of cases of a random design or a Latin hypercube.
-        design_seed: Seed of their random choice.
+        design_seed: Seed of the random choice of cases.
         title: The name of the sweep for users, also used for the table of its cases.
         into: The directory of the results; several sweeps may share one.
         engine: The engine of all runs. A live run whose self-check fails is repeated.
         kernel: The kernel of the engine `linux`; the newest built one by default.
-        metric: Computes a number of each run, or several by name, which become columns. With it,
-            the local executor runs cases in threads of this process.
-        sample_interval: Interval of the samples of the runs that `metric` receives.
+        metric: A function that computes a number from a run, or several numbers by name, which
+            become columns. With it, the local executor runs cases in threads of this process.
+        sample_interval: Time between two samples of the runs that `metric` receives.
 
     Raises:
         NarrowsError: If the arguments are not valid.
@@ -536,7 +551,7 @@ def sweep(
         wrong.append(str(error))
         right = Design.of_right_axes(over)
         if base and right is not None:
-            # Mistakes of ranges do not hide those of values.
+            # Mistakes in ranges do not hide mistakes in values.
             try:
                 Sweep(base, right, (1,)).check()
             except NarrowsError as also:

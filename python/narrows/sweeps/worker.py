@@ -1,8 +1,8 @@
-"""A process that runs cases. It reads and writes lines of JSON; the first line reports that it is
-ready.
+"""A process that runs cases. It reads cases and writes outcomes as lines of JSON. Its first line
+reports that it is ready.
 
-It is a separate process, because a thread would wait for the interpreter lock. It is no fork of the
-caller, because the caller may be a notebook. It ends at the end of its input.
+It is a separate process, because threads would wait for the interpreter lock. It is not a fork of
+the caller, because the caller may be a notebook. The process ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from narrows.sweeps.model import PluginJson
 
 Case = tuple[str, JsonObject, int]
-"""Key, scenario, seed."""
+"""A case: the key of the run, the scenario and the seed."""
 
 Outcome = tuple[str, list[Row], str | None]
-"""Key, rows, and the error message, if any."""
+"""The outcome of a case: the key of the run, its rows, and the error message or None."""
 
 
 READY = "ready\n"
-"""First line of the output."""
+"""First line that the process writes."""
 
 
 def work(
@@ -44,9 +44,10 @@ def work(
     engine: EngineChoice | None = None,
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Runs some cases; a failing case does not end the others.
+    """Runs cases and returns their outcomes; a case that fails does not affect the others.
 
-    Without `engine`, the simulator runs them. With one, `progress` is called repeatedly.
+    Without `engine`, the simulator runs the cases. With another engine, `progress` is called
+    repeatedly.
     """
     return [_one(case, metric, engine, progress) for case in cases]
 
@@ -73,20 +74,22 @@ def _one(
             found = [row | {"metrics": json.dumps(own)} for row in found]
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # A panic of the engine is one, and stops this case only.
+    except (
+        BaseException
+    ) as error:  # A panic of the engine is also an exception; it stops only this case.
         return key, [], str(error) or type(error).__name__
     return key, found, None
 
 
 def transfers(raw: _core.Run) -> Transfers:
-    """The completed transfers of a run."""
+    """The completed transfers of a simulated run, by flow."""
     return completed(raw.table("transfers").columns())
 
 
 def main(loaded: list[PluginJson]) -> None:
-    """Processes each line of the input, after it has loaded the plugins of the parent."""
+    """Loads the plugins of the parent process, and then processes each line of the input."""
     for number in operating_system.SIGNALS:
-        # Signals are for the caller, but may be sent to the whole group.
+        # The caller handles signals, but a signal may be sent to the whole process group.
         signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
     if loaded:

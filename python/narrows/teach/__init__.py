@@ -1,1 +1,1 @@
-"""Demonstrations and lessons."""
+"""Demonstrations, lessons and exercises."""

@@ -1,4 +1,4 @@
-"""The commands `explain` and `demo`."""
+"""The commands `narrows explain` and `narrows demo`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOPICS = {
     "ladder": "steps by which Linux 3.3 to 4.13 shortened the queue in the sending host (BQL, TSQ, "
     "pacing)",
 }
-"""Topics of the lessons."""
+"""Topics of the lessons, with their descriptions."""
 
 
 @command(

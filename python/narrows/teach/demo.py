@@ -36,7 +36,7 @@ def demo(
         if up_to is None or cell.rate_mbit <= up_to
     ]
     begin = time.monotonic()
-    # A cell takes about as long as it has packets.
+    # The run time of a cell is about proportional to its packets, and thus to its rate.
     total, done = sum(cell.rate_mbit for cell in todo), 0.0
     with ProgressBar(quiet=False, of="connections of 60 s") as bar:
 

@@ -1,8 +1,8 @@
-"""Exercises of a course (`data/exercises.toml`), and the check of their answers.
+"""Reads the exercises of a course (`data/exercises.toml`) and checks the answers.
 
 An exercise requires numbers, a changed scenario, or both. A number is right if it lies in a stored
-range, which contains the closed form and the simulated value. A scenario is right if it changes
-only the keys that may change and the metrics of its run lie in stored ranges.
+range, which contains the result of the formula and the simulated value. A scenario is right if it
+changes only the keys that may change and the metrics of its run lie in stored ranges.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DATA = "data/exercises.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A number to be found.
+    """A number that an exercise requires.
 
     Attributes:
         id: Name of the answer on the command line.
@@ -36,8 +36,8 @@ class Question:
         unit: Unit of the answer; empty for a ratio.
         low: Smallest accepted answer.
         high: Largest accepted answer.
-        figure: Place in the JSON of a run of the scenario that shows the answer; empty if a run
-            does not show it.
+        figure: Path of the answer in the JSON of a run of the scenario, such as `flows.0.fct_s`;
+            empty if the JSON does not contain it.
     """
 
     id: str
@@ -50,11 +50,11 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """A range for one figure of the scenario that is handed in.
+    """A range for one value of a run of the scenario that is handed in.
 
     Attributes:
         text: The condition in words, with its unit.
-        figure: Place in the JSON of a run.
+        figure: Path of the value in the JSON of the run.
         low: Smallest accepted value.
         high: Largest accepted value.
     """
@@ -78,7 +78,8 @@ class Exercise:
         questions: Numbers to be found.
         conditions: Conditions on a run of the changed scenario.
         may_change: Keys of the scenario that may change; all others must not.
-        change: Replacements in `scenario` that give a right answer.
+        change: Replacements of text in `scenario` that give a right answer, as pairs of old and new
+            text.
         solution: Explanation.
     """
 
@@ -94,7 +95,7 @@ class Exercise:
     solution: str = ""
 
     def solved(self) -> str:
-        """A scenario that fulfils the conditions (TOML)."""
+        """The text of a scenario (TOML) that fulfils the conditions."""
         toml = self.scenario
         for before, after in self.change:
             toml = toml.replace(before, after)
@@ -106,10 +107,11 @@ class Outcome:
     """The outcome of one question or condition.
 
     Attributes:
-        part: Name of the question, or "scenario".
+        part: Name of the answer, or "scenario".
         text: The question or the condition.
-        given: Answer with its unit, or the value of the figure; None if nothing was handed in.
-        right: True if it is accepted.
+        given: The given answer with its unit, or the value in the run; None if nothing was handed
+            in.
+        right: True if the answer or scenario is accepted.
         why: Reason for a rejection; empty if `right`.
     """
 
@@ -145,13 +147,13 @@ def _exercise(entry: JsonObject) -> Exercise:
 
 
 def exercise(name: str) -> Exercise:
-    """The exercise of this name or number.
+    """The exercise with this name or number (from 1).
 
     >>> exercise("1").title
     'Slow start'
 
     Raises:
-        NarrowsError: If there is none.
+        NarrowsError: If there is no such exercise.
     """
     every = load()
     if name.isdecimal() and 1 <= int(name) <= len(every):
@@ -164,13 +166,14 @@ def exercise(name: str) -> Exercise:
 
 
 def answer(word: str, of: Exercise) -> tuple[str, float]:
-    """The question and the number of an answer such as `bdp=826` or `fct=0.8s`.
+    """Parses an answer such as `bdp=826` or `fct=0.8s` into the name of the question and the
+    number.
 
     >>> answer("fct=0.8s", exercise("slow-start"))
     ('fct', 0.8)
 
     Raises:
-        NarrowsError: If it names no question of the exercise or has no finite number.
+        NarrowsError: If the text names no question of the exercise or has no finite number.
     """
     ids = {question.id: question for question in of.questions}
     key, _, value = word.partition("=")
@@ -191,10 +194,12 @@ def answer(word: str, of: Exercise) -> tuple[str, float]:
 def check(
     of: Exercise, answers: Mapping[str, float], file: str | PathLike[str] | None = None
 ) -> list[Outcome]:
-    """Compares answers and a scenario file with what is accepted.
+    """Compares answers and a scenario file with the accepted ranges; returns an outcome for each
+    question and condition.
 
     Raises:
-        NarrowsError: If the scenario cannot be read or run, or the exercise requires none.
+        NarrowsError: If the scenario cannot be read or run, or if the exercise requires no
+            scenario.
     """
     done = [_question(one, answers.get(one.id)) for one in of.questions]
     if file is not None and not of.conditions:
@@ -250,7 +255,7 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
 
 
 def _changed(before: object, after: object, place: str = "") -> list[str]:
-    """Places of two trees that differ, such as `path.rate`."""
+    """The keys at which two scenarios (as nested tables) differ, such as `path.rate`."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [str(key) for key in {**before, **after}]
         pairs = [(key, before.get(key), after.get(key)) for key in keys]
@@ -270,7 +275,8 @@ def _side(one: Condition, value: float) -> str:
 
 
 def find(tree: Any, place: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a place such as `flows.0.goodput_mbit`; None if there is none.
+    """The value in nested tables and lists at a path such as `flows.0.goodput_mbit`; None if there
+    is none.
 
     >>> find({"flows": [{"goodput_mbit": 9.5}]}, "flows.0.goodput_mbit")
     9.5

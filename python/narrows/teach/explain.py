@@ -1,4 +1,6 @@
-"""`narrows explain`: lessons with plots of simulations that are run by the command."""
+"""Executes `narrows explain`: runs the simulations of a lesson, and prints the lesson or writes its
+page.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _VERDICTS = 20_000
 
 
 def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], list[Block]]:
-    """Runs the scenarios of a lesson.
+    """Runs the scenarios of a lesson, and returns the lesson, the runs and its sections.
 
     Raises:
         NarrowsError: If this version lacks the queue discipline of the lesson.
@@ -41,7 +43,7 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
     names: dict[str, list[str]] = {}
     for name, one in zip(lesson.scenarios, runs, strict=True):
         names.setdefault(words.how_sure(one.json)[0], []).append(name)
-    # Runs with the same sentence share it.
+    # Runs with the same sentence about their validation share it.
     every = len(names) == 1 and len(runs) > 1
     sure = [
         f"{'All runs' if every else words.listed([json.dumps(n) for n in of])}: {sentence}"
@@ -52,7 +54,7 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
 
 
 def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> None:
-    """Writes a lesson as a page.
+    """Writes a lesson as an HTML page.
 
     Raises:
         NarrowsError: If this version lacks the queue discipline of the lesson.
@@ -62,5 +64,5 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
 
 
 def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> None:
-    """Prints a lesson with sketches."""
+    """Prints a lesson, with plots drawn as text."""
     show_lesson(topic, *taught(topic, seed=seed), out, width)

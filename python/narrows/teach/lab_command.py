@@ -1,4 +1,4 @@
-"""The command `lab`."""
+"""The command `narrows lab`."""
 
 from __future__ import annotations
 

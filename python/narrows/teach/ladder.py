@@ -1,7 +1,9 @@
-"""The lesson `ladder`: how Linux 3.3 to 4.13 shortened the queue in the sending host.
+"""The lesson `ladder` of `narrows explain`: how Linux 3.3 to 4.13 shortened the queue in the
+sending host.
 
 A host sends a bulk transfer and web pages through its interface of 100 Mbit/s. Each step enables
-one more change, in the order of the releases. The scenarios are scenarios/ladder in the repository.
+one more change of Linux, in the order of the releases. The scenario files are in scenarios/ladder
+of the repository.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rung:
-    """One change, by release.
+    """A step: a change of a Linux release.
 
     Attributes:
-        since: Release of Linux.
+        since: Release of Linux that introduced the change.
         date: Date of the release.
         what: Name of the change.
-        source: Subject of the commit.
+        source: Subject of the commit, with its author.
         host: Keys of `[host]` that change with this step.
         cc: Congestion control from this step on.
         beyond: True if the step is also run on a path whose bottleneck is outside the host.
@@ -45,7 +47,7 @@ class Rung:
 
     @property
     def name(self) -> str:
-        """Label in plots and tables."""
+        """The label of the step in plots and tables."""
         return f"{self.since} {self.what}"
 
 
@@ -86,17 +88,19 @@ RUNGS = (
         {"qdisc": '"fq_codel"'}, beyond=True,
     ),
 )  # fmt: skip
-"""The steps, oldest first."""
+"""The steps, in the order of the releases."""
 
 BEYOND = "20 Mbit/s bottleneck, "
-"""Prefix of the names of scenarios whose bottleneck is a link outside the host."""
+"""Prefix of the names of the scenarios in which the bottleneck is a link outside the host."""
 
 _PATH = 'rate   = "1Gbit"\nrtt    = "20ms"\nbuffer = "1000p"\n'
 _BEYOND = 'rate   = "20Mbit"\nrtt    = "20ms"\nbuffer = "4bdp"\n'
 
 
 def scenario(rung: int, *, beyond: bool = False) -> str:
-    """Scenario of a step, without a title; `beyond`: its bottleneck is a link outside the host."""
+    """Text of the scenario of a step, without a title. With `beyond`, the bottleneck is a link
+    outside the host.
+    """
     host: dict[str, str] = {}
     cc = ""
     for below in RUNGS[: rung + 1]:
@@ -117,7 +121,7 @@ def scenario(rung: int, *, beyond: bool = False) -> str:
 
 
 def file(rung: int) -> tuple[str, str]:
-    """Name and text of the file of a step in scenarios/ladder."""
+    """Name and text of the scenario file of a step in scenarios/ladder."""
     it = RUNGS[rung]
     name = f"{rung + 1:02}-{it.what.lower().replace(' ', '-')}.toml"
     step = "Linux 3.2" if rung == 0 else f"Linux {it.since}: {it.what}"
@@ -128,7 +132,9 @@ def file(rung: int) -> tuple[str, str]:
 
 
 def scenarios() -> dict[str, str]:
-    """Scenarios of all steps; then those whose bottleneck is a link outside the host."""
+    """Texts of the scenarios by name: those of all steps, then those with a bottleneck outside the
+    host.
+    """
     return {rung.name: scenario(i) for i, rung in enumerate(RUNGS)} | {
         f"{BEYOND}{rung.name}": scenario(i, beyond=True)
         for i, rung in enumerate(RUNGS)
@@ -138,7 +144,7 @@ def scenarios() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Row:
-    """Results of a step; times in milliseconds."""
+    """Results of a step; times are in ms, goodputs in Mbit/s."""
 
     ping: float
     ping_p95: float
@@ -151,7 +157,7 @@ class Row:
 
 
 def row(figures: RunJson) -> Row:
-    """Results of one run."""
+    """The results of one run of a step."""
     large, page = figures["flows"]
     ping, low_delay = (probe["rtt_ms"] for probe in figures["probes"])
     return Row(
@@ -167,8 +173,8 @@ def row(figures: RunJson) -> Row:
 
 
 def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Figure:
-    """Queueing delay of the ping (RTT minus 20 ms) and page load time of each step; logarithmic
-    scales.
+    """Draws the queueing delay of the ping (p95 of its RTT minus 20 ms) and the median page load
+    time of each step. The scales are logarithmic.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -217,7 +223,7 @@ HEADS = (
     "retransmits",
     "drops in the host",
 )
-"""Column heads."""
+"""Headings of the columns."""
 
 
 def _ms(x: float | None) -> str:
@@ -225,7 +231,7 @@ def _ms(x: float | None) -> str:
 
 
 def cells(of: Row) -> tuple[str, ...]:
-    """Cells of a table row."""
+    """The cells of a table row for the results of a step."""
     return (
         _ms(of.ping), _ms(of.ping_p95), _ms(of.low_delay_p95),
         number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again),
@@ -234,7 +240,7 @@ def cells(of: Row) -> tuple[str, ...]:
 
 
 def sentence(name: str, of: Row) -> str:
-    """Results of a step as a sentence."""
+    """The results of a step as a sentence."""
     return (
         f"{name}: ping RTT median {number(of.ping)} ms, p95 {number(of.ping_p95)} ms, p95 with "
         f"low-delay type of service {number(of.low_delay_p95)} ms; median page load time "
@@ -244,24 +250,27 @@ def sentence(name: str, of: Row) -> str:
 
 
 _BAR = 8.0
-"""Milliseconds of queueing delay per character of a bar."""
+"""Queueing delay, in ms, for each character of a bar."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(name: str, of: Row) -> str:
-    """Queueing delay of the ping (p95) as a bar."""
+    """A line with the queueing delay of the ping (p95) as a bar, and the p95 of its RTT as a
+    number.
+    """
     eighths = max(1, round(8 * (of.ping_p95 - 20) / _BAR))
     drawn = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
     return f"{name:<18} {drawn} {number(of.ping_p95)} ms"
 
 
 Step = tuple[str, tuple[str, ...], tuple[tuple[int, str], ...]]
-"""Heading, paragraphs, and plots: index of a run, and key of the plot."""
+"""A section of the lesson: heading, paragraphs, and plots. A plot is the index of a run and the key
+of the picture."""
 
 
 def steps(runs: Sequence[RunJson]) -> list[Step]:
-    """Sections of the lesson."""
+    """The sections of the lesson, computed from the runs in the order of `scenarios`."""
     rows = [row(run) for run in runs]
     home, beyond = rows[: len(RUNGS)], rows[len(RUNGS) :]
     by = {rung.what: of for rung, of in zip(RUNGS, home, strict=True)}

@@ -1,7 +1,7 @@
 """The lessons of `narrows explain`: scenarios with explanations and plots.
 
-Every number in a text comes from the run of the lesson. The descriptions follow the pages in
-docs/reference.
+Results in a text come from the runs of the lesson. The descriptions of algorithms follow the pages
+in docs/reference.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Show:
 
     Attributes:
         run: Index of the scenario in the lesson.
-        key: Key of the plot in `narrows.render.pictures`.
-        start: Start of the range, in seconds.
-        end: End of the range, in seconds; None for the end of the run.
+        key: Key of the picture in `narrows.render.pictures`.
+        start: Start of the range, in seconds of the run.
+        end: End of the range, in seconds of the run; None for the end of the run.
     """
 
     run: int
@@ -36,7 +36,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Block:
-    """A section of a lesson."""
+    """A section of a lesson: heading, paragraphs and plots."""
 
     heading: str
     text: tuple[str, ...]
@@ -50,10 +50,10 @@ class Lesson:
     Attributes:
         title: Title of the lesson.
         intro: Introduction, before the first plot.
-        scenarios: Scenarios by name, in the order of `Show.run`.
-        blocks: Sections of the lesson, computed from the results of the runs.
-        needs: Queue discipline that the lesson requires.
-        sample_interval: Interval between two samples.
+        scenarios: Texts of the scenarios (TOML) by name; `Show.run` is the index in this order.
+        blocks: A function that computes the sections of the lesson from the results of the runs.
+        needs: Queue discipline that the lesson requires; None if it requires none.
+        sample_interval: Time between two samples of the runs.
     """
 
     title: str
@@ -630,8 +630,8 @@ LESSONS: dict[str, Lesson] = {
             "CUBIC": _scenario('cc = "cubic"', rate="50Mbit", buffer="4bdp", duration="14s"),
         },
         _bbr,
-        # A phase of ProbeBW lasts one round trip, which needs more samples than a figure of the
-        # whole run.
+        # A phase of ProbeBW lasts one RTT. A plot of it needs more samples than a plot of the whole
+        # run.
         sample_interval="10ms",
     ),
     "cubic": Lesson(

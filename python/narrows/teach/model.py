@@ -8,7 +8,7 @@ from narrows.advise.model import JudgedJson
 
 
 class StoryJson(TypedDict):
-    """The measurements before and after a change, and the outcome of the forecast."""
+    """The measurements before and after the change, and the outcome of the sealed forecast."""
 
     live: bool
     why_not_live: str

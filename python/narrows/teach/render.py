@@ -1,4 +1,4 @@
-"""Renders lessons, exercises, the published maps of `narrows demo` and its story."""
+"""Renders lessons, exercises, and the published maps and the story of `narrows demo`."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ PEAKS = (
     "The peaks above the rate of the path occur when a lost packet is repaired: one ACK then "
     "covers all data that was received after it."
 )
-"""The sentence below such a plot of the goodput."""
+"""The sentence below a plot of the goodput that has peaks above the rate of the path."""
 
 _PEAK = 1.1
-"""Ratio to the rate from which on a sample of the goodput is a peak."""
+"""A sample of the goodput counts as a peak if it exceeds the rate of the path by more than this
+factor."""
 
 
 def _peaks(picture: Picture, start: float, end: float | None) -> bool:
-    """Whether a flow exceeds the rate of the path in this time."""
+    """Whether the goodput of a flow has a peak above the rate of the path in this time range."""
     rate = max(
         (y for line in picture.lines if line.style == "dotted" for y in line.y if y), default=0.0
     )
@@ -70,7 +71,7 @@ def _peaks(picture: Picture, start: float, end: float | None) -> bool:
 
 
 def lesson_page(lesson: Lesson, runs: Sequence[Run], blocks: Sequence[Block]) -> PageJson:
-    """The page of a lesson."""
+    """The JSON document of the report page of a lesson."""
     made = report.document(runs, names=list(lesson.scenarios), title=lesson.title, also=_ALSO)
     made["lesson"] = {
         "text": lesson.intro,
@@ -96,7 +97,7 @@ def show_lesson(  # noqa: PLR0917 - as `taught` returns it
     out: Console,
     width: int,
 ) -> None:
-    """Prints a lesson with sketches."""
+    """Prints a lesson, with plots drawn as text."""
     drawn = [{picture.key: picture for picture in pictures(one, _ALSO)} for one in runs]
     names = list(lesson.scenarios)
 
@@ -126,7 +127,7 @@ def show_lesson(  # noqa: PLR0917 - as `taught` returns it
 
 
 def exercise_table(every: Sequence[Exercise]) -> Table:
-    """A row per exercise."""
+    """A table with a row for each exercise."""
     rows = [
         [Cell(str(n)), Cell(one.name), Cell(one.title), Cell(_required(one))]
         for n, one in enumerate(every, 1)
@@ -135,7 +136,7 @@ def exercise_table(every: Sequence[Exercise]) -> Table:
 
 
 def answer_table(outcomes: Sequence[Outcome]) -> Table:
-    """A row per part of an exercise that was handed in."""
+    """A table with a row for each part of an exercise: the given answer and its result."""
     rows = [
         [
             Cell(one.part),
@@ -155,7 +156,7 @@ def _required(of: Exercise) -> str:
 
 
 def exercise_lines(of: Exercise, width: int, *, solution: bool) -> list[str]:
-    """An exercise as text, with its solution if `solution`."""
+    """An exercise as lines of text; with `solution`, they include its solution."""
     lines = [of.title, "", *wrapped(of.text, width)]
     for question in of.questions:
         lines += wrapped(f"{question.id}: {question.text}", width)[:-1]
@@ -189,7 +190,7 @@ def _accepted(of: Exercise) -> str:
 
 
 def short(mbit: float) -> str:
-    """Mbit/s in at most four characters.
+    """A rate in Mbit/s as short text: one digit after the point below 9.95, otherwise none.
 
     >>> short(9.56), short(47.83), short(956.6)
     ('9.6', '48', '957')
@@ -198,7 +199,7 @@ def short(mbit: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A gain in whole percent, with a sign if it is negative.
+    """A gain in whole percent, with a minus sign if it is negative.
 
     >>> percent(1.149), percent(-0.3), percent(-0.001)
     ('115', '-30', '0')
@@ -209,7 +210,7 @@ def percent(share: float) -> str:
 def show_maps(
     results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False
 ) -> None:
-    """Prints the maps, conclusions, and criteria."""
+    """Prints the maps of the published experiment, conclusions, and the criteria of agreement."""
     out = console(stream)
     print_ = out.print
     print_(f"{TITLE}.", style="bold")
@@ -242,7 +243,7 @@ def show_maps(
 
 
 def legend() -> Text:
-    """Legend of colours and marks."""
+    """The legend of colours and marks in the maps."""
     return Text.assemble(
         ("Green", "green"),
         ": BBR leads. ",
@@ -280,7 +281,7 @@ def _goodput(result: Result) -> tuple[published.Cell, str, str]:
 
 
 def _map(items: Sequence[Any], told: Callable[[Any], tuple[published.Cell, str, str]]) -> Map:
-    """Rates down, RTTs across."""
+    """A map with a row for each rate and a column for each RTT."""
     table = Map(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="bold")
     table.add_column("Mbit/s", justify="right", style="bold")
     rtts = sorted({c.rtt_ms for c in cells()})
@@ -296,7 +297,7 @@ def _map(items: Sequence[Any], told: Callable[[Any], tuple[published.Cell, str, 
 
 
 def lesson(here: Sequence[Gain]) -> str:
-    """Conclusion from the map of one buffer."""
+    """The conclusion from the map of one buffer size, as text."""
     buffer = _buffer(here[0].bbr.cell.buffer_kib)
     most = max(here, key=lambda g: g.ours)
     cell = most.bbr.cell
@@ -346,7 +347,9 @@ def verdict(criterion: Criterion) -> str:
 
 
 def story_sentences(told: Story) -> list[str]:
-    """Summary: changes, and the outcome of the forecast."""
+    """The summary of the story: goodput and RTT before and after the change, the outcome of the
+    forecast, and the effect on others.
+    """
     before, after = forecasts.seen(told.before, "up"), forecasts.seen(told.after, "up")
     out = []
     if before.get("rate_mbit") and "rate_mbit" in after:
@@ -371,7 +374,9 @@ def story_sentences(told: Story) -> list[str]:
 
 
 def story_page(told: Story, path: str) -> PageJson:
-    """One page with a summary and both measurements; `path` describes the path."""
+    """The JSON document of a report page with a summary and both measurements. `path` is a
+    description of the path.
+    """
     names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
     made = telling.document([told.before, told.after], names)
     first = " ".join([f"The path: {path}.", headline(told.advice), *story_sentences(told)])

@@ -1,9 +1,9 @@
-"""`narrows demo --story`: a path with bufferbloat is created, measured, improved, and measured
-again.
+"""Executes `narrows demo --story`: creates a path with bufferbloat, measures it, changes the
+congestion control as advised, and measures it again.
 
-It runs live if this machine supports it (two namespaces, an emulated path, the TCP of this kernel),
-and simulated otherwise. It changes the congestion control of the measured flow, and no setting of
-the host.
+If this machine supports it, real packets cross an emulated path between two network namespaces,
+with the TCP of this kernel. Otherwise, the simulator is used. The story changes only the congestion
+control of the measured flow, and no setting of the host.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 KEYS: Mapping[str, Any] = {"rate": "10Mbit", "buffer": "400kB"}
 RTT = "40ms"
 SAID = "10 Mbit/s, 40 ms, buffer of eight bandwidth-delay products"
-"""The path: an uplink with bufferbloat, which also carries calls."""
+"""The path in words: an upload with bufferbloat, which also carries calls."""
 
 STREAMS, LOAD_S, ALONE_S, IDLE_S = 16, 8, 10, 2
-"""Many flows to measure the path, one flow to measure what a user gets; durations in seconds."""
+"""Number of flows for the measurement from which the path is inferred, and the duration of its
+load, in s. Then the duration of the load with one flow and of idle phases, in s."""
 
 LIVE_S = 60
-"""Time limit of a live measurement, in seconds."""
+"""Time limit of a live measurement, in s."""
 
 Tell = Callable[[str], object]
 
@@ -58,12 +59,12 @@ class Story:
 
     Attributes:
         live: True if it used real packets.
-        why: Reason for the simulation, if it was simulated.
+        why: Reason why real packets were not possible; empty otherwise.
         before: Measurement of one flow before the change.
         after: Measurement of one flow after the change.
-        advice: Advice, based on the measurement of many flows.
-        judged: Figures of the forecast and their outcome.
-        seconds: Duration in seconds.
+        advice: The advice, based on the measurement with many flows.
+        judged: The forecast values and their outcomes.
+        seconds: Wall-clock time, in s.
     """
 
     live: bool
@@ -75,7 +76,7 @@ class Story:
     seconds: float
 
     def json(self) -> StoryJson:
-        """For programs."""
+        """The JSON object that `narrows demo --story --json` prints."""
         return {
             "live": self.live,
             "why_not_live": self.why,
@@ -89,10 +90,10 @@ class Story:
 
 
 def story(tell: Tell, *, live: bool | None = None) -> Story:
-    """Runs the story.
+    """Runs the story and returns its results.
 
     Args:
-        tell: Receives a sentence as each step begins.
+        tell: A function that is called with a sentence about each step.
         live: True for real packets, False for a simulation, None for real packets if possible.
 
     Raises:
@@ -112,7 +113,8 @@ def story(tell: Tell, *, live: bool | None = None) -> Story:
 
 
 _Measure = Callable[[str, int, int], "Measurement"]
-"""Congestion control, flows, seconds."""
+"""A function that measures the path, given the congestion control, the number of flows and the
+duration of the load in s."""
 
 
 def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> Story:
@@ -163,7 +165,9 @@ def _short(seen: Measurement) -> str:
 
 @contextmanager
 def _own_record() -> Iterator[None]:
-    """Uses a temporary record, so that the demonstration does not count in the hit rate."""
+    """Uses a temporary history file in this block, so that the demonstration does not count in the
+    user's record of forecasts.
+    """
     told = os.environ.get("NARROWS_HISTORY")
     with scratch.folder("demo") as there:
         os.environ["NARROWS_HISTORY"] = str(there / "history.duckdb")
@@ -177,7 +181,7 @@ def _own_record() -> Iterator[None]:
 
 
 def _path() -> Path:
-    """The path; its upload is the bottleneck."""
+    """The path of the story; its upload is the bottleneck."""
     return Path(rtt=RTT, rate="100Mbit", reverse=Hop(**KEYS))
 
 
@@ -195,7 +199,9 @@ def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
 
 
 def _live(cc: str, flows: int, seconds: int) -> Measurement:
-    """Measures over an emulated path; fails if the self-check of the emulator does."""
+    """Measures over an emulated path with real packets; raises an error if the self-check of the
+    emulator fails.
+    """
     operating_system.require_linux("narrows demo --story")
     with scratch.folder("demo") as there:
         scenario, seen, made = (there / name for name in ("path.toml", "seen.json", "m.json"))
@@ -231,7 +237,9 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
 
 
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
-    """Runs the story in the terminal: a line for each step, and a summary in bold."""
+    """Runs the story for the command: prints a line for each step and a summary in bold, or one
+    JSON object.
+    """
     out = console()
 
     def tell(sentence: str) -> None:

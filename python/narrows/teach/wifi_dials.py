@@ -1,7 +1,9 @@
-"""The lesson `wifi-queues`: the settings of the Wi-Fi queues of Linux, one after another.
+"""The lesson `wifi-queues` of `narrows explain`: the settings of the Wi-Fi queues of Linux, one
+after another.
 
-Two near stations and a far one receive downloads. Each step changes one setting and keeps those of
-the steps before it: from two FIFOs to FQ-CoDel for each station, airtime fairness and AQL.
+Two near stations and a far one receive downloads. Each step changes one or a few settings and keeps
+those of the steps before it. The steps lead from two FIFOs to FQ-CoDel for each station, airtime
+fairness and AQL.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dial:
-    """A step.
+    """A step of the lesson.
 
     Attributes:
         name: Name of the step.
-        what: The change and its purpose, in a sentence.
-        wifi: Keys of `[wifi]` that change; None removes a key.
-        far: Keys of the far station that change.
+        what: The change and its effect, in one or two sentences.
+        wifi: Keys of the scenario's `[wifi]` section that change, with their new values; None
+            removes a key.
+        far: Keys of the far station that change, with their new values.
     """
 
     name: str
@@ -90,7 +93,7 @@ DIALS = (
 
 
 def scenario(step: int) -> str:
-    """The scenario of a step."""
+    """Text of the scenario of a step."""
     wifi: dict[str, str] = {"standard": '"n"', "aggregate": "{ frames = 19 }"}
     far: dict[str, str] = {"name": '"far"', "mcs": "0"}
     for dial in DIALS[: step + 1]:
@@ -109,7 +112,7 @@ def scenario(step: int) -> str:
         table("[[flow]]", {"cc": '"cubic"', "station": f'"{station}"'})
         for station in ("near", "far")
     ]
-    # A second ping in the access category of voice.
+    # The second ping is in the access category of voice (DSCP 46).
     for dscp in ("0", "46"):
         ping = {"kind": '"ping"', "interval": '"20ms"', "station": '"near0"', "dscp": dscp}
         parts.append(table("[[probe]]", ping))
@@ -117,12 +120,12 @@ def scenario(step: int) -> str:
 
 
 def scenarios() -> dict[str, str]:
-    """The scenarios of all steps, by name."""
+    """Texts of the scenarios of all steps, by the names of the steps."""
     return {dial.name: scenario(step) for step, dial in enumerate(DIALS)}
 
 
 def result(figures: RunJson) -> str:
-    """The results of a step in a sentence."""
+    """The results of a step in two sentences."""
     near = listed([number(flow["goodput_mbit"], 1) for flow in figures["flows"][:2]])
     far = number(figures["flows"][2]["goodput_mbit"], 1)
     best, voice = (probe["rtt_ms"] for probe in figures["probes"])
@@ -135,7 +138,7 @@ def result(figures: RunJson) -> str:
 
 
 Step = tuple[str, tuple[str, ...], int]
-"""Heading, paragraphs, and index of the run."""
+"""A section of the lesson: heading, paragraphs, and index of the run."""
 
 
 def steps(runs: Sequence[RunJson]) -> list[Step]:

@@ -1,7 +1,6 @@
-"""Passes a plan to `narrows-host tune`, which changes the host, and reports the changes.
+"""Passes a plan to the program `narrows-host tune`, which changes the host, and renders its report.
 
-This process only requests confirmation and prints; it never changes the host and needs no
-privileges of its own.
+This process never changes the host itself and needs no privileges for its own work.
 """
 
 from __future__ import annotations
@@ -30,28 +29,30 @@ _LONGEST = 1 << 20
 
 
 class RefusedError(NarrowsError):
-    """The operation or the check failed; no change is incomplete.
+    """The operation or the check failed; no change was left half done.
 
     Attributes:
-        code: Exit code: 1 for a failure, 2 for an error of the caller.
+        code: Exit code of the command: 1 for a failure, 2 for a wrong call.
     """
 
     def __init__(self, message: str, code: int) -> None:
-        """With the message and the exit code."""
+        """Creates the error with its message and exit code."""
         super().__init__(message)
         self.code = code
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Network namespace and location of the journal."""
+    """Where an operation acts: the network namespace, the directory of the records that revert
+    uses, and a prefix of all paths.
+    """
 
     netns: str | None = None
     state: str | None = None
     root: str | None = None
 
     def words(self) -> list[str]:
-        """The options of `narrows-host tune`."""
+        """The place as options of `narrows-host tune`."""
         given = {"--netns": self.netns, "--state": self.state, "--root": self.root}
         return [
             word for name, value in given.items() if value is not None for word in (name, value)
@@ -61,14 +62,14 @@ class Place:
 def have(
     words: Sequence[str], place: Place, *, plan: PlanJson | None = None
 ) -> tuple[Any, bool]:  # the result of a command; `model` has its type
-    """Runs `narrows-host tune`; returns its JSON result and whether it succeeded.
+    """Runs `narrows-host tune` and returns its JSON result and whether its exit code was 0.
 
     Raises:
-        RefusedError: If the operation was not done.
+        RefusedError: If the program printed no result, because the operation was not done.
         EngineError: If the program is missing.
         KeyboardInterrupt: If a signal arrived before the operation was complete; all changes were
-            reverted. A later signal is deferred, so a caller that reports inside `deferred` prints
-            the result first.
+            then reverted. A later signal is deferred. A caller that reports inside `deferred`
+            therefore prints the result first.
     """
     operating_system.require_linux("narrows tune")
     command = [str(HOST), "tune", *words, *place.words()]
@@ -96,7 +97,7 @@ def read(file: str) -> Plan:
     """Reads a plan from a file that only its owner can write, or from stdin for `-`.
 
     Raises:
-        NarrowsError: If the file is not a plan, or if others may write to it.
+        NarrowsError: If the file is not a plan, or if other users may write to it.
     """
     if file == "-":
         text = sys.stdin.read(_LONGEST)
@@ -121,7 +122,8 @@ def read(file: str) -> Plan:
         raise NarrowsError(f"{file}: not a plan: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("changes"), list):
         raise NarrowsError(f"{file}: not a plan; `narrows tune plan --json` writes one")
-    # narrows-host checks the whole plan; these keys are printed before.
+    # narrows-host checks the whole plan. These keys are checked here, because they are printed
+    # before.
     for change in document["changes"]:
         if not isinstance(change, dict) or not {
             "kind",
@@ -154,7 +156,7 @@ def _value(value: State) -> str:
 
 
 def applied_lines(done: AppliedJson) -> list[str]:
-    """The applied changes in words.
+    """The applied changes as lines of text.
 
     >>> applied_lines({"done": [], "already": ["a"], "nothing_to_do": True})
     ['Nothing to do: the host already has these settings.']
@@ -162,7 +164,7 @@ def applied_lines(done: AppliedJson) -> list[str]:
     left = [f"Left out: {row['id']}: {row['why']}." for row in done.get("left") or []]
     if done.get("nothing_to_do"):
         return ["Nothing to do: the host already has these settings.", *left]
-    # A side effect in the kernel is reported by the change that caused it.
+    # Rows `allowed:` are side effects in the kernel, which the change that caused them reports.
     rows = [row for row in done["done"] if not row["id"].startswith("allowed:")]
     told = [
         f"{row['id']}: changed from {_value(row['before'])} to {_value(row['after'])}"
@@ -222,7 +224,7 @@ def _still(done: AppliedJson) -> list[str]:
 
 
 def reverted_lines(done: RevertedJson) -> list[str]:
-    """The reverted changes in words.
+    """The reverted changes as lines of text.
 
     >>> reverted_lines({"reverted": ["sysctl:a"], "notes": []})
     ['sysctl:a: restored', 'All previous settings are restored.']
@@ -240,7 +242,7 @@ def reverted_lines(done: RevertedJson) -> list[str]:
 
 
 def confirmed_lines(done: ConfirmedJson) -> list[str]:
-    """The confirmed changes in words."""
+    """The confirmed changes as lines of text."""
     told = [f"{row['id']}: is {_value(row['after'])}" for row in done["done"]]
     told += [f"Warning: {text}." for text in done.get("overridden") or []]
     return [

@@ -55,16 +55,16 @@ _ASKED = (
     "down", "up",
     "replace",
 )  # fmt: skip
-"""Options of `narrows tune plan` that `apply` and `prove` have, too."""
+"""Parameters of `narrows tune plan` that `apply` and `prove` also have."""
 
 _NAMES = {"devices": "dev", "settings": "set"}
-"""Names of options that differ from those of the parameters."""
+"""Names of options that differ from the names of their parameters."""
 
 _ROUNDS = 3
 
 
 def _only_here(ctx: click.Context, _param: click.Parameter, host: str | None) -> None:
-    """Refuses `--ssh`, which the commands that only read have."""
+    """Rejects the option `--ssh`, which only commands that do not change a host accept."""
     if host is not None:
         raise click.BadParameter(
             f"{ctx.command_path} acts only on this host; for another one, write narrows tune plan "
@@ -74,8 +74,8 @@ def _only_here(ctx: click.Context, _param: click.Parameter, host: str | None) ->
 
 
 def _places(command: F, *, in_namespaces: bool = True) -> F:
-    """Declares the options of the place. Without `in_namespaces`, the help does not show --netns,
-    which the command refuses.
+    """Adds the options of `Place` and `--json` to a command. Without `in_namespaces`, the command
+    rejects --netns, and its help does not show it.
     """
     for made in reversed([
         option("--netns", group="Host", metavar="NAMESPACE", hidden=not in_namespaces,
@@ -91,14 +91,14 @@ def _places(command: F, *, in_namespaces: bool = True) -> F:
 
 
 def _asked(command: click.Command) -> click.Command:
-    """Takes the options that make a plan, too."""
+    """Adds the options of `narrows tune plan` that select changes to a command."""
     command.params += [param for param in plan_command.params if param.name in _ASKED]
     return command
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Prints refused operations and exits with their exit codes."""
+    """In this block, a `RefusedError` is printed, and the command exits with its code."""
     try:
         yield
     except RefusedError as error:
@@ -128,7 +128,7 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _plan(file: str | None, place: Place, asked: Mapping[str, Any]) -> Plan:
-    """The plan of a file or of the options."""
+    """The plan from a file, or from the options of the command."""
     given = {name: value for name, value in asked.items() if value}
     if file is not None:
         odd = sorted(set(given) - {"replace"})
@@ -182,7 +182,7 @@ def _sure(plan: Plan, *, yes: bool, question: str) -> None:
 
 
 def _applicable(plan: Plan) -> bool:
-    """Whether the plan has changes; raises an error if they are not possible."""
+    """Whether the plan has changes; raises an error if a requirement of the plan is missing."""
     if not plan.able:
         needs = "; ".join(need.why or need.name for need in plan.needs)
         raise RefusedError(f"the plan is not possible yet: {needs}", 1)
@@ -458,7 +458,9 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
-    """Whether to keep the change. The user decides if it is better and a terminal is present."""
+    """Whether to keep the change. Without --keep or --revert, the user decides if the results are
+    better and stdin is a terminal.
+    """
     if then is None and proof.verdict == "better" and sys.stdin.isatty() and asks:
         return click.confirm("\nKeep the change?", default=False)
     return then == "keep"
@@ -474,8 +476,8 @@ def _finished(
     replace: bool,
     as_json: bool,
 ) -> None:
-    """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is
-    printed.
+    """Applies the change if `keep`, and scores the sealed forecasts. If one of these fails, the
+    results are printed nevertheless.
     """
     done: AppliedJson | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
@@ -514,7 +516,7 @@ def _finished(
 
 
 def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
-    """Prints the results of the complete rounds."""
+    """Prints the results of the complete rounds after an interruption."""
     done = len(proof.without) if proof else 0
     if as_json:
         echo(

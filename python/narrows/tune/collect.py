@@ -1,5 +1,5 @@
-"""Runs the collector: on this host, over ssh, in a namespace, or on a directory tree. The collector
-is a POSIX script that only reads and prints.
+"""Runs the collector on this host, on another host over SSH, in a network namespace, or on a
+directory tree. The collector is a POSIX script that only reads and prints.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.
 _NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PATIENCE_S = 120
 _MOST = 64 << 20
-"""Maximum size of the text, in bytes. Its sections have limited lines; 64 namespaces with 2000
-connections each need less.
+"""Maximum size of the collector's text, in bytes. The number of lines of each section is limited;
+even 64 namespaces with 2000 connections each need less.
 """
 _MOST_SAID = 1 << 16
-"""Maximum size of a program's stderr, in bytes; of more, the end is kept."""
+"""Maximum number of bytes of a program's stderr that are kept: the last ones."""
 _LINE = 300
 """Maximum length of a line of stderr in a message, in characters."""
 _PIECE = 1 << 16
 
 
 def script() -> str:
-    """The text of the collector."""
+    """The text of the collector script."""
     return (resources.files("narrows.tune") / "collect.sh").read_text(encoding="utf-8")
 
 
 def host(name: str) -> str:
-    """Checks a host name for ssh: it is no option and contains nothing that a shell interprets.
+    """Returns a host name for ssh after a check that it is not an option and contains no characters
+    that a shell interprets.
 
     >>> host("root@router.lan")
     'root@router.lan'
 
     Raises:
-        NarrowsError: If it is something else.
+        NarrowsError: If the text is not such a host name.
     """
     if not _HOST.fullmatch(name):
         raise NarrowsError(f"--ssh {name!r}: a host is written NAME, USER@NAME or an address")
@@ -52,10 +53,10 @@ def host(name: str) -> str:
 
 
 def namespace(name: str) -> str:
-    """The name of a network namespace.
+    """Returns the name of a network namespace after a check of its characters.
 
     Raises:
-        NarrowsError: If it is none.
+        NarrowsError: If the text cannot be the name of a namespace.
     """
     if not _NAMESPACE.fullmatch(name):
         raise NarrowsError(
@@ -65,7 +66,7 @@ def namespace(name: str) -> str:
 
 
 def collect(*, ssh: str | None = None, netns: str | None = None, root: str | None = None) -> str:
-    """The collector's text.
+    """Runs the collector and returns the text that it prints.
 
     Raises:
         NarrowsError: If the host cannot be reached, or the script cannot run there.
@@ -82,7 +83,7 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
             "etc"
         )
     if ssh is not None:
-        # Only this word reaches the far shell; the script comes on stdin.
+        # The remote shell receives only the word `sh`; the script is passed on stdin.
         words, where = ["ssh", "-T", "--", host(ssh), "sh"], ssh
     elif netns is not None:
         words, where = ["ip", "netns", "exec", namespace(netns), "sh", "-s"], f"namespace {netns}"
@@ -97,8 +98,8 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
 
 
 def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
-    """Runs a program whose output may come from a stranger: no more of it is kept than a host could
-    have to say.
+    """Runs a program whose output is untrusted, with limits on its time and on the size of its
+    output. Returns its exit code, stdout and stderr.
     """
     pipe = subprocess.PIPE
     until = time.monotonic() + _PATIENCE_S
@@ -148,7 +149,7 @@ def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
 
 
 def _given(stdin: IO[bytes], left: memoryview) -> memoryview:
-    """Writes a part of the input and returns the rest; nothing if the pipe was closed."""
+    """Writes a part of the input and returns the rest; the rest is empty if the pipe was closed."""
     try:
         return left[os.write(stdin.fileno(), left[:_PIECE]) :]
     except BlockingIOError:
@@ -164,10 +165,10 @@ def facts(
     root: str | None = None,
     file: str | None = None,
 ) -> Facts:
-    """Facts of a host: this one without any argument.
+    """The facts about a host; without an argument, about this host.
 
     Raises:
-        NarrowsError: If they cannot be had.
+        NarrowsError: If the facts cannot be collected or read.
     """
     if file is not None:
         try:

@@ -1,5 +1,5 @@
-"""`narrows tune`: the group of commands; looking and planning are here, what changes a host has
-modules of its own.
+"""The command group `narrows tune`. Its commands that only read, `audit` and `plan`, are in this
+module; commands that change a host are in `changing`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ def _value(kind: str, value: State) -> list[str]:
 
 
 def _effect(plan: Plan) -> str:
-    """The effect of the plan in a sentence, which is in the future if the plan changes the host."""
+    """A sentence with the title of the plan; it begins with "After the plan is applied" if the plan
+    has possible changes.
+    """
     if not plan.changes or not plan.able:
         return f"{plan.title}."
     first = plan.title.partition(" ")[0].lower()
@@ -49,7 +51,7 @@ def _effect(plan: Plan) -> str:
 
 
 def lines(plan: Plan) -> list[str]:
-    r"""The plan in lines: `-` for current values, `+` for new values.
+    r"""The plan as lines of text: `-` marks current values, `+` new values.
 
     >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1",
     ...     "why": "marks", "phase": "live"}

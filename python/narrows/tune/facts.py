@@ -1,8 +1,9 @@
-"""A record of a host and its network configuration, read from the text of `collect.sh`.
+"""The facts about a host and its network configuration, read from the text that `collect.sh`
+prints.
 
-The text has sections, `@ NAME WORDS`, whose lines follow a `|`; lines of files have the form
-`path:line`. A missing value is `None` or empty, never a guess: a finding about it reports that it
-could not be seen.
+The text has sections, which begin with `@ NAME WORDS`. Each line of a section follows a `|`, and
+lines of files have the form `path:line`. A missing value is `None` or empty and never guessed. A
+finding about it reports that the value is not visible.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from narrows.errors import NarrowsError
 
 VERSION = 1
-"""Version of the collector's text."""
+"""Version of the format of the collector's text."""
 
 BBR_RELEASE = (4, 9)
 
@@ -43,15 +44,17 @@ class Qdisc:
     handle: str
     dev: str
     parent: str
-    """`root`, or the class of which it is a leaf."""
+    """`root`, `ingress`, or the handle of the class to which the queue discipline is attached."""
     words: list[str] = field(default_factory=list)
-    """Its options, as tc prints them."""
+    """The options of the queue discipline, as tc prints them."""
     dropped: int | None = None
     overlimits: int | None = None
 
     @property
     def attached_by_kernel(self) -> bool:
-        """Whether the kernel attached it by default; such disciplines have the handle 0:."""
+        """Whether the kernel attached the queue discipline by default; it then has the handle
+        `0:`.
+        """
         return self.handle == "0:"
 
 
@@ -76,7 +79,7 @@ class Interface:
     tx_queue_len: int | None = None
     tx_bytes: int | None = None
     bql_limits: list[int] = field(default_factory=list)
-    """Limit of each queue that has the file, in bytes."""
+    """Current byte queue limit of each transmit queue that has one, in bytes."""
     qdiscs: list[Qdisc] = field(default_factory=list)
     offloads: dict[str, str] = field(default_factory=dict)
     """Values of `ethtool -k`: `on`, `off`, `off [fixed]`."""
@@ -89,22 +92,26 @@ class Interface:
 
     @property
     def loopback(self) -> bool:
-        """Whether it is the loopback interface."""
+        """Whether this is the loopback interface."""
         return self.kind == _LOOPBACK or self.name == "lo"
 
     @property
     def up(self) -> bool:
-        """Whether it can carry traffic; tunnels that can have the state `unknown`."""
+        """Whether the interface can carry traffic: its state is `up`, or `unknown` as for
+        tunnels.
+        """
         return self.state in {"up", "unknown"}
 
     @property
     def root(self) -> Qdisc | None:
-        """Its root qdisc, if tc printed it."""
+        """The root qdisc of the interface, if tc printed it."""
         return next((q for q in self.qdiscs if q.parent == "root"), None)
 
     @property
     def leaves(self) -> list[Qdisc]:
-        """The queue disciplines in which packets wait: those under mq, else the root."""
+        """The queue disciplines in which packets wait: those under mq or mqprio, otherwise the
+        root.
+        """
         root = self.root
         if root is None:
             return []
@@ -119,7 +126,7 @@ class Interface:
 
 @dataclass(kw_only=True)
 class Line:
-    """A setting in a file that is read at boot."""
+    """A line with a sysctl in a file that is read at boot."""
 
     file: str
     key: str
@@ -129,7 +136,9 @@ class Line:
 
 @dataclass(kw_only=True)
 class Space:
-    """Another network namespace."""
+    """Another network namespace, with its default congestion control and the number of its
+    connections by congestion control.
+    """
 
     number: str
     pid: str
@@ -139,9 +148,9 @@ class Space:
 
 @dataclass(kw_only=True)
 class Facts:
-    """The facts that the collector found.
+    """The facts about a host that the collector found.
 
-    If `tree` is set, it read a directory tree and called no programs.
+    If the collector read a directory tree, it called no programs.
     """
 
     uid: int | None = None
@@ -154,8 +163,8 @@ class Facts:
     there: set[str] = field(default_factory=set)
     writes_sysctl: bool = False
     netns: str | None = None
-    """`initial`; `container`: that of a whole container; `other`: the files are those of a host
-    with another network namespace. None: it could not be seen."""
+    """The network namespace: `initial`, `container` (that of a container) or `other` (not that of
+    the host whose files were read). None if it is not visible."""
     cgroup: list[str] = field(default_factory=list)
     container: str | None = None
     virtual: str | None = None
@@ -169,26 +178,28 @@ class Facts:
     loadable: list[str] = field(default_factory=list)
     builtin: list[str] = field(default_factory=list)
     modules_seen: bool = False
-    """Whether there was a directory of this kernel's modules."""
+    """Whether the modules of this kernel are known, from a directory or from lists of modules."""
     config: dict[str, str] = field(default_factory=dict)
     config_file: str | None = None
     boot: list[Line] = field(default_factory=list)
-    """Settings in the order of the files' folders, not of their effect: see `boot_order`."""
+    """Lines of sysctl files, in the order in which they were collected. `boot_order` sorts them by
+    their effect."""
     boot_files: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     boot_modules: list[tuple[str, str]] = field(default_factory=list)
     networkd: dict[str, list[str]] = field(default_factory=dict)
     network_files: list[str] = field(default_factory=list)
-    """Index of an interface and the file with which networkd configures it."""
+    """Texts with the index of an interface and the file with which networkd configures it."""
     own: dict[str, str] = field(default_factory=dict)
-    """Files that narrows wrote before."""
+    """Files that narrows wrote before: content by path."""
     sqm: list[str] = field(default_factory=list)
     packages: list[str] = field(default_factory=list)
     interfaces: list[Interface] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
-    """Interfaces of this namespace; /sys may show those of another one."""
+    """Names of the interfaces of this network namespace. /sys may show the interfaces of another
+    one."""
     routes: list[tuple[str, str]] = field(default_factory=list)
-    """Family and line of `ip route`."""
+    """Address family and line of each route that `ip route` printed."""
     sockets: dict[str, int] = field(default_factory=dict)
     spaces: list[Space] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
@@ -196,48 +207,50 @@ class Facts:
     phys: list[str] = field(default_factory=list)
     lacks: set[str] = field(default_factory=set)
     said: set[str] = field(default_factory=set)
-    """The programs that were called."""
+    """The names of the programs that the collector called."""
 
     @property
     def kernel(self) -> tuple[int, int] | None:
-        """Its release, as two numbers."""
+        """The major and minor number of the kernel release; None if unknown."""
         return release(self.release)
 
     @property
     def system(self) -> str:
-        """The name of the system for users."""
+        """The name of the operating system, as shown to users."""
         if self.openwrt:
             return f"OpenWrt {self.openwrt.get('DISTRIB_RELEASE', '')}".strip()
         return self.os.get("PRETTY_NAME") or self.os.get("NAME") or "an unknown system"
 
     @property
     def distribution(self) -> tuple[str, str]:
-        """Its id and version: `("ubuntu", "16.04")`."""
+        """The id and version of the distribution, such as `("ubuntu", "16.04")`."""
         if self.openwrt:
             return "openwrt", self.openwrt.get("DISTRIB_RELEASE", "")
         return self.os.get("ID", ""), self.os.get("VERSION_ID", "")
 
     def value(self, key: str) -> str | None:
-        """A sysctl by its key with dots."""
+        """The value of a sysctl, by its key with dots; None if unknown."""
         return self.sysctl.get(key)
 
     def numbers(self, key: str) -> list[int]:
-        """A sysctl of numbers; empty where it is not known."""
+        """The numbers in the value of a sysctl; empty if it is unknown."""
         words = (self.value(key) or "").split()
         return [number for word in words if (number := _number(word)) is not None]
 
     @property
     def locked(self) -> bool:
-        """Whether even root cannot write settings; False for other users, who cannot test it."""
+        """Whether sysctls are read-only even for root. It is False if another user ran the
+        collector, because only root can test this.
+        """
         return not self.writes_sysctl and self.uid in {None, 0}
 
     def interface(self, name: str) -> Interface | None:
-        """An interface by its name."""
+        """The interface with this name; None if there is none."""
         return next((each for each in self.interfaces if each.name == name), None)
 
     @property
     def forwards(self) -> bool:
-        """Whether it is a router."""
+        """Whether the host forwards IPv4 or IPv6 packets."""
         return (
             self.value("net.ipv4.ip_forward") == "1"
             or self.value("net.ipv6.conf.all.forwarding") == "1"
@@ -245,17 +258,17 @@ class Facts:
 
     @property
     def default_cc(self) -> str | None:
-        """The congestion control of new connections."""
+        """The default congestion control of new connections."""
         return self.value("net.ipv4.tcp_congestion_control")
 
     @property
     def available(self) -> list[str]:
-        """The congestion controls that the kernel has now."""
+        """The congestion controls that are built in or loaded now."""
         return (self.value("net.ipv4.tcp_available_congestion_control") or "").split()
 
     def has_module(self, module: str) -> str | None:
-        """Where a module of this kernel is: `builtin`, `loaded`, `loadable`, `missing`; None: not
-        seen.
+        """The state of a kernel module: `builtin`, `loaded`, `loadable` or `missing`; None if
+        unknown.
         """
         if module in self.builtin or self.config.get(option(module)) == "y":
             return "builtin"
@@ -266,8 +279,8 @@ class Facts:
         return "missing" if self.modules_seen or self.config else None
 
     def has_cc(self, name: str) -> str | None:
-        """The same of a congestion control; one that the kernel lists is there whatever the files
-        say.
+        """The state of a congestion control, as `has_module` returns it. One that the kernel lists
+        as available is never `missing` or unknown.
         """
         where = self.has_module("tcp_" + name)
         if name == "reno" or name in self.available:
@@ -281,12 +294,13 @@ class Facts:
         return where
 
     def boot_order(self) -> list[Line]:
-        """Settings as they take effect at boot, the last one decides.
+        """The lines of sysctl files in the order in which they take effect at boot. Of several
+        lines with the same key, the last one is effective.
 
-        systemd-sysctl (and procps' `sysctl --system`) sort files by name whatever their folder; a
-        name in `/etc` hides the same one in `/run` and `/usr/lib`. `/etc/sysctl.conf` counts where
-        a link in `sysctl.d` names it (Debian until 12, Ubuntu), and always last with OpenWrt and
-        `sysctl --system`.
+        systemd-sysctl and `sysctl --system` of procps sort files by name, whatever their folder. A
+        file in `/etc` hides files with the same name in `/run` and `/usr/lib`. `/etc/sysctl.conf`
+        has the place of a link to it in `sysctl.d` (Debian until 12, Ubuntu), and is otherwise read
+        last, as by OpenWrt and `sysctl --system`.
         """
         hidden: set[tuple[str, str]] = set()
         folders = [
@@ -318,7 +332,7 @@ class Facts:
         return [line for _, _, line in sorted(lines, key=lambda each: each[:2])]
 
     def decided(self, key: str) -> Line | None:
-        """The line that decides a sysctl at boot."""
+        """The line that determines the value of a sysctl at boot; None if there is none."""
         found = [line for line in self.boot_order() if line.key == key]
         return found[-1] if found else None
 
@@ -327,7 +341,7 @@ _OPTIONS = {"tcp": "TCP_CONG", "sch": "NET_SCH", "cls": "NET_CLS", "act": "NET_A
 
 
 def option(module: str) -> str:
-    """The name of a module in the kernel's configuration.
+    """The option of a module in the kernel configuration.
 
     >>> option("sch_fq"), option("act_mirred"), option("ifb")
     ('CONFIG_NET_SCH_FQ', 'CONFIG_NET_ACT_MIRRED', 'CONFIG_IFB')
@@ -337,7 +351,7 @@ def option(module: str) -> str:
 
 
 def release(text: str) -> tuple[int, int] | None:
-    """Of a kernel's release.
+    """The major and minor number of a kernel release; None if the text has none.
 
     >>> release("6.1.0-13-amd64"), release("4.9"), release("odd")
     ((6, 1), (4, 9), None)
@@ -347,7 +361,9 @@ def release(text: str) -> tuple[int, int] | None:
 
 
 def _number(text: str) -> int | None:
-    """A number of at most 64 bits; more is none of the kernel's."""
+    """A whole number of at most 19 digits; None for other texts, because the kernel prints no
+    longer numbers.
+    """
     return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
 
 
@@ -360,7 +376,7 @@ class _Section:
 def _sections(text: str, name: str) -> list[_Section]:
     sections: list[_Section] = []
     for each in text.splitlines():
-        # What a host says is printed later, and no terminal is to obey it.
+        # Control characters are replaced, because the text of an untrusted host is printed later.
         line = _CONTROL.sub("?", each)
         if line.startswith("@ ") and line[2:].split():
             sections.append(_Section(line[2:].split()))
@@ -385,10 +401,10 @@ def _by_path(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def parse(text: str, name: str = "the collector's text") -> Facts:
-    """Facts from the collector's text.
+    """Parses the collector's text.
 
     Raises:
-        NarrowsError: If it is something else, or not whole.
+        NarrowsError: If the text is something else, is incomplete, or has another version.
     """
     facts = Facts()
     for section in _sections(text, name):
@@ -466,7 +482,8 @@ def _modules(where: str) -> Callable[[Facts, Rows], None]:
     def read(facts: Facts, rows: Rows) -> None:
         found = getattr(facts, where)
         for path, value in rows:
-            # A line of modules.dep is `path: needs`, and what it needs is on other lines.
+            # A line of modules.dep is `path: dependencies`. The dependencies have lines of their
+            # own.
             text = path if where == "loaded" and not value else value.partition(":")[0]
             module = _MODULE.search(text) if where != "loaded" else re.match(r"([a-z0-9_]+)", value)
             if module:
@@ -595,7 +612,7 @@ def _module(facts: Facts, words: list[str], _lines: list[str]) -> None:
 
 
 def _interface(facts: Facts, words: list[str], lines: list[str]) -> None:
-    # A name may hold anything but white space, `/` and `:`.
+    # The name of an interface may contain any characters except white space, `/` and `:`.
     one = Interface(name=words[0] if words else "")
     for line in lines:
         path, colon, value = line.partition(":")
@@ -660,7 +677,7 @@ def _say(facts: Facts, words: list[str], lines: list[str]) -> None:
 
 
 def _here(facts: Facts) -> None:
-    """Keeps to the interfaces of this namespace."""
+    """Removes interfaces of other network namespaces, and adds those that /sys does not show."""
     if facts.devices:
         seen = {one.name for one in facts.interfaces}
         facts.interfaces = [one for one in facts.interfaces if one.name in facts.devices]
@@ -711,7 +728,8 @@ def _ethtool(one: Interface, what: str, lines: list[str]) -> None:
 
 
 def cc_of(line: str) -> str | None:
-    """The congestion control in a line of `ss -ti`: the last bare word before the figures begin.
+    """The congestion control in a line of `ss -ti`: the last word that is not a known flag, before
+    the first word with a colon.
 
     >>> cc_of(" ts sack ecn cubic wscale:7,7 rto:204"), cc_of(" bbr wscale:7,7")
     ('cubic', 'bbr')

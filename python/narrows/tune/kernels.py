@@ -1,8 +1,8 @@
 """Features of Linux releases, kernels of distributions, and packages of newer kernels.
 
-The source of a feature is the subject of the commit that introduced it, as in the kernel's history.
-A distribution may backport a feature, so that a release is only a hint. Findings use the facts of
-the host itself if there are any.
+The source of a feature is the subject of the commit that introduced it in Linux. A distribution may
+backport a feature, so that the release does not prove its absence. Findings prefer facts of the
+host itself, if they are visible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Feature:
 
     @property
     def told(self) -> str:
-        """Release and source in one."""
+        """Release and commit as text."""
         return f'Linux {self.since[0]}.{self.since[1]}, commit "{self.source}"'
 
 
@@ -139,11 +139,12 @@ FEATURES: dict[str, Feature] = dict(
         ),
     ]
 )
-"""Features by name; their text is for users."""
+"""Features by name; the descriptions are for users."""
 
 
 def has(release: Release | None, feature: str) -> bool | None:
-    """Whether a release has a feature; None if the release is not known.
+    """Whether a release is at least the one that introduced a feature; None if the release is
+    unknown.
 
     >>> has((4, 9), "bbr"), has((4, 9), "pacing"), has(None, "bbr")
     (True, False, None)
@@ -170,7 +171,7 @@ def own_timers(release: Release | None, cc: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Shipped:
-    """A distribution's kernel, and the package of a newer one."""
+    """The kernel of a distribution release, and the package of a newer kernel."""
 
     distribution: str
     version: str
@@ -180,9 +181,9 @@ class Shipped:
     newer: Release | None
     manager: str
     command: str
-    """The command that installs it, with `{package}`."""
+    """The command that installs the package; `{package}` stands for its name."""
     needs: str | None = None
-    """The prerequisite of the command."""
+    """A condition that must hold before the command can install the package."""
 
 
 def _ubuntu(version: str, kernel: Release, newer: Release | None) -> Shipped:
@@ -242,7 +243,8 @@ SHIPPED = (
     _openwrt("23.05", (5, 15)),
     _openwrt("24.10", (6, 6)),
 )
-"""The kernel of a distribution's first release, and the oldest kernel in its package of newer ones.
+"""Distribution releases: the kernel of each, and the oldest kernel that its package of a newer
+kernel has had.
 """
 
 _ARCHITECTURES = {
@@ -256,7 +258,9 @@ _ARCHITECTURES = {
 
 
 def shipped(distribution: str, version: str) -> Shipped | None:
-    """The kernel of a distribution; point releases (24.10.2) do not count."""
+    """The entry of a distribution release; a point release (24.10.2) has the entry of its release
+    (24.10). None if unknown.
+    """
     for each in SHIPPED:
         if each.distribution == distribution and (
             version == each.version or version.startswith(each.version + ".")
@@ -277,7 +281,7 @@ class Cure:
 def newer_kernel(
     distribution: str, version: str, machine: str | None, since: Release
 ) -> Cure | None:
-    """The package of a kernel that is at least `since`.
+    """The package of a kernel that is at least `since`; None if no such package is known.
 
     >>> newer_kernel("ubuntu", "16.04", "x86_64", (4, 9)).name
     'linux-generic-hwe-16.04'
@@ -297,7 +301,8 @@ def newer_kernel(
 def module_package(
     distribution: str, module: str, release: str, *, apk: bool = False
 ) -> Cure | None:
-    """The package that holds a module which the running kernel could have and has not.
+    """The package that contains a missing module for the running kernel; None if no such package is
+    known.
 
     >>> module_package("openwrt", "tcp_bbr", "5.15.134").command
     ['opkg', 'install', 'kmod-tcp-bbr']
@@ -337,4 +342,5 @@ _OPENWRT_QDISCS = {
     "sch_htb": "kmod-sched-core",
     "sch_fq_pie": "kmod-sched-fq-pie",
 }
-"""fq_codel is built into OpenWrt's kernels."""
+"""Packages of qdisc modules of OpenWrt; fq_codel is missing, because it is built into the kernels
+of OpenWrt."""

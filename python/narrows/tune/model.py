@@ -1,7 +1,7 @@
 """The types of the JSON of audits and plans, and of the results of `narrows-host tune`.
 
-docs/reference/tune.md describes each key. A plan that a user passes is checked by `apply.read` and
-then, completely, by `narrows-host`.
+docs/reference/tune.md describes each key. `apply.read` checks the form of a plan that a user
+passes; `narrows-host` then checks it completely.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from narrows.compare.model import DifferenceJson
 
 Target = str | dict[str, str]
-"""The object of a change: a name, or the keys of an interface, a queue discipline or a route."""
+"""The target of a change: a name, or the keys that identify an interface, a queue discipline or a
+route."""
 
 State = Any
-"""The value of a target: text, words of a route, or an object; None if the target does not exist.
-A queue discipline has a `QdiscJson`, and a file a `FileJson`.
+"""The state of a target: text, the words of a route, or an object; None if the target does not
+exist. A queue discipline has a `QdiscJson`, and a file a `FileJson`.
 """
 
 
@@ -44,7 +45,7 @@ class AuditJson(TypedDict):
 
 
 class NeedJson(TypedDict):
-    """Something that is missing on the host."""
+    """A requirement that is missing on the host, and the command that installs it."""
 
     what: NotRequired[str]
     name: NotRequired[str]
@@ -69,7 +70,7 @@ ChangeJson = TypedDict(
 
 
 class LeftJson(TypedDict):
-    """Something that the plan does not change."""
+    """A setting that the plan does not change, with the reason."""
 
     what: str
     why: str
@@ -77,7 +78,7 @@ class LeftJson(TypedDict):
 
 
 class PlanJson(TypedDict):
-    """A plan; a document of a user needs `changes` only."""
+    """A plan; a document that a user writes requires only the key `changes`."""
 
     narrows: NotRequired[str]
     plan: NotRequired[int]
@@ -101,7 +102,7 @@ class QdiscJson(TypedDict):
 
 
 class FileJson(TypedDict):
-    """The state of a file."""
+    """The state of a file: its text and its mode, such as `0644`."""
 
     text: str
     mode: str
@@ -116,14 +117,16 @@ class DoneJson(TypedDict):
 
 
 class LeftOutJson(TypedDict):
-    """A change that was left out in this network namespace."""
+    """A change that was left out, because this network namespace does not allow it."""
 
     id: str
     why: str
 
 
 class ConnectionProofJson(TypedDict):
-    """The congestion control of a new connection, and the users of its module."""
+    """The check of the congestion control of a new connection, and the number of users of its
+    kernel module.
+    """
 
     cc: str
     listed: bool
@@ -138,7 +141,7 @@ class ProgramJson(TypedDict):
 
 
 class StillJson(TypedDict):
-    """Open connections that keep a congestion control."""
+    """Open connections that keep another congestion control, and their programs."""
 
     cc: str
     connections: int
@@ -168,7 +171,9 @@ class ConfirmedJson(TypedDict):
 
 
 class ElsewhereJson(TypedDict):
-    """A plan that is applied in another network namespace."""
+    """A plan whose changes are in effect in another network namespace, and the command that reverts
+    it.
+    """
 
     title: str
     namespace: str
@@ -185,11 +190,11 @@ class RevertedJson(TypedDict):
 
 
 DriftedJson = TypedDict("DriftedJson", {"id": str, "is": State, "fix": str})
-"""A setting that is no longer in effect."""
+"""A setting that is no longer in effect: its present value and the command that corrects it."""
 
 
 class WatcherJson(TypedDict):
-    """A process that reverts unconfirmed changes."""
+    """A process that reverts changes that are not confirmed in time, and its state."""
 
     pid: int
     state: str
@@ -215,7 +220,7 @@ class VerifiedJson(TypedDict):
 
 
 class ProofJson(TypedDict):
-    """The result of `prove`, without the outcome of the change."""
+    """The result of `prove`, without the information whether the change was kept."""
 
     direction: str
     verdict: str

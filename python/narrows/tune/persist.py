@@ -1,4 +1,6 @@
-"""The files that make a change persistent, for each way in which systems are configured."""
+"""The files that make a change persistent, for each kind of configuration: sysctl.d,
+systemd-networkd, udev and OpenWrt.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from narrows.tune.facts import Facts, Interface
 
 SYSCTL_FILE = "/etc/sysctl.d/99-narrows.conf"
 SYSCTL_FILE_LAST = "/etc/sysctl.d/99-zz-narrows.conf"
-"""Used if a file that is read after the former sets another value, such as Debian's link
-99-sysctl.conf.
+"""The file for sysctls if another file, which is read after `SYSCTL_FILE`, sets another value, such
+as Debian's link 99-sysctl.conf.
 """
 
 HEAD = "# Written by narrows tune; `narrows tune revert` removes it.\n"
@@ -24,14 +26,14 @@ SECTIONS = {
     "pfifo": "PFIFO",
     "bfifo": "BFIFO",
 }
-"""networkd's names of queue disciplines (systemd.network(5))."""
+"""Names of queue disciplines in systemd-networkd (systemd.network(5))."""
 
 File = tuple[str, str, str]
-"""Path, text, mode."""
+"""A file: its path, text and mode."""
 
 
 def sysctl_text(settings: dict[str, str]) -> str:
-    """A drop-in.
+    """The text of a sysctl.d file with these settings.
 
     >>> print(sysctl_text({"net.ipv4.tcp_congestion_control": "bbr"}).splitlines()[1])
     net.ipv4.tcp_congestion_control = bbr
@@ -40,14 +42,18 @@ def sysctl_text(settings: dict[str, str]) -> str:
 
 
 def modules_file(facts: Facts) -> str | None:
-    """The file with the names of modules that are loaded at boot, before settings are read."""
+    """The path of the file that lists modules to load at boot, before sysctls are set; None if
+    unknown.
+    """
     if facts.openwrt:
         return "/etc/modules.d/99-narrows"
     return "/etc/modules-load.d/narrows.conf" if facts.os else None
 
 
 def _network(facts: Facts, one: Interface) -> str | None:
-    """The name of the file with which networkd configures an interface."""
+    """The name of the file with which networkd configures an interface; None if networkd does
+    not.
+    """
     for each in facts.network_files:
         index, _, file = each.partition(" ")
         found = _NETWORK_FILE.fullmatch(file)
@@ -57,7 +63,9 @@ def _network(facts: Facts, one: Interface) -> str | None:
 
 
 def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
-    """The file that sets the queue discipline of an interface at boot."""
+    """The file that sets the queue discipline of an interface at boot; None if the system is
+    unknown.
+    """
     several = one.root is not None and one.root.kind == "mq"
     name = _network(facts, one)
     if name is not None and kind in SECTIONS and not several:
@@ -90,7 +98,9 @@ def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
 
 
 def route_file(facts: Facts, family: str, words: list[str]) -> File | None:
-    """The file that sets a route with its congestion control at boot."""
+    """The file that sets a route with its congestion control at boot; None if no way to do it is
+    known.
+    """
     told = dict(zip(words[1::2], words[2::2], strict=False))
     one = facts.interface(told.get("dev", ""))
     name = None if one is None else _network(facts, one)

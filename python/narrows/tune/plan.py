@@ -1,9 +1,10 @@
-"""A plan: a list of changes of a host that can be read, applied, and reverted in opposite order.
+"""The format of a plan: a list of changes to a host, which are applied in order and reverted in the
+opposite order.
 
 The order is modules, queue disciplines, settings, routes, and files that make the changes
-persistent. Queue disciplines come before `net.core.default_qdisc`. So the default is the old one
-when a revert lets the kernel attach its default again. The document is described in
-docs/reference/tune.md.
+persistent. Queue disciplines come before the sysctl `net.core.default_qdisc`. A revert therefore
+restores this sysctl before it lets the kernel attach its default again. docs/reference/tune.md
+describes the JSON document.
 """
 
 from __future__ import annotations
@@ -39,25 +40,28 @@ SENTENCES = frozenset({"new", "interfaces", "connections", "smaller", "nothing"}
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """The options of a plan."""
+    """The options of `narrows tune plan`."""
 
     cc: str | None = None
     qdisc: str | None = None
-    """A queue discipline; `keep`; None: fq if pacing needs it, else the present one."""
+    """A queue discipline, or `keep` for the present one. None means fq if the congestion control
+    requires it for pacing, otherwise the present one."""
     devices: Sequence[str] = ()
-    """These interfaces only, and not the default."""
+    """Interfaces to which the queue discipline is limited; the default queue discipline is then not
+    changed."""
     to: Sequence[str] = ()
-    """These destinations only, and not the default."""
+    """Destinations to which the congestion control is limited; the default congestion control is
+    then not changed."""
     ecn: str | None = None
     mtu_probing: bool = False
     path: Path = field(default_factory=Path)
     settings: Sequence[str] = ()
-    """`key=value`."""
+    """Sysctls, each as `key=value`."""
     sqm: str | None = None
-    """On OpenWrt: the interface on the slow side, which is shaped to these rates."""
+    """On OpenWrt: the interface that sqm shapes to the rates `down_kbit` and `up_kbit`."""
     shape: str | None = None
-    """The interface that is shaped to one or both of these rates, with `qdisc` or the best
-    available.
+    """The interface that is shaped to `down_kbit`, `up_kbit` or both, with `qdisc` or the best
+    available queue discipline.
     """
     down_kbit: int | None = None
     up_kbit: int | None = None
@@ -72,12 +76,12 @@ class Change:
 
     Attributes:
         kind: `sysctl`, `module`, `qdisc`, `route`, `file`, …
-        phase: `live`, or `boot` for a file that is read at the start of the host.
+        phase: `live`, or `boot` for a file that is read when the host boots.
         target: The object of the change.
-        before: Its present value; None if it does not exist.
-        after: Its new value.
+        before: The present value of the target; None if the target does not exist.
+        after: The new value of the target.
         why: The reason.
-        persist: The file that repeats the change after a reboot.
+        persist: The file that repeats the change after a reboot; None if there is none.
     """
 
     kind: str
@@ -90,7 +94,7 @@ class Change:
 
     @property
     def id(self) -> str:
-        """The kind and the names of the target."""
+        """The identifier of the change: its kind and the names of its target."""
         if isinstance(self.target, str):
             return f"{self.kind}:{self.target}"
         names = [v for k, v in self.target.items() if v != "main" and k != "ifb"]
@@ -98,7 +102,7 @@ class Change:
 
     @classmethod
     def of(cls, row: ChangeJson) -> Change:
-        """The change that a row of a document describes."""
+        """The change that an entry of a plan's JSON document describes."""
         return cls(
             kind=row["kind"],
             phase=row.get("phase", "live"),
@@ -128,7 +132,7 @@ class Need:
     """Something that is missing on the host.
 
     Attributes:
-        what: Its kind, such as `package`.
+        what: Kind of the requirement, such as `package`.
         name: Its name.
         command: The command that installs it; empty if there is none.
         why: The reason.
@@ -183,13 +187,13 @@ class Plan:
     """A plan; docs/reference/tune.md describes its document.
 
     Attributes:
-        title: A sentence without its full stop.
-        asked: The options, by name.
-        host: Kernel, system and other facts of the host.
-        netns: The network namespace; None for the host.
+        title: The effects of the plan, as a sentence without its full stop.
+        asked: The options with which the plan was made, by name.
+        host: Name, kernel and system of the host.
+        netns: Name of the network namespace; None for the host's own.
         changes: The changes, in the order of their application.
-        needs: Things that are missing on the host; no change is possible without them.
-        left: Things that the plan does not change.
+        needs: Requirements that are missing on the host; no change is possible without them.
+        left: Settings that the plan does not change, with reasons.
         effects: Sentences about consequences of the changes.
         document: The document that the plan was read from; `narrows-host` receives it unchanged.
     """
@@ -206,7 +210,7 @@ class Plan:
 
     @classmethod
     def of(cls, document: PlanJson) -> Plan:
-        """The plan of a document; keys that are not printed may be absent.
+        """The plan that a JSON document describes; all keys except `changes` may be absent.
 
         >>> Plan.of({"changes": [], "able": False}).able
         False
@@ -225,7 +229,7 @@ class Plan:
 
     @property
     def able(self) -> bool:
-        """Whether the changes are possible."""
+        """Whether the changes are possible: no requirement is missing."""
         return not self.needs if self.document is None else self.document.get("able") is not False
 
     def live(self) -> Plan:
@@ -235,7 +239,7 @@ class Plan:
         return Plan.of({**document, "changes": rows})
 
     def json(self) -> PlanJson:
-        """The document."""
+        """The JSON document of the plan."""
         if self.document is not None:
             return self.document
         return {
@@ -254,7 +258,9 @@ class Plan:
 
 
 def check(facts: Facts, ask: Ask) -> None:
-    """Raises a `NarrowsError` for something that is no name, or that cannot be on such a host."""
+    """Raises a `NarrowsError` if an option contains an invalid or unknown name, or if options
+    cannot be combined or cannot apply to this host.
+    """
     for option, name in (("--cc", ask.cc), ("--qdisc", ask.qdisc)):
         if name is not None and not NAME.fullmatch(name):
             raise NarrowsError(f"{option} {name!r}: a name has lower-case letters, digits and _")

@@ -1,4 +1,4 @@
-"""Makes the plan of a host: the necessary changes for a request, in their order."""
+"""Makes the plan for a host: the changes that the requested options require, in their order."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ _ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 
 
 def plan(facts: Facts, ask: Ask) -> Plan:
-    """Returns the necessary changes for a request, in their order.
+    """Returns a plan with the changes that the options require, in the order of application.
 
     Raises:
-        NarrowsError: If something asked for is not a name, a prefix, a setting; or cannot be on
-            such a host.
+        NarrowsError: If an option has an invalid value, or one that this host cannot have.
     """
     check(facts, ask)
     made = _Making(facts, ask)
@@ -75,17 +74,17 @@ class _Making:
         self.plan = Plan(title="", asked=asked, host=host, netns=ask.netns)
         self.modules: list[str] = []
         self.kept: dict[str, str] = {}
-        """Settings for the file."""
+        """Sysctls that the plan sets, which are also written to the file for the next boot."""
         self.done: list[str] = []
         kind = container(facts)
         self.locked = kind is not None and facts.locked
         self.inside = ask.netns is not None or facts.netns == "other"
-        """In a network namespace that shares the files, and the modules, of a host with another
-        network.
+        """Whether the plan is for a network namespace that shares the files and the kernel modules
+        of its host.
         """
         self.restricted = self.inside or facts.netns == "container"
-        """Not in the initial network namespace: a restricted congestion control cannot be the
-        default.
+        """Whether the plan is not for the initial network namespace; a restricted congestion
+        control then cannot be the default.
         """
         self.inner = (
             self.inside
@@ -120,7 +119,9 @@ class _Making:
         self.done.append(f"new TCP connections use {cc}")
 
     def module(self, name: str, where: str | None, *, feature: str, boot: bool = True) -> bool:
-        """Plans to load a module now and at boot; returns False if it is not available."""
+        """Plans to load a module now and, with `boot`, at boot; returns False if it is not
+        available.
+        """
         facts, distribution = self.facts, self.facts.distribution[0]
         if where in {"missing", None}:
             since = kernels.FEATURES.get(feature)
@@ -236,7 +237,7 @@ class _Making:
         self.kept["net.core.default_qdisc"] = kind
         self.done.append(f"interfaces that come up later get {kind}")
 
-    # Each refusal returns.
+    # The method returns after each reason not to change the interface.
     def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911
         root = one.root
         if not DEVICE.fullmatch(one.name):
@@ -374,8 +375,8 @@ class _Making:
         )
 
     def allowed(self, cc: str) -> bool:
-        """May it be the default here? The kernel gives other namespaces than the initial one
-        unrestricted ones only.
+        """Whether a congestion control can be the default here. Outside of the initial network
+        namespace, the kernel accepts only unrestricted ones.
         """
         everybody = (self.facts.value(_ALLOWED) or cc).split()
         if cc not in everybody:
@@ -479,9 +480,11 @@ class _Making:
         )
 
     def shapes(self, module: str, kind: str) -> bool:
-        """Plans to load a module of a shaper; if it is missing, names the nearest alternative."""
+        """Plans to load a module of a shaper; if the module is missing, the plan names the nearest
+        alternative. Returns whether it is available.
+        """
         facts = self.facts
-        where = facts.has_module(module) or "builtin"  # nobody saw: whoever applies it will
+        where = facts.has_module(module) or "builtin"  # unknown here; `apply` checks it
         if self.module(module, where, feature=module.removeprefix("sch_"), boot=False):
             return True
         nearest = shaper.nearest(facts, kind)
@@ -725,7 +728,7 @@ class _Making:
 
 
 def _lasts(kinds: set[str]) -> str:
-    """The duration of changes that write no file of `narrows tune`."""
+    """A sentence about the duration of changes that write no file of `narrows tune`."""
     if "uci" in kinds:
         packages = " and the packages that it installed" if "package" in kinds else ""
         return (

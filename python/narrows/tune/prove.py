@@ -1,8 +1,9 @@
-"""Proves the effect of a change: measures a path alternately without and with it (A B A B A B).
+"""Measures the effect of a change: measures a path alternately without and with the change (A B A B
+A B).
 
-The measurements alternate because paths change over the day. The load has the direction in which
-the change acts: congestion control and queue disciplines act on data that this host sends. Another
-`--direction` is rejected, because the measurement could only show other influences.
+The measurements alternate because the state of a path changes over the day. The load has the
+direction in which the change acts: congestion control and queue disciplines act on data that this
+host sends. Another `--direction` is rejected, because the change has no effect on it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from narrows.forecasts import Scored
 
 ROUNDS = 3
-"""Number of rounds, each with a measurement without and one with the change; a comparison of loads
-needs at least three.
+"""Default number of rounds, each with a measurement without and one with the change; a comparison
+of loads needs at least three.
 """
 
 _ACTS: dict[str, set[Direction]] = {
@@ -39,7 +40,8 @@ _ACTS: dict[str, set[Direction]] = {
     "received": {"down"},
     "negotiated": {"up", "down"},
 }
-"""Directions of the data on which a setting acts, by `acts` of the registry."""
+"""Directions of the data on which a sysctl acts, by its key `acts` in the registry; `up` is data
+that this host sends."""
 
 _DIRECTIONS: dict[Direction, str] = {
     "up": "data that this host sends",
@@ -48,35 +50,38 @@ _DIRECTIONS: dict[Direction, str] = {
 _SECONDS_OF_A_WATCH = 86_400
 
 Measure = Callable[[Direction, Sequence[str]], Measurement]
-"""Measures the path once under load in a direction, with additional options."""
+"""A function that measures the path once under load in a direction, with additional options of
+`narrows measure`."""
 
 USUAL_DATA = "2GB"
 """Default of `--max-data` of `narrows measure`, the maximum payload of one measurement."""
 
 
 class Unfinished(Exception):  # noqa: N818 - an event, as KeyboardInterrupt is
-    """A signal or an error ended the proof before the last round; the change is reverted.
+    """A signal or an error ended the measurements before the last round; the change was reverted.
 
     Attributes:
         proof: The result of the complete rounds, or None without any.
     """
 
     def __init__(self, proof: Proof | None) -> None:
-        """With the complete rounds; the signal or error is the `__cause__`."""
+        """Creates the exception with the result of the complete rounds; the signal or error is its
+        `__cause__`.
+        """
         super().__init__()
         self.proof = proof
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The result of a proof.
+    """The result of the measurements without and with a change.
 
     Attributes:
         direction: Direction of the load.
-        found: Each metric without and with the change.
+        found: The comparison of each metric without and with the change.
         without: The measurements without the change, in order.
         with_it: The measurements with the change, in order.
-        ended: Reason for missing rounds, as a sentence; empty if all rounds are complete.
+        ended: Reason why rounds are missing, as a sentence; empty if all rounds are complete.
     """
 
     direction: Direction
@@ -87,7 +92,9 @@ class Proof:
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `better and worse`, `no difference seen` or `cannot tell`."""
+        """The verdict over all metrics: `better`, `worse`, `better and worse`, `no difference seen`
+        or `cannot tell`.
+        """
         seen = {d.verdict for d in self.found}
         if {"better", "worse"} <= seen:
             return "better and worse"
@@ -97,7 +104,7 @@ class Proof:
         return "no difference seen"
 
     def json(self) -> ProofJson:
-        """The JSON object."""
+        """The JSON object of the result, without the information whether the change was kept."""
         return {
             "direction": self.direction,
             "verdict": self.verdict,
@@ -109,25 +116,27 @@ class Proof:
 
 
 def moved(measured: Measurement) -> int:
-    """Payload of a measurement, in bytes."""
+    """Payload that a measurement transferred, in bytes."""
     return int((measured.json.get("data") or {}).get("moved_bytes") or 0)
 
 
 class Budget:
     """The maximum payload of all rounds together.
 
-    A measurement is limited to the rest. A round starts only if the rest is at least the payload of
-    the largest round so far.
+    Each measurement is limited to the rest of the budget. A round starts only if the rest is at
+    least the payload of the largest round so far.
     """
 
     def __init__(self, most: str | None) -> None:
-        """With the value of `--max-data`; None limits each measurement but not their sum."""
+        """Takes the value of `--max-data`. Without it (None), only the default limit of each
+        measurement applies, and no limit of the sum.
+        """
         self._most = most
         self._bytes = 0
         self._moved: list[int] = []
 
     def stated(self, rounds: int) -> str:
-        """The limit of the transferred payload, as a sentence.
+        """A sentence about the maximum payload that the measurements transfer.
 
         >>> Budget("5MB").stated(3)
         'The measurement transfers at most 5MB of payload in 3 rounds (--max-data).'
@@ -142,7 +151,7 @@ class Budget:
         return f"The measurement transfers at most {each}; --max-data limits the total."
 
     def words(self) -> list[str]:
-        """Options of the next measurement."""
+        """Options of `narrows measure` that limit the payload of the next measurement."""
         if self._most is None:
             return []
         if not self._moved:
@@ -153,7 +162,9 @@ class Budget:
         return ["--max-data", f"{max(1, self._left() - reserve)}B"]
 
     def spent(self, measured: Measurement) -> bool:
-        """Counts a measurement; returns whether the limit cut it short."""
+        """Counts the payload of a measurement; returns whether the limit ended the measurement
+        early.
+        """
         if not self._moved:
             self._bytes = int((measured.json.get("asked") or {}).get("max_data_bytes") or 0)
         self._moved.append(moved(measured))
@@ -186,7 +197,8 @@ def _mb(size: int) -> str:
 
 
 def acts_on(plan: Plan) -> set[Direction]:
-    """The directions in which a plan can have an effect; `up` is the data that this host sends.
+    """The directions of the data on which a plan can have an effect; `up` is data that this host
+    sends.
 
     >>> row = {"kind": "sysctl", "phase": "live", "from": "", "to": "", "why": ""}
     >>> acts_on(Plan.of({"changes": [row | {"target": "net.ipv4.tcp_congestion_control"}]}))
@@ -207,7 +219,8 @@ def acts_on(plan: Plan) -> set[Direction]:
 
 
 def load_direction(plan: Plan, asked: str | None) -> Direction:
-    """The direction to measure.
+    """The direction of the load: `asked` or, without it, a direction in which the plan has an
+    effect, preferably `up`.
 
     Raises:
         NarrowsError: If the plan has no effect in the requested direction, or in any.
@@ -240,7 +253,9 @@ def load_direction(plan: Plan, asked: str | None) -> Direction:
 
 @contextlib.contextmanager
 def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
-    """Applies the change without writing files for the next boot, and reverts it in every case."""
+    """Applies the change for the duration of the block, without files for the next boot, and
+    reverts it even after an error.
+    """
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
     # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
     # shutdown.
@@ -253,7 +268,7 @@ def changed(plan: Plan, place: Place, *, replace: bool) -> Iterator[None]:
                 plan=plan.live().json(),
             )
         if done.get("nothing_to_do"):
-            # Reverting the last plan would revert a different one.
+            # A revert now would revert an earlier plan.
             raise NarrowsError(
                 "nothing to prove: the host already has these settings\n"
                 "    write: narrows tune revert, or a plan with other changes"
@@ -276,21 +291,23 @@ def prove(
     max_data: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Proof:
-    """Measures alternately without and with a change, which is reverted afterwards.
+    """Measures alternately without and with a change. The change is reverted after each measurement
+    with it.
 
     Args:
         plan: The change.
-        place: Location of the journal.
+        place: The network namespace and the directory of the records that a revert uses.
         measure: Measures the path once.
         direction: Direction of the load.
-        rounds: Number of rounds, unless `max_data` ends the measurement before.
-        replace: Whether to replace a queue discipline that was configured by others.
-        max_data: Maximum payload of all rounds.
+        rounds: Number of rounds, unless `max_data` ends the measurements before.
+        replace: Whether to replace a queue discipline that an administrator configured.
+        max_data: Maximum payload of all rounds together, such as `500MB`.
         progress: Called before each measurement with the number of finished and of all
             measurements.
 
     Raises:
-        Unfinished: If a signal or an error stopped the measurement, with the complete rounds.
+        Unfinished: If a signal or an error stopped the measurements; it contains the complete
+            rounds.
     """
     without: list[Measurement] = []
     with_it: list[Measurement] = []
@@ -336,7 +353,9 @@ def prove(
 def compared(
     without: Sequence[Measurement], with_it: Sequence[Measurement], direction: Direction
 ) -> list[Difference]:
-    """The metrics of that direction, and the idle RTT."""
+    """The comparisons of the metrics of this direction, and of metrics without a direction, such as
+    the idle RTT.
+    """
     test = f"tcp_n{direction}"
     other = "down" if direction == "up" else "up"
     found = measurements.differences(joined(without, test), joined(with_it, test))
@@ -344,7 +363,7 @@ def compared(
 
 
 def scored(proof: Proof, plan: Plan) -> list[Scored]:
-    """Scores the open sealed forecasts by the measurements with the change.
+    """Scores the sealed forecasts that have no score yet, by the measurements with the change.
 
     Raises:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
@@ -356,7 +375,7 @@ def scored(proof: Proof, plan: Plan) -> list[Scored]:
 
 
 def proof_lines(proof: Proof) -> list[str]:
-    """The verdict first, then each metric."""
+    """The result as lines of text: the verdict first, then each metric."""
     words = {
         "better": "The path is better with the change.",
         "worse": "The path is worse with the change.",

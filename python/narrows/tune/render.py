@@ -13,7 +13,7 @@ _MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "ok"}
 
 
 def audit_json(facts: Facts, found: list[Finding]) -> AuditJson:
-    """The JSON object; docs/reference/tune.md describes it."""
+    """The JSON object of an audit; docs/reference/tune.md describes it."""
     return {
         "narrows": __version__,
         "audit": 1,
@@ -27,7 +27,7 @@ def audit_json(facts: Facts, found: list[Finding]) -> AuditJson:
 
 
 def _fact(finding: Finding) -> str:
-    """The subject and the fact in a sentence without its full stop."""
+    """The subject and the fact of a finding as a sentence without its full stop."""
     if not finding.subject:
         return finding.what
     if finding.what.startswith("it "):
@@ -36,8 +36,8 @@ def _fact(finding: Finding) -> str:
 
 
 def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> list[str]:
-    """The verdict first, then each finding with its reason, remedy and source. Findings without a
-    problem are only named, unless `every`.
+    """An audit as lines of text: the verdict first, then each finding with its reason, remedy and
+    source. Unless `every`, findings with the severity `good` are only named.
     """
     told = [
         f"{facts.hostname or 'This host'}: {facts.system}, Linux {facts.release}. {verdict(found)}"

@@ -1,4 +1,4 @@
-"""Routes as `ip -o route` prints them, and as a new one is written."""
+"""Parses routes that `ip -o route` prints, and makes the words of a new route."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from narrows.errors import NarrowsError
 
 _ROUTE_FLAGS = {"linkdown", "onlink", "dead", "pervasive", "offload", "trap"}
 _ROUTE_DROPPED = {"expires": 2, "error": 1, "pref": 1, "cache": 0, "congctl": 1}
-"""Words that `ip route` prints and that a new route must not contain, with the number of words that
-follow."""
+"""Words that `ip route` prints and that a new route must not contain, each with the number of its
+arguments."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def network(text: str) -> Network:
-    """A destination.
+    """The network of a destination text.
 
     >>> network("default")
     IPv4Network('0.0.0.0/0')
 
     Raises:
-        NarrowsError: If it is none.
+        NarrowsError: If the text is not a network.
     """
     if text in {"default", "0.0.0.0/0"}:
         return ipaddress.ip_network("0.0.0.0/0")
@@ -34,7 +34,9 @@ def network(text: str) -> Network:
 
 
 def words(line: str) -> list[str]:
-    """A line of `ip -o route`, its first word the prefix in full."""
+    """The words of a line of `ip -o route`; the first one is the prefix with its length. Empty for
+    routes that plans do not support.
+    """
     words = [word for word in line.replace("\\", " ").split() if word not in _ROUTE_FLAGS]
     if words and words[0] in {
         "unreachable",
@@ -52,7 +54,7 @@ def words(line: str) -> list[str]:
 
 
 def stripped(words: list[str]) -> list[str]:
-    """The words that a new route is given, too."""
+    """The words of a route without those that a new route must not contain."""
     kept, skip = [], 0
     for word in words:
         if skip:
@@ -65,7 +67,7 @@ def stripped(words: list[str]) -> list[str]:
 
 
 def next_hop(words: list[str]) -> list[str]:
-    """Where it leads, and nothing else."""
+    """The words for the next hop, interface and source address of a route."""
     found: list[str] = []
     for key in ("via", "dev", "src"):
         if key in words:
@@ -75,7 +77,7 @@ def next_hop(words: list[str]) -> list[str]:
 
 
 def congctl(words: list[str]) -> str | None:
-    """Its congestion control.
+    """The congestion control of a route; None if it has none.
 
     >>> congctl(["default", "dev", "eth0", "congctl", "bbr"])
     'bbr'
@@ -84,7 +86,9 @@ def congctl(words: list[str]) -> str | None:
 
 
 def covering(network: Network, routes: list[list[str]]) -> list[str] | None:
-    """The route that a destination has now."""
+    """The most specific of these routes that contains the whole destination; None if there is
+    none.
+    """
     best: tuple[int, list[str]] | None = None
     for words in routes:
         default = {4: "0.0.0.0/0", 6: "::/0"}[network.version]

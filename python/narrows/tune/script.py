@@ -1,12 +1,12 @@
-"""A plan as a POSIX script, for systems without Python: dash, busybox, OpenWrt.
+"""Writes a plan as a POSIX script, for systems without Python (dash, busybox, OpenWrt).
 
     sh plan.sh apply      make the changes; the first failure reverts the earlier ones
     sh plan.sh revert     revert them, in the opposite order
     sh plan.sh verify     check them; exit code 1: not (or no longer) in effect
 
 The script compares the present state of the host with the state that the plan found. It changes
-nothing if the host is neither in that state nor in the planned one. Every value is quoted, although
-the plan's own rules reject all characters that a shell interprets.
+nothing if the host is neither in this state nor in the planned one. Every value is quoted, although
+plans already reject all characters that a shell interprets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def script(plan: Plan) -> str:
     """The text of the script.
 
     Raises:
-        NarrowsError: If the plan contains something that is not allowed.
+        NarrowsError: If the plan contains a value that is not allowed, or is for a network
+            namespace.
     """
     parts = [_part("script_head.sh")]
     title = re.sub(r"[^ -~]", "?", plan.title)
@@ -77,14 +78,14 @@ def _must(rule: re.Pattern[str] | str, value: str, what: str) -> str:
 
 
 def _name(change: Change) -> str:
-    """The target of a change that has a name."""
+    """The target of a change whose target is a name."""
     if not isinstance(change.target, str):
         raise NarrowsError(f"{change.kind} {change.target!r}: not in a plan")
     return change.target
 
 
 def _key(change: Change, key: str) -> str:
-    """A key of the target of a change that has several."""
+    """The value of a key in the target of a change whose target has several keys."""
     if not isinstance(change.target, dict):
         raise NarrowsError(f"{change.kind} {change.target!r}: not in a plan")
     return change.target[key]
@@ -124,7 +125,7 @@ def _sysctl(change: Change) -> Parts:
 def _module(change: Change) -> Parts:
     name = _must(r"[a-z0-9][a-z0-9_]{0,63}", _name(change), "module")
     back = f"module_set {name} absent"
-    # A module that is in use stays; it does nothing by itself.
+    # A module that is in use stays loaded, which has no effect by itself.
     return (
         f"module {name}",
         f'judge "$(module_get {name})" absent loaded',
@@ -141,7 +142,7 @@ def _kind(value: QdiscJson) -> tuple[str, str | None]:
 
 
 def _words(value: QdiscJson) -> str:
-    """A queue discipline as arguments of tc, its handle before it."""
+    """A queue discipline as arguments of tc: handle, kind and options."""
     kind, handle = _kind(value)
     options = [
         (_must(_OPTION, k, "option"), _must(_AMOUNT, v, k)) for k, v in value["options"].items()
@@ -162,7 +163,8 @@ def _qdisc(change: Change) -> Parts:
     before = change.before
     name = f"qdisc of {dev}" + ("" if parent == "root" else f" {parent}")
     if parent != "root":
-        # A leaf under a fresh mq has the kernel's default, whatever that is.
+        # A leaf under a new mq has the default queue discipline of the kernel, which is not known
+        # here.
         state = f'[ "$(leaf_kind {_q(dev)} {parent})" = {new} ] && return 1; return 0'
         back = (
             ":"
@@ -228,7 +230,7 @@ def _file(change: Change) -> Parts:
 
     new, mode = text(change.after), _must(r"0[0-7]{3}", change.after["mode"], "mode")
     before = change.before
-    # $(...) takes the last line's end away, on both sides alike.
+    # $(...) removes trailing newlines. The appended dot prevents this on both sides.
     is_new = f'[ "$(file_get {path}; echo .)" = "$(printf %s {new}; echo .)" ] && return 1'
     if before is None:
         return (
@@ -281,7 +283,7 @@ def _uci(change: Change) -> Parts:
 
 
 _OF_THE_HOST = {"module", "file", "package", "uci"}
-"""Kinds whose changes no network namespace keeps to itself."""
+"""Kinds of changes that affect the whole host and not only a network namespace."""
 
 _KINDS = {
     "sysctl": _sysctl,

@@ -1,9 +1,9 @@
-"""Shapers of an interface, which move the bottleneck to a good queue.
+"""Shapers of an interface, which move the bottleneck to a queue that this host manages.
 
-Outgoing traffic is shaped on the interface itself. Incoming traffic cannot be queued there, so an
-`ifb` device receives it and shapes its own outgoing traffic. `cake` shapes by itself. Any other
-queue discipline is the child of a token bucket filter (`tbf`). Without a better one, the short
-buffer of `tbf` is used.
+Outgoing traffic is shaped on the interface itself. Incoming traffic cannot be queued there.
+Incoming traffic is redirected to an `ifb` device, which shapes it as outgoing traffic. `cake`
+shapes by itself. Any other queue discipline is the child of a token bucket filter (`tbf`). If the
+kernel has none of them, the short buffer of `tbf` is used alone.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from typing import TypedDict
 from narrows.tune.facts import Facts, Interface
 
 KINDS = ("cake", "fq_codel", "sfq", "bfifo")
-"""Queue disciplines of a shaper, the best first. The last one is the buffer of `tbf`, which every
-kernel has.
+"""Queue disciplines of a shaper, the best first. The last one stands for the buffer of `tbf`
+itself.
 """
 
 FRAME_BYTES = 1514
 BURST_S, LEAST_BURST = 1e-3, 2 * FRAME_BYTES
-"""Burst size: 1 ms of the rate, at least two full frames."""
+"""Burst size of `tbf`: the data of 1 ms at its rate, at least two full frames."""
 
 BUFFER_S, LEAST_BUFFER = 0.05, 10 * FRAME_BYTES
-"""Buffer size without an AQM: 50 ms of the rate, at least ten full frames."""
+"""Buffer size of `tbf`: the data of 50 ms at its rate, at least ten full frames."""
 
 
 class Discipline(TypedDict):
-    """A queue discipline as a value of a change."""
+    """A queue discipline as the state in a change."""
 
     kind: str
     handle: str | None
-    """Its handle; None if the kernel selects it."""
+    """The handle of the queue discipline; None if the kernel selects it."""
     options: dict[str, str]
-    """Its options in the notation of `tc`."""
+    """The options of the queue discipline, as `tc` writes them."""
 
 
 def modules(kind: str, *, incoming: bool) -> list[str]:
-    """The required kernel modules.
+    """The kernel modules that a shaper with this queue discipline requires; with `incoming`, also
+    those for incoming traffic.
 
     >>> modules("fq_codel", incoming=True)
     ['sch_tbf', 'sch_fq_codel', 'ifb', 'sch_ingress', 'cls_u32', 'act_mirred']
@@ -46,19 +47,21 @@ def modules(kind: str, *, incoming: bool) -> list[str]:
 
 
 def present(facts: Facts, module: str) -> bool:
-    """Whether the kernel has or can load a module. If this is unknown, it counts as present, and
-    applying the plan reports an error.
+    """Whether the kernel has or can load a module. An unknown module counts as present; if it is
+    missing, applying the plan reports an error.
     """
     return facts.has_module(module) != "missing"
 
 
 def best(facts: Facts) -> str:
-    """The best queue discipline that this kernel has."""
+    """The best queue discipline of `KINDS` that this kernel has."""
     return next(kind for kind in KINDS if kind == KINDS[-1] or present(facts, f"sch_{kind}"))
 
 
 def nearest(facts: Facts, kind: str) -> str | None:
-    """The best other queue discipline that this kernel supports completely."""
+    """The best queue discipline other than `kind` whose modules this kernel all has; None if there
+    is none.
+    """
     whole = (
         k
         for k in KINDS
@@ -68,7 +71,8 @@ def nearest(facts: Facts, kind: str) -> str | None:
 
 
 def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Discipline]:
-    """The queue disciplines by their place.
+    """The queue disciplines of a shaper with the rate `kbit` (kbit/s), by their parent (`root` or a
+    class).
 
     >>> disciplines("cake", 18000, None)
     {'root': {'kind': 'cake', 'handle': None, 'options': {'bandwidth': '18000kbit'}}}
@@ -90,7 +94,9 @@ def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Disciplin
 
 
 def free(one: Interface) -> str:
-    """A handle that nothing on the interface has; a token bucket that is there keeps its own."""
+    """A handle that no queue discipline of the interface has; if the root is a configured token
+    bucket, its handle.
+    """
     root = one.root
     if root is not None and root.kind == "tbf" and not root.attached_by_kernel:
         return root.handle
@@ -99,8 +105,8 @@ def free(one: Interface) -> str:
 
 
 def ifb(device: str) -> str:
-    """The name of the device that what comes in by another is led through; the kernel's names have
-    15 letters.
+    """The name of the `ifb` device for the incoming traffic of an interface, cut to the 15
+    characters that Linux allows.
 
     >>> ifb("eth0"), ifb("enp0s31f6"), ifb("a-long-name-150")
     ('ifb-eth0', 'ifb-enp0s31f6', 'ifb-a-long-name')

@@ -7,7 +7,7 @@ from narrows.tune.model import VerifiedJson
 
 
 def verify(place: Place) -> VerifiedJson:
-    """Checks the applied changes.
+    """Checks whether the applied changes are still in effect.
 
     Raises:
         RefusedError: If nothing was applied here.
@@ -17,7 +17,7 @@ def verify(place: Place) -> VerifiedJson:
 
 
 def verified_lines(found: VerifiedJson) -> list[str]:
-    r"""The result of a verification, the verdict first.
+    r"""The result of a verification as lines of text, the verdict first.
 
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
     >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [],
@@ -46,7 +46,7 @@ def verified_lines(found: VerifiedJson) -> list[str]:
 
 
 def _waits(found: VerifiedJson) -> str:
-    """The state of changes that wait for a confirmation."""
+    """A sentence about changes that wait for a confirmation."""
     confirm, revert, left = found["confirm"], found["revert"], found["remaining_s"]
     if left is None:
         return (

@@ -1,7 +1,7 @@
-"""`narrows with`: runs one program with another congestion control.
+"""The command `narrows with`: runs one program with another congestion control.
 
-This process becomes `narrows-host with` (exec), which starts the program. The program uses the same
-terminal; `narrows-host` passes it the signals and ends with its exit code.
+This process is replaced (exec) by `narrows-host with`, which starts the program. The program uses
+the same terminal. `narrows-host` forwards signals to it and ends with its exit code.
 """
 
 from __future__ import annotations

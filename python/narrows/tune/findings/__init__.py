@@ -1,4 +1,5 @@
-"""Rules that audit a host: each is a function from facts to findings, listed in its module.
+"""Rules that audit a host. Each rule is a function from facts to findings, and each module lists
+its rules.
 
 | module | subjects |
 |---|---|
@@ -33,12 +34,13 @@ RULES = (*control.RULES, *release.RULES, *queues.RULES, *tcp.RULES, *wifi.RULES,
 
 
 def audit(facts: Facts, path: Path | None = None) -> list[Finding]:
-    """All findings, sorted by severity and then in the order of the rules.
+    """All findings, the most severe first, and findings of the same severity in the order of the
+    rules.
 
     Args:
         facts: The facts of the host.
-        path: The path that its buffers should fill. Without it, findings state the rate for which
-            the buffers suffice.
+        path: The path that one connection should be able to fill. Without it, findings state the
+            rate for which the TCP buffers suffice.
     """
     found = [finding for rule in RULES for finding in _of(rule(facts, path or Path()))]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -49,7 +51,7 @@ def _of(found: Iterator[Finding]) -> list[Finding]:
 
 
 def verdict(found: list[Finding]) -> str:
-    """The verdict in a sentence."""
+    """A sentence with the numbers of errors and warnings."""
     errors, warnings = (sum(f.severity == s for f in found) for s in ("error", "warning"))
     if not errors and not warnings:
         return "The audit found no errors and no warnings."

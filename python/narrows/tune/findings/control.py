@@ -1,4 +1,6 @@
-"""Findings about the kernel, its congestion controls and their users."""
+"""Findings about the kernel, its congestion controls, and the connections and namespaces that use
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ _RESTRICTED = {"dctcp", "prague", "lp", "cdg"}
 """Congestion controls for controlled networks or for background traffic."""
 
 _FEW = 3
-"""Number of congestion controls that are named individually."""
+"""Maximum number of congestion controls that are named individually."""
 
 
 def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Release and features of the kernel."""
+    """Finding about the release and the features of the kernel."""
     release = facts.kernel
     if release is None:
         yield Finding(
@@ -58,7 +60,7 @@ def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The congestion control of new connections."""
+    """Finding about the default congestion control of new connections."""
     cc = facts.default_cc
     if cc is None:
         yield Finding(
@@ -88,7 +90,7 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def available(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Available and loadable congestion controls."""
+    """Findings about the available and loadable congestion controls, and about BBR."""
     if not facts.available:
         return
     loadable = [
@@ -137,8 +139,8 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def _allowed(facts: Facts, loadable: list[str]) -> str:
-    """The congestion controls that programs without privileges can use, in a sentence without its
-    full stop.
+    """A sentence, without its full stop, about the congestion controls that unprivileged programs
+    can use.
     """
     allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
     if not allowed:
@@ -150,7 +152,7 @@ def _allowed(facts: Facts, loadable: list[str]) -> str:
 
 
 def half(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Whether the current default agrees with the files."""
+    """Reports a default congestion control that differs from the one in the files read at boot."""
     line = facts.decided("net.ipv4.tcp_congestion_control")
     if line is None or facts.default_cc is None or line.value == facts.default_cc:
         return
@@ -174,7 +176,7 @@ def half(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The congestion controls of existing connections."""
+    """Finding about the congestion controls of existing connections."""
     if "ss" in facts.lacks:
         yield Finding(
             id="cc-sockets",
@@ -201,7 +203,7 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Congestion controls of other network namespaces, such as containers."""
+    """Findings about the congestion controls of other network namespaces (containers)."""
     for space in facts.spaces:
         if space.cc is None:
             continue

@@ -1,4 +1,4 @@
-"""The form of a finding."""
+"""The data of a finding, and the path for which buffers are checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 Severity = Literal["error", "warning", "note", "good"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "good")
-"""The worst first."""
+"""Severities, the worst first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class Finding:
 
     Attributes:
         id: Name of the rule, for example `pacing` or `qdisc`.
-        severity: See `narrows.tune.findings`.
+        severity: One of `SEVERITIES`; the package `narrows.tune.findings` defines them.
         subject: Interface, namespace or file that was checked; empty for the whole host.
         what: The fact.
         why: Its relevance.
@@ -39,14 +39,14 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """The path that a host's buffers should fill."""
+    """The path that one connection of the host should be able to fill with its TCP buffers."""
 
     rate_mbit: float | None = None
     rtt_ms: float | None = None
 
     @property
     def bdp_bytes(self) -> float | None:
-        """Rate times RTT.
+        """The bandwidth-delay product, rate times RTT, in bytes; None if either is unknown.
 
         >>> Path(rate_mbit=100, rtt_ms=80).bdp_bytes
         1000000.0

@@ -15,13 +15,15 @@ from narrows.tune.findings.finding import Finding, Path
 _RING_MS = 10.0
 _FRAME = 1514
 _USED_BYTES = 1_000_000
-"""Number of sent bytes after which a driver with byte queue limits shows them."""
+"""After this number of sent bytes, a driver that supports byte queue limits has set a limit."""
 _SLOW_MBIT = 100
 _COALESCED_US = 100
 
 
 def carriers(facts: Facts) -> list[Interface]:
-    """Interfaces that queue packets: network cards, and others with a queue discipline."""
+    """Interfaces that are up and queue packets: network cards, and other interfaces with a queue
+    discipline.
+    """
     found = []
     for one in facts.interfaces:
         if one.loopback or not one.up:
@@ -33,12 +35,14 @@ def carriers(facts: Facts) -> list[Interface]:
 
 
 def somebody_configured(one: Qdisc) -> bool:
-    """Whether neither the kernel nor a default of networkd or of a plan set a queue discipline."""
+    """Whether an administrator configured this queue discipline: it is not the kernel's default and
+    of a kind, such as a shaper, that no default sets.
+    """
     return not one.attached_by_kernel and registry.configured(one.kind)
 
 
 def _fair(facts: Facts, dev: str = "") -> str:
-    """The remedy that gives each flow its own queue."""
+    """The remedy (a command) that gives each flow its own queue."""
     kinds = [kind for kind in ("fq", "fq_codel") if facts.has_module("sch_" + kind) != "missing"]
     if facts.forwards:
         kinds.reverse()
@@ -51,7 +55,7 @@ def _fair(facts: Facts, dev: str = "") -> str:
 
 
 def _shared(kind: str) -> str:
-    """The effect of a queue discipline in which flows share queues."""
+    """The effect of a queue discipline in which flows share a queue, as text."""
     other = (
         "the other packets of the same priority band"
         if kind == "pfifo_fast"
@@ -61,7 +65,7 @@ def _shared(kind: str) -> str:
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queue discipline of new interfaces."""
+    """Finding about the default queue discipline of new interfaces."""
     kind = facts.value("net.core.default_qdisc")
     if kind is None:
         yield Finding(
@@ -83,7 +87,7 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queue discipline of each interface."""
+    """Findings about the queue discipline of each interface."""
     if "tc" in facts.lacks:
         yield Finding(
             id="qdisc",
@@ -148,7 +152,7 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Whether congestion controls that need pacing are paced."""
+    """Reports whether congestion controls that require pacing are paced, by fq or by TCP."""
     asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in paced()]
     internal = kernels.has(facts.kernel, "pacing")
     carrying = carriers(facts)
@@ -204,7 +208,7 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Byte queue limits of drivers, below the queue discipline."""
+    """Findings about byte queue limits of drivers, below the queue discipline."""
     for one in carriers(facts):
         if not one.hardware or one.wireless:
             continue
@@ -245,7 +249,7 @@ def _ring_ms(one: Interface) -> float | None:
 
 
 def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Segmentation and receive offload."""
+    """Findings about segmentation and receive offload."""
     for one in carriers(facts):
         if not one.offloads:
             continue
@@ -298,7 +302,7 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Interrupt coalescing of network cards."""
+    """Findings about the delay of interrupts (coalescing) of network cards."""
     for one in carriers(facts):
         text = one.coalesce.get("rx-usecs", "")
         adaptive = one.coalesce.get("Adaptive RX", "").startswith("on")

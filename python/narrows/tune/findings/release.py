@@ -1,14 +1,16 @@
-"""Findings about rules of the kernel's release that hurt a host, from measured effects.
+"""Findings about behaviour of the kernel release that costs goodput or delay, from simulated
+effects.
 
 `narrows/kernel/known_effects.json` has the effect of each rule of TCP on typical paths. `python -m
-validation.rule_effects` measures it: the rule is added to the release before the one that
-introduced it. A finding names a rule that the kernel of the host lacks and whose effect is large.
-The kernel must have all rules of that earlier release for the same part of TCP. Otherwise the
-effect was measured on another behaviour: a rule that corrects a regression of 6.16 is no finding
-for 6.8.
+validation.rule_effects` measures these effects: it adds each rule to the release before the one
+that introduced the rule. A finding names a rule (a change of Linux) that the kernel of the host
+lacks and whose effect is large. The kernel must have all rules of that earlier release for the same
+part of TCP. Otherwise the effect was measured with different behaviour. For example, a rule that
+corrects a regression of 6.16 is no finding for 6.8.
 
-A distribution's kernel with patch level 0 (6.8.0-45) contains back-ports. It counts as the last
-stable release of its series, so a rule that a stable release took over is no finding for it.
+A distribution's kernel with patch level 0 (6.8.0-45) contains back-ports. Such a kernel counts as
+the last stable release of its series. A rule that a stable release of the series contains is
+therefore no finding.
 """
 
 from __future__ import annotations
@@ -28,20 +30,21 @@ from narrows.tune.findings.finding import Finding, Path
 
 _FILE = FilePath(__file__).parents[2] / "kernel/known_effects.json"
 LEAST = 0.05
-"""Effects below this share of goodput or RTT are no finding."""
+"""Effects below this share of goodput or RTT are not reported."""
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?!\d)")
 
 
 @cache
 def known_effects() -> dict[str, Any]:
-    """The measured effects, by rule."""
+    """The measured effects, by name of the rule."""
     found: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))["rules"]
     return found
 
 
 def modelled(release: str) -> str | None:
-    """The release of the simulator that models a kernel; None if the text names none.
+    """The release, as the simulator names it, that models this kernel; None if the text contains no
+    release.
 
     >>> modelled("6.12.57+deb13-amd64"), modelled("6.8.0-45-generic"), modelled("custom")
     ('6.12.57', '6.8', None)
@@ -55,7 +58,7 @@ def modelled(release: str) -> str | None:
 
 
 def kernel_rules(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Rules that the kernel lacks and whose effect is large."""
+    """Reports rules that the kernel lacks and whose effect is large."""
     like = modelled(facts.release or "")
     if like is None:
         return
@@ -74,7 +77,9 @@ def kernel_rules(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def _worst(effects: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The effect with the largest gain of goodput or RTT, if it is large enough."""
+    """The effect with the largest improvement of goodput or RTT; None if all improvements are below
+    `LEAST`.
+    """
     gains = [
         (gain, index) for index, effect in enumerate(effects) if (gain := _gain(effect)) >= LEAST
     ]
@@ -82,7 +87,9 @@ def _worst(effects: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _gain(effect: Mapping[str, Any]) -> float:
-    """The improvement by the rule, as a share: more goodput, or a lower RTT."""
+    """The improvement by the rule as a share: higher goodput, or lower RTT unless the mean goodput
+    falls by `LEAST` or more. It is the end of the confidence interval with the smaller improvement.
+    """
     goodput: Mapping[str, float] = effect["goodput_share"]
     rtt: Mapping[str, float] = effect["rtt_share"]
     return max(goodput["low"], -rtt["high"] if goodput["mean"] > -LEAST else 0.0)

@@ -22,13 +22,15 @@ _CONTAINERS = (
     "wsl",
     "container-other",
 )
-"""Names of systemd-detect-virt."""
+"""Names of container types that systemd-detect-virt prints."""
 
 _WATCHED = ("net.ipv4.tcp_congestion_control", "net.core.default_qdisc")
 
 
 def files(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Files that set a value at boot, and those that are overridden."""
+    """Files that set the congestion control or the default qdisc at boot, files that are
+    overridden, and lines with comments after the value.
+    """
     for key in _WATCHED:
         lines = [line for line in facts.boot_order() if line.key == key]
         if not lines:
@@ -59,7 +61,9 @@ def files(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Whether the module is available when the file is read."""
+    """Reports boot files that select a congestion control or qdisc whose kernel module is
+    missing.
+    """
     for key, prefix in (
         ("net.ipv4.tcp_congestion_control", "tcp_"),
         ("net.core.default_qdisc", "sch_"),
@@ -82,7 +86,7 @@ def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Queue disciplines and route congestion controls of systemd-networkd."""
+    """Queue disciplines and congestion controls of routes that systemd-networkd sets."""
     for file, lines in sorted(facts.networkd.items()):
         sections = [line.strip("[]") for line in lines if line.startswith("[")]
         kinds = [section for section in sections if section in SECTIONS.values()]
@@ -107,7 +111,7 @@ def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """OpenWrt packages: BBR and SQM."""
+    """OpenWrt: the package of BBR, and a router without SQM."""
     if not facts.openwrt:
         return
     if "kmod-tcp-bbr" in facts.packages:
@@ -136,7 +140,9 @@ def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def router(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Routers: forwarded flows."""
+    """Reports that the host forwards packets, so that its congestion control does not affect the
+    forwarded flows.
+    """
     if not facts.forwards:
         return
     yield Finding(
@@ -192,7 +198,9 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def container(facts: Facts) -> str | None:
-    """The type of the container, or None. A container with all privileges of a host is None."""
+    """The type of the container, or None if the host is not a container. A container in which root
+    can change all settings of the host counts as no container.
+    """
     if facts.uid == 0 and facts.writes_sysctl and facts.value("net.core.default_qdisc") is not None:
         return None
     if facts.container:
@@ -211,7 +219,7 @@ def container(facts: Facts) -> str | None:
 
 
 def hypervisor(facts: Facts) -> str | None:
-    """The type of the virtual machine, or None."""
+    """The type of the virtual machine, or None if none is detected."""
     if facts.virtual and facts.virtual not in {"none", *_CONTAINERS}:
         return facts.virtual
     told = f"{facts.vendor or ''} {facts.product or ''}"

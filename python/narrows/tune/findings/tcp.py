@@ -10,8 +10,8 @@ from narrows.tune.findings.finding import Finding, Path
 
 _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _SHARE = 0.5
-"""Share of payload in a buffer; the rest is overhead of Linux (tcp_adv_win_scale 1 until Linux 6.6,
-measured for each connection since)."""
+"""Share of a socket buffer that payload can use; Linux counts the rest as overhead
+(tcp_adv_win_scale 1 until Linux 6.6, measured for each connection since)."""
 
 _RTT_MS = 100.0
 _BIG = 1e6
@@ -22,7 +22,7 @@ def _size(value: float) -> str:
 
 
 def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
-    """Whether one connection can fill the path."""
+    """Reports whether the TCP buffers let one connection fill the path."""
     for key, what in (("net.ipv4.tcp_wmem", "send"), ("net.ipv4.tcp_rmem", "receive")):
         limits = facts.numbers(key)
         if len(limits) != 3:  # noqa: PLR2004 - least, default, most
@@ -61,7 +61,7 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
 
 
 def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """TCP features that are off."""
+    """TCP features that are off, and the restart of slow start after an idle period."""
     for key, off, severity, why in (
         (
             "net.ipv4.tcp_window_scaling",
@@ -113,7 +113,7 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Explicit congestion notification."""
+    """Finding about explicit congestion notification (ECN)."""
     value = facts.value("net.ipv4.tcp_ecn")
     meaning = {
         "0": ("neither requested nor accepted", "note"),
@@ -138,7 +138,9 @@ def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """MTU probing, for black holes of path MTU discovery."""
+    """TCP MTU probing, which detects paths on which large packets are lost without an ICMP
+    message.
+    """
     value = facts.value("net.ipv4.tcp_mtu_probing")
     if value is None:
         return
@@ -158,7 +160,7 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The CPU frequency governor."""
+    """Finding about the CPU frequency governor."""
     slow = sorted(
         {name for name in facts.governors if name in {"powersave", "ondemand", "conservative"}}
     )

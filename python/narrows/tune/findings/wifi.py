@@ -24,13 +24,13 @@ INTERMEDIATE = {
     "rtw88_8822be": (5, 2),
     "ath11k_pci": (5, 6),
 }
-"""Drivers that use the fair queues of mac80211, and the first release of Linux; their qdisc is
-`noqueue`.
+"""Drivers that use the fair queues of mac80211, each with the first release of Linux in which it
+does. The qdisc of such an interface is `noqueue`.
 """
 
 _BACKPORTED = (4, 4)
-"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`). They have
-these queues since OpenWrt 17.01 with Linux 4.4."""
+"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`). Therefore
+its drivers use these queues since OpenWrt 17.01 with Linux 4.4."""
 
 _MHZ = re.compile(r"(\d+) ?MHz")
 _RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
@@ -39,7 +39,7 @@ _WEAK_DBM = -75
 
 
 def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """The queues of wireless interfaces."""
+    """Findings about the queues of wireless interfaces."""
     for one in facts.interfaces:
         if not one.wireless:
             continue
@@ -62,8 +62,8 @@ def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def _fair(facts: Facts, one: Interface) -> bool:
-    """Whether packets wait in the fair queues of mac80211. Visible settings decide; without them,
-    the release of Linux does.
+    """Whether packets wait in the fair queues of mac80211. The result follows from visible settings
+    or, without them, from the driver and the release of Linux.
     """
     if one.root is not None and one.root.kind == "noqueue":
         return True
@@ -94,7 +94,7 @@ def _cure(facts: Facts, one: Interface) -> str:
 
 
 def air(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Airtime fairness and its limit."""
+    """Airtime queue limits (AQL) and airtime fairness of wireless drivers."""
     if not any(one.wireless for one in facts.interfaces):
         return
     aql = [
@@ -132,7 +132,9 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def link(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Rate and channel width of the link compared with the capabilities of the card."""
+    """Bit rate, signal and channel width of a wireless link; the channel width is compared with
+    that of the card.
+    """
     for one in facts.interfaces:
         if not one.wireless or not one.link:
             continue
@@ -172,7 +174,7 @@ def _link(one: Interface) -> tuple[float | None, str, int | None]:
 
 
 def _widest(facts: Facts) -> int | None:
-    """The largest channel width of the cards, in MHz, from `iw phy`."""
+    """The largest channel width that the cards support, in MHz, from `iw phy`; None if unknown."""
     text = " ".join(facts.phys)
     if "HE160" in text or "Supported Channel Width: 160 MHz" in text:
         return 160
