@@ -69,6 +69,16 @@ def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
         assert float(f"{at:.6g}") == run.json["queue"]["delay_ms"][name]
 
 
+def test_a_plot_of_response_times_has_its_own_axis() -> None:
+    """Its axis in ms was that of the times of the run in s."""
+    web = nw.Flow(id="page", workload={"kind": "web"})
+    done = nw.run(nw.Scenario(nw.Path(rate="20Mbit", rtt="40ms"), flows=[web], duration="12s"))
+    goodput, response = done.plot(only=["throughput", "work"]).axes
+    work = {picture.key: picture for picture in pictures(done)}["work"]
+    assert response.get_xlim()[1] >= max(x for line in work.lines for x in line.x)
+    assert goodput.get_xlim()[1] < 20
+
+
 def test_what_applications_wait_for_goes_through_the_figures() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="1bdp")
     flows = [

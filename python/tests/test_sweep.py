@@ -625,3 +625,23 @@ def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
     kept = [pa.total_allocated_bytes() - before for _ in pieces]
     assert len(kept) == 20
     assert max(kept) < 5 * piece.nbytes
+
+
+def test_a_finished_run_is_stored_while_the_next_one_lasts(tmp_path: Path) -> None:
+    """A sweep that is killed has lost no finished run."""
+
+    class Slow:
+        """The second run lasts until the row of the first one is on the disk."""
+
+        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+            first, *others = cases
+            yield work([first])
+            until = time.monotonic() + 30
+            while not Store(tmp_path).runs().num_rows:
+                assert time.monotonic() < until
+                yield []
+                time.sleep(0.05)
+            yield work(others)
+            assert 1 + len(others) == count
+
+    assert nw.sweep(SCENARIO, OVER, seeds=1, into=tmp_path).run(on=Slow()).num_rows

@@ -59,7 +59,7 @@ COMMANDS = {
         ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build Linux kernels for runs in virtual time, compare their TCP",
+            "Build Linux kernels for runs in virtual time, compare the TCP rules of releases",
         ),
     },
     "Measure": {

@@ -31,7 +31,7 @@ from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.compare import render as comparison
 from narrows.compare.render import replications_table
-from narrows.compare.replications import differences
+from narrows.compare.replications import Comparison, differences
 from narrows.inference import LEVEL
 from narrows.latency import render as latencies
 from narrows.latency.result import is_result
@@ -216,18 +216,36 @@ def _replicated(
         (name_, differences(found[0], one)) for name_, one in zip(names[1:], found[1:], strict=True)
     ]
     kernels = kernels_of([run for one in found for run in one.runs])
-    if latex is not None:
-        shown = [replications_table(each, (names[0], name_)) for name_, each in compared]
-        output.write(latex, document(shown, about(kernels)))
-    if plot is not None:
-        columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
-        draw_columns(columns, plot, style=style, kernels=kernels)
+    with every() as attempt:
+        if latex is not None:
+            shown = [replications_table(each, (names[0], name_)) for name_, each in compared]
+            with attempt():
+                output.write(latex, document(shown, about(kernels)))
+        if plot is not None:
+            columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
+            with attempt():
+                draw_columns(columns, plot, style=style, kernels=kernels)
+        _print_differences(
+            compared, names, engine, seed=found[0].seed, seeds=seeds, as_json=as_json
+        )
+
+
+def _print_differences(
+    compared: Sequence[tuple[str, Comparison]],
+    names: Sequence[str],
+    engine: EngineChoice,
+    *,
+    seed: int,
+    seeds: int,
+    as_json: bool,
+) -> None:
+    """Prints the differences over common seeds as tables or as JSON."""
     if as_json:
         echo(
             json.dumps(
                 {
                     "before": names[0],
-                    "seed": found[0].seed,
+                    "seed": seed,
                     "seeds": seeds,
                     **engine.json(),
                     "level": LEVEL,

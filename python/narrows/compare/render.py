@@ -25,7 +25,7 @@ decimals.
 """
 
 LATENCY_CAUTION = (
-    "Two percentiles differ if their 99 % intervals do not overlap and one is at least "
+    "Two percentiles differ if their 99 % intervals do not overlap and one is more than "
     f"{100 * latency.LEAST_SHARE:g} % larger. "
     "Each interval covers only its own run: measure both hosts alternately, several times."
 )

@@ -77,7 +77,7 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     if rules is not None:
         check_cc("--as", rules)
     of = target.find(name, rules)
-    names = None if only is None else only.split(",")
+    names = None if only is None else [each.strip() for each in only.split(",")]
     known = {check.name for check in checks(suite)}
     for unknown in set(names or ()) - known:
         raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")

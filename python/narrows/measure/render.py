@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
 _LATE_MS = 1.0
 _BUSY_PCT = 80.0
+_HELD_PCT = 20.0
+"""Share of the time above which a flow is reported as limited by a host, in %."""
 
 
 def sentences(measured: Measurement) -> list[str]:
@@ -221,12 +223,15 @@ def _held_back(measured: Measurement) -> list[str]:
         ("rwnd_limited_pct", "receive window"),
         ("sndbuf_limited_pct", "send buffer"),
     ):
-        held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
+        held = [f.id for f in measured.flows if (f.figure(key) or 0) > _HELD_PCT]
         if held:
             flows, was = ("flow", "was") if len(held) == 1 else ("flows", "were")
             rest = [f"{len(held) - MOST_FLOWS} more"] if len(held) > MOST_FLOWS else []
             ids = listed([*held[:MOST_FLOWS], *rest])
-            out.append(f"The {flows} {ids} {was} limited by the {what}, not by the path.")
+            out.append(
+                f"The {flows} {ids} {was} limited by the {what}, not by the path, for more than "
+                f"{_HELD_PCT:g} % of the time."
+            )
     return out
 
 

@@ -92,7 +92,7 @@ class _Handler(SimpleHTTPRequestHandler):
         host = self.headers.get("Host", "").rsplit(":", 1)[0]
         if host in ("localhost", "127.0.0.1"):
             return False
-        self.send_error(HTTPStatus.FORBIDDEN, "This server only answers to localhost.")
+        self.send_error(HTTPStatus.FORBIDDEN, "This server accepts requests from localhost only.")
         return True
 
     def do_GET(self) -> None:

@@ -158,14 +158,18 @@ _LEGEND = 12
 """Maximum number of entries of a legend; more would be higher than the picture."""
 
 
+_DISTRIBUTIONS = frozenset({"delay", "work"})
+"""The pictures whose x axis is not the time of the run, but a delay or a response time."""
+
+
 def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of Axes
-    for key_is_time in (True, False):
-        rows = [
-            row for row, key in zip(axes, keys, strict=False) if (key != "delay") == key_is_time
-        ]
-        every = [ax for row in rows for ax in row]
-        for ax in every[1:]:
-            ax.sharex(every[0])
+    """Gives all x axes of the same quantity the same range."""
+    alike: dict[str, list[Axes]] = {}
+    for row, key in zip(axes, keys, strict=False):
+        alike.setdefault(key if key in _DISTRIBUTIONS else "time", []).extend(row)
+    for first, *others in alike.values():
+        for ax in others:
+            ax.sharex(first)
 
 
 def _draw(ax: Axes, picture: Picture, style: Style) -> None:

@@ -116,7 +116,9 @@ class Crew(Protocol):
     """An executor of cases."""
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Yields lists of outcomes as cases end, in any order."""
+        """Yields lists of outcomes as cases end, in any order. While no case ends, it yields an
+        empty list several times per second.
+        """
 
 
 class Local:
@@ -143,6 +145,7 @@ class Local:
                 try:
                     found = done.get(timeout=_PATIENCE_S)
                 except queue.Empty:
+                    yield []
                     continue
                 if isinstance(found, BaseException):
                     raise found
@@ -189,6 +192,8 @@ class Threads:
                     if not waiting:
                         return
                     ready, waiting = wait(waiting, _PATIENCE_S, FIRST_COMPLETED)
+                    if not ready:
+                        yield []
                     for one in ready:
                         outcomes, seconds = one.result()
                         batches.took(len(outcomes), seconds)
@@ -384,7 +389,9 @@ class Ray:
                     waiting[self._work.remote(batch, self._metric, models=self._plugins)] = batch
                 if not waiting:
                     return
-                ready, _ = self._ray.wait(list(waiting), num_returns=1)
+                ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE_S)
+                if not ready:
+                    yield []
                 for one in ready:
                     batch = waiting.pop(one)
                     try:

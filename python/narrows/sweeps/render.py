@@ -95,7 +95,7 @@ class Count:
 
     def __init__(self, *, quiet: bool) -> None:
         """Creates the progress bar; with `quiet`, it shows nothing."""
-        self._bar = ProgressBar(quiet=quiet, of="cases")
+        self._bar = ProgressBar(quiet=quiet, of="runs")
         self._begin, self._before = time.monotonic(), -1
 
     def __call__(self, done: int, failed: int, planned: int) -> None:

@@ -240,7 +240,7 @@ class Sweep:
                     done += 1
                     if error is not None:
                         self._failed(store, case, seed, key, error)
-                if time.monotonic() - landed > _LAND_S:
+                if rows and time.monotonic() - landed > _LAND_S:
                     store.add(rows)
                     rows, landed = [], time.monotonic()
                 tell(done, len(self.failures), planned)
