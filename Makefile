@@ -164,9 +164,11 @@ test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, 
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
 # What a run of the Rust tests writes is part of the package.
-renew: setup ## Write all stored results and generated texts anew: stubs, tables and output in pages, golden tables, digests
+renew: setup ## Write all stored results and generated texts anew: golden tables, then all of renew-pages
 	$(AS_MATURIN) NARROWS_GOLDEN=write cargo test --quiet --locked $(TESTED) -- golden:: reference:: valid_input_is_in_the_corpus
-	@$(MAKE) setup
+	@$(MAKE) renew-pages
+
+renew-pages: setup ## Write stubs, digests, and tables and output in pages anew; a minute, without Rust tests
 	cd python && NARROWS_GOLDEN=write ../$(BIN)/pytest -rs tests -m stored
 
 # Tests of the system tier wait more than they compute.
@@ -316,4 +318,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -257,8 +257,8 @@ impl Limits {
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions from one address; a larger value also \
-                 raises the limits of the networks of the address",
+                "maximum number of concurrent sessions from one address. A larger value also \
+                 raises the limits of its /24 and /16 (IPv4), or /48 and /32 (IPv6)",
             ),
             row(
                 "--packets",
@@ -273,8 +273,8 @@ impl Limits {
                 "BYTES",
                 "host",
                 &"512MB",
-                "maximum socket memory of all sessions; one address may use at most half of it, or \
-                 an equal share when all is in use",
+                "maximum socket memory of all sessions. One address may use at most half of it. \
+                 When all of it is in use, each address with sessions may use an equal share",
             ),
             row(
                 "--new-connections",

@@ -55,9 +55,9 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Public address of this host, if it is behind a NAT; may be repeated. Required with "
-    "--token: without --public, the server refuses clients of narrows that connect to its public "
-    "address",
+    help="Public address of this host, if clients reach it through a NAT; may be repeated. With "
+    "--token, such clients are refused without --public, because the proof that they know the "
+    "token contains the address to which they connect",
 )
 @option(
     "--token",

@@ -35,6 +35,7 @@ from itertools import takewhile
 
 from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Features
+from narrows.render.words import listed
 
 LEAST_MS, SHARE = 1.0, 0.05
 """Idle pings show cross traffic if more than the share `SHARE` of them waits longer than `LEAST_MS`
@@ -175,17 +176,13 @@ def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
     if part > 1:
         return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
-    active = (
-        f"used at least {100 * EXAMPLE:.0f} % of the link while active",
-        f"was active at least {100 * part:.0f} % of the time with pauses of at most {pauses:.1f} s "
-        "on average",
-    )
-    limit = (
-        f"{', '.join(active)}, and was not synchronized with the pings"
-        if synchronized
-        else " and ".join(active)
-    )
-    return Others(seen=False, why=f"it would have been detected if it {limit}")
+    needs = [
+        f"at least {100 * EXAMPLE:.0f} % of the link while the traffic is active",
+        f"activity for at least {100 * part:.0f} % of the time",
+        f"pauses of at most {pauses:.1f} s on average",
+        *(["times that are not synchronized with the pings"] if synchronized else []),
+    ]
+    return Others(seen=False, why=f"detection requires {listed(needs)}")
 
 
 def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:

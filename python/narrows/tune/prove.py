@@ -244,7 +244,7 @@ def load_direction(plan: Plan, asked: str | None) -> Direction:
         f"--direction {direction}: {names} affects only {_DIRECTIONS[other]}. With "
         f"--direction {direction}, {who} sends.\n    write: --direction {other}"
         + (
-            "; or apply the plan on the far host and measure from there"
+            ", or apply the plan on the far host and measure from that host"
             if direction == "down"
             else ""
         )
