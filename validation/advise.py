@@ -56,7 +56,7 @@ import narrows as nw
 from narrows import path_model
 from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, stated
 from narrows.advise.candidates import Candidate
-from narrows.advise.search import ROUNDS, Found
+from narrows.advise.search import ROUNDS, Found, losing
 from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
 from narrows.advise.verdict import claim, decide, effects
@@ -494,6 +494,9 @@ def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
         rates = f"{place.rate_mbit:.3g} Mbit/s, {place.rtt_ms:.3g} ms"
         choice = decide(found)[0]
         row = _row(f"measured {seed}", rates, found, choice, truth)
+        if row["left"] and (lost := losing(found, row["best"])):
+            variant, share = lost
+            row["kept_for"] = f"with {variant.why}, {row['best']} loses {100 * share:.1f} %"
         if role != "sender":
             best = max(truth.values())
             names = {"as it is": "queue unchanged", "cake at 90%": "cake at 90 %"}

@@ -192,14 +192,19 @@ def markdown(rows: Sequence[JsonObject], told: Sequence[JsonObject], errors: Seq
         "",
         "## Largest regrets",
         "",
-        "| path | goals | recommended | best | regret | 90 % interval |",
-        "|---|---|---|---|---|---|",
+        "A measurement may leave a property of the path open. A candidate that loses more than 2 % "
+        "of the utility",
+        "with one of the possible values is then not recommended. The last column states such "
+        "values.",
+        "",
+        "| path | goals | recommended | best | regret | 90 % interval | configuration kept |",
+        "|---|---|---|---|---|---|---|",
     ]
     worst = sorted(rows, key=lambda row: -row["regret"])[:10]
     lines += [
         f"| {row['name']}, {row['role']}: {row['says']} | {', '.join(row['for'])} | "
         f"{row['choice']} | {row['best']} | "
-        f"{100 * row['regret']:.1f} % | {_interval(row)} |"
+        f"{100 * row['regret']:.1f} % | {_interval(row)} | {row.get('kept_for', '')} |"
         for row in worst
     ]
     if errors:

@@ -127,7 +127,7 @@ _WITHIN_S = 10.0
     metavar="KERNEL",
     show_default="here",
     help="Congestion controls and queue disciplines that the host can use: here (those of this "
-    "host), those of a Linux release such as 6.12, or names separated by commas",
+    "host), a Linux release such as 6.12 (those of this release), or names separated by commas",
 )
 @option(
     "--quick",

@@ -70,7 +70,8 @@ class Hop(Part):
             scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
             trace of Mahimahi (default: none).
         jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
-            parameters }; a width, or a kind of `narrows list jitter` (default: none).
+            parameters }; a time (the spread), or a kind of `narrows list jitter` (default:
+            none).
         reorder: Packets that are delayed so that later packets overtake them. Probability or {
             probability, late, correlation }; 0 to 1, or 0% to 100% (default: none).
         duplicate: Packets that are duplicated before the policer and the queue. Probability or
@@ -146,7 +147,8 @@ class Link(Part):
             scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
             trace of Mahimahi (default: none).
         jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
-            parameters }; a width, or a kind of `narrows list jitter` (default: none).
+            parameters }; a time (the spread), or a kind of `narrows list jitter` (default:
+            none).
         reorder: Packets that are delayed so that later packets overtake them. Probability or {
             probability, late, correlation }; 0 to 1, or 0% to 100% (default: none).
         duplicate: Packets that are duplicated before the policer and the queue. Probability or
@@ -157,9 +159,8 @@ class Link(Part):
             packets. { rate, burst } or { kind, parameters }; a kind of `narrows list policer`
             (default: none).
         delay: Propagation delay of the link, in its direction. Time; 0s to 1h (default: 0s).
-        from_: Node at the begin of the link. Text; up to 64 letters, digits, _ - (default:
-            none).
-        to: Node at its end. Text; up to 64 letters, digits, _ - (default: none).
+        from_: Node where the link begins. Text; up to 64 letters, digits, _ - (default: none).
+        to: Node where the link ends. Text; up to 64 letters, digits, _ - (default: none).
         switch: Switch whose memory the queue of the link shares; buffer limits the queue as
             well. Text; up to 64 letters, digits, _ - (default: memory of its own).
     """
@@ -303,8 +304,8 @@ class Flow(Part):
             its own).
         count: Number of identical flows. Count; 1 to 100000, for all flows together (default:
             1).
-        rtt: Propagation delay in addition to the path's rtt, for a more distant receiver. Time;
-            0s to 1h (default: 0s).
+        rtt: Propagation delay of both directions together, added to the rtt of the path: a more
+            distant receiver. Time; 0s to 1h (default: 0s).
         start: Time of the connection setup. Time; 0s to duration (default: 0s).
         stop: Time at which the application stops writing. Time; after start, to 24h (default:
             the end of the run).
