@@ -50,6 +50,7 @@ mod topology;
 #[path = "common/trace.rs"]
 mod trace;
 mod units_text;
+mod varying;
 mod wifi_medium;
 mod wifi_properties;
 

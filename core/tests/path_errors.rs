@@ -14,6 +14,10 @@ const FILES: &[(&str, &str)] = &[
     ("half.pps", "1\n2\n1.5\n"),
     ("good.pps", "1\n2\n"),
     ("good.csv", "t_s,rate_mbit\n0,4\n1,8\n"),
+    ("delays.txt", "0 20\n10 30\n"),
+    ("late.txt", "5 20\n"),
+    ("long.txt", "0 20\n10 3600001\n"),
+    ("twice.txt", "0 20\n0 20\n"),
 ];
 
 fn file(name: &str) -> Result<String, String> {
@@ -147,8 +151,38 @@ fn steps_and_outages_are_lists_of_tables() {
         ),
         (
             "steps = [{ at = \"1s\", rat = \"5Mbit\" }]",
-            "5: path.steps[0].rat = \"5Mbit\" is not a key of [[path.steps]]; known: at, rate \
-             → steps = [{ at = \"1s\", rate = \"5Mbit\" }]",
+            "5: path.steps[0].rat = \"5Mbit\" is not a key of [[path.steps]]; known: at, rate, \
+             rtt, delay, ordered, loss → steps = [{ at = \"1s\", rate = \"5Mbit\" }]",
+        ),
+        (
+            "steps = [{ at = \"1s\" }]",
+            "5: path.steps[0].rate is missing: a step changes the rate, the delay or the loss → \
+             rate = \"5Mbit\"",
+        ),
+        (
+            "steps = [{ at = \"1s\", delay = \"5ms\" }]",
+            "5: path.steps[0].delay = \"5ms\" is the one-way delay of a link; the steps of a hop \
+             have rtt → steps = [{ at = \"1s\", rtt = \"5ms\" }]",
+        ),
+        (
+            "steps = [{ at = \"1s\", rate = \"5Mbit\", ordered = false }]",
+            "5: path.steps[0].ordered = false has no effect in a step without a change of the \
+             delay",
+        ),
+        (
+            "[path.reverse]\nrate = \"5Mbit\"\nsteps = [{ at = \"1s\", rtt = \"5ms\" }]",
+            "7: path.reverse.steps[0].rtt = \"5ms\" cannot change here: the steps of [path] \
+             change rtt in both directions",
+        ),
+        (
+            "delay_trace = \"delays.txt\"\nsteps = [{ at = \"1s\", rtt = \"5ms\" }]",
+            "6: path.steps = [{ at = \"1s\", rtt = \"5ms\" }] cannot change the delay beside a \
+             delay_trace, which contains every delay",
+        ),
+        (
+            "delay_trace = { repeat = false }",
+            "5: path.delay_trace = { repeat = false } has no file → delay_trace = { file = \
+             \"delays.txt\" }",
         ),
         (
             "outages = \"20s\"",
@@ -201,6 +235,35 @@ fn a_trace_with_a_mistake_names_its_line() {
     ] {
         let told = told(&format!("trace = \"{name}\""), "");
         assert_eq!(told, format!("4: path.trace = \"{name}\" {expected}"));
+    }
+    for (name, expected) in [
+        (
+            "empty.csv",
+            "has a mistake: it is empty; write lines like `0 25`",
+        ),
+        (
+            "good.csv",
+            "has a mistake in line 1: `t_s,rate_mbit` is not a time and a delay in milliseconds; \
+             write a line like `15000 31.5`",
+        ),
+        (
+            "late.txt",
+            "has a mistake in line 1: the first time is 5, and the delay before it is unknown; \
+             use 0 as the first time, and times relative to it in the other lines",
+        ),
+        (
+            "long.txt",
+            "has a mistake in line 2: `10 3600001` is out of range; times up to a year, delays up \
+             to an hour",
+        ),
+        (
+            "twice.txt",
+            "has a mistake in line 2: `0 20` does not come after the line before it; sort the \
+             lines by time, and use each time once",
+        ),
+    ] {
+        let told = told(&format!("rate = \"5Mbit\"\ndelay_trace = \"{name}\""), "");
+        assert_eq!(told, format!("5: path.delay_trace = \"{name}\" {expected}"));
     }
     assert_eq!(
         told("trace = \"good.csv\"\nrate = \"5Mbit\"", ""),

@@ -1,12 +1,14 @@
 //! Networks of links: what must hold for any routes and any arrivals.
 
 use crate::frame::Frame;
+use narrows_core::net::loss;
 use narrows_core::net::topology::Topology;
 use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
+use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{DropReason, Limit, QueueDiscipline};
 use narrows_core::scenario::{
-    Choice, HopSpec, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec,
+    Choice, HopSpec, LinkPlace, Links, PathSpec, Route, RouteChange, Step, SwitchSpec, Varying,
 };
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
@@ -76,10 +78,41 @@ fn routes() -> impl Strategy<Value = Vec<Route>> {
     proptest::collection::vec(one, 1..5)
 }
 
-fn network(rates: &[u64], limit: u64, routes: &[Route], shared: bool) -> Topology<Frame<Sent>> {
+/// For a link, the time of a step, and its delay and loss from then on.
+type Later = Option<(u64, u64, f64)>;
+
+fn later() -> impl Strategy<Value = Vec<Later>> {
+    let step = (0u64..50_000, 0u64..3000, 0.0..0.5f64);
+    proptest::collection::vec(proptest::option::of(step), LINKS)
+}
+
+fn varying((at, delay, loss): (u64, u64, f64)) -> Box<Varying> {
+    let loss = [("probability", Value::Number(loss))];
+    let step = Step {
+        at: Span::us(at),
+        rate: None,
+        rtt: None,
+        delay: Some(Span::us(delay)),
+        ordered: true,
+        loss: Some(Choice::new("independent", loss::KINDS[0].params, &loss)),
+    };
+    Box::new(Varying {
+        steps: vec![step],
+        ..Varying::default()
+    })
+}
+
+fn network(
+    rates: &[u64],
+    limit: u64,
+    routes: &[Route],
+    shared: bool,
+    later: &[Later],
+) -> Topology<Frame<Sent>> {
     let fifo = || Choice::new("fifo", &[], &[]);
     let hop = |(i, rate): (u64, &u64)| HopSpec {
         delay_forward: Span::us(i * 300),
+        varying: later[i as usize].map(varying),
         ..HopSpec::new(Rate::mbit(*rate), Span::ms(4), fifo())
     };
     let place = |i: usize| LinkPlace {
@@ -123,10 +156,11 @@ proptest! {
         limit in 1u64..20,
         routes in routes(),
         shared in any::<bool>(),
+        later in later(),
         arrivals in proptest::collection::vec(
             (0u64..500_000, any::<prop::sample::Index>(), any::<bool>(), 60u64..1514), 1..300),
     ) {
-        let mut network = network(&rates, limit, &routes, shared);
+        let mut network = network(&rates, limit, &routes, shared, &later);
         let mut log = Log::default();
         let (mut now, mut sent) = (Time::ZERO, 0);
         for (gap, owner, back, size) in &arrivals {

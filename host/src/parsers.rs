@@ -18,7 +18,7 @@ use crate::tune::journal::Journal;
 use crate::tune::plan::Plan;
 use narrows_core::cc::remy;
 use narrows_core::net::NEAR;
-use narrows_core::net::trace::Trace;
+use narrows_core::net::trace::{Trace, delays};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
@@ -333,12 +333,14 @@ pub const PARSERS: &[Parser] = &[
                     }
                     Err(error) => drop(error),
                 }
+                drop(delays(text, repeats));
             }
         },
         right: || {
             vec![
                 b"t_s,rate_mbit\n0,10\n1.5,2.25\n3,10\n".to_vec(),
                 b"# milliseconds\n1\n2\n2\n40\n".to_vec(),
+                b"0 25\n15000 31.5\n".to_vec(),
             ]
         },
     },

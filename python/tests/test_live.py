@@ -99,6 +99,33 @@ def test_sim_and_live_agree(tmp_path: Path, cc: list[str], path: dict[str, str])
     )
 
 
+STEPS = """
+duration = "8s"
+warmup   = "5s"
+[path]
+rate  = "50Mbit"
+rtt   = "20ms"
+steps = [
+    { at = "1s", rtt = "60ms" },
+    { at = "2s", loss = "20%" },
+    { at = "4s", rtt = "30ms", loss = "0%" },
+]
+[[probe]]
+kind     = "ping"
+interval = "10ms"
+"""
+
+
+def test_steps_of_delay_and_loss_apply_to_real_packets(tmp_path: Path) -> None:
+    ready()
+    live, sim = both(tmp_path, STEPS)
+    assert ping(sim) <= ping(live) <= ping(sim) * (1 + NEAR_ENOUGH)
+    for run in (live, sim):
+        probe = run["probes"][0]
+        # 200 pings are sent at a loss of 20 %.
+        assert abs(probe["sent"] - probe["received"] - 40) <= 4 * (200 * 0.2 * 0.8) ** 0.5
+
+
 WORKLOADS = """
 [[flow]]
 id       = "page"

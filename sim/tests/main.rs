@@ -24,6 +24,7 @@ mod timers;
 mod topology;
 mod traffic;
 mod transport;
+mod varying;
 mod wifi;
 mod workload;
 mod world;

@@ -38,7 +38,7 @@ pub struct PathMetrics {
     pub reverse_arriving_mbit: Option<f64>,
     /// Whether the rate varies.
     pub varies: bool,
-    /// Two-way propagation delay of the path (base RTT), milliseconds.
+    /// Two-way propagation delay of the path (base RTT) at the start, milliseconds.
     #[serde(serialize_with = "six_digits")]
     pub rtt_ms: f64,
     /// Two-way propagation delays of the flows, including delays outside the path, milliseconds;
@@ -133,7 +133,7 @@ impl PathMetrics {
                     .as_ref()
                     .map(|hop| passes(hop, from, to).as_mbit())
             },
-            varies: hop.varying.is_some(),
+            varies: hop.has_varying_rate(),
             rtt_ms: path.rtt().as_ms(),
             rtts_ms: rtts,
             buffer_bdp: bytes.map(|n| n as f64 / path.bdp().get().max(1) as f64),
@@ -144,7 +144,7 @@ impl PathMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::spec::Varying;
+    use crate::net::spec::{Step, Varying};
     use crate::param::{Choice, Params, Value};
     use alloc::boxed::Box;
 
@@ -173,9 +173,15 @@ mod tests {
         assert_eq!(passes(&policed), Rate::mbit(2));
         let mut steps = hop(50);
         steps.varying = Some(Box::new(Varying {
-            steps: alloc::vec![(Span::ms(500), Rate::mbit(10))],
-            outages: Vec::new(),
-            trace: None,
+            steps: alloc::vec![Step {
+                at: Span::ms(500),
+                rate: Some(Rate::mbit(10)),
+                rtt: None,
+                delay: None,
+                ordered: true,
+                loss: None,
+            }],
+            ..Varying::default()
         }));
         assert_eq!(passes(&steps), Rate::mbit(30));
     }

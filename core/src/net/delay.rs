@@ -1,6 +1,7 @@
 //! Propagation: a [`ConstantDelay`] delays packets by a constant time and keeps their order; a
 //! [`DelayLine`] may also vary the delay.
 
+use super::delay_schedule::Delays;
 use super::jitter::Jitter;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -68,6 +69,13 @@ pub enum DelayLine<P> {
 }
 
 impl<P> DelayLine<P> {
+    /// Creates an empty line of these delays, without jitter.
+    pub fn new(delays: Delays) -> DelayLine<P> {
+        match delays.fixed() {
+            Some(delay) => DelayLine::Constant(ConstantDelay::new(delay)),
+            None => DelayLine::Jitter(Box::new(Jitter::following(delays))),
+        }
+    }
     /// Adds `packet`. The caller never passes an earlier `now` than in the call before.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {

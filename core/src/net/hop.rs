@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A duplicate follows directly behind the first copy, through policer and queue like any other
-//! packet. A corrupted packet travels to the end of the path, where its receiver discards it.
+//! packet. A corrupted packet travels to the end of the path, where its receiver discards it. The
+//! model of loss may change at given times; each model has a random stream of its own.
 //!
 //! **The link** is a serial wire, a token bucket, a router's shaper, or a link that follows a
 //! packet-delivery trace. On a serial wire, the packet in service has left the buffer, as in a
@@ -47,6 +48,7 @@ use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::vec::Vec;
 
 /// The link, which serves the queue.
 enum Server {
@@ -114,6 +116,8 @@ impl Server {
 /// The elements before the queue; boxed, because most paths have none.
 struct Before {
     loss: Option<LossModel>,
+    /// Later models of loss with their times, the next one last.
+    losses: Vec<(Time, Option<LossModel>)>,
     corrupt: Option<Bernoulli>,
     duplicate: Option<Bernoulli>,
     policer: Option<Policer>,
@@ -128,8 +132,17 @@ impl Before {
                 .and_then(|c| Bernoulli::of(&c.params, rng(part)))
         };
         let loss = spec.loss.as_ref();
+        let varying = spec.varying.iter().flat_map(|v| v.losses()).zip(1..);
+        let later = varying.map(|((at, model), number)| {
+            let rng = rng(&format!("loss{number}"));
+            let model = LossModel::new(&model.kind, &model.params, rng);
+            (at, model.map(LossModel::during_a_run))
+        });
+        let mut losses: Vec<(Time, Option<LossModel>)> = later.collect();
+        losses.reverse();
         let before = Before {
             loss: loss.and_then(|model| LossModel::new(&model.kind, &model.params, rng("loss"))),
+            losses,
             corrupt: trial(&spec.corrupt, "corrupt"),
             duplicate: trial(&spec.duplicate, "duplicate"),
             policer: spec
@@ -137,8 +150,15 @@ impl Before {
                 .as_ref()
                 .map(|c| Policer::new(&c.kind, &c.params)),
         };
-        let none = before.loss.is_none() && before.corrupt.is_none() && before.duplicate.is_none();
+        let lossless = before.loss.is_none() && before.losses.is_empty();
+        let none = lossless && before.corrupt.is_none() && before.duplicate.is_none();
         (!none || before.policer.is_some()).then(|| Box::new(before))
+    }
+    /// Replaces the model of loss by the last one whose time has come.
+    fn change_loss(&mut self, now: Time) {
+        while self.losses.last().is_some_and(|(at, _)| *at <= now) {
+            self.loss = self.losses.pop().and_then(|(_, model)| model);
+        }
     }
 }
 
@@ -394,6 +414,7 @@ impl<P: Packet> Hop<P> {
         let Some(before) = &mut self.before else {
             return;
         };
+        before.change_loss(now);
         if before
             .loss
             .as_mut()

@@ -3,7 +3,9 @@
 //!
 //! Algorithm: the delay of a packet is `max(0, delay + spread · q(u))`, with `u` uniform in 0…1.
 //! With `ordered`, a packet waits for the packets before it; otherwise each packet leaves at its
-//! own time. Packets that leave at one instant keep their order of entry.
+//! own time. Packets that leave at one instant keep their order of entry. The delay itself may
+//! change over time ([`Delays`]), and packets may then overtake those that entered before the
+//! change.
 //!
 //! | kind | q(u) | mean of q | standard deviation of q |
 //! |---|---|---|---|
@@ -31,6 +33,7 @@
 //!   netem reorders, as does `ordered = false`.
 
 use super::ElementKind;
+use super::delay_schedule::Delays;
 use super::reorder::Reorder;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -221,7 +224,7 @@ impl<P> Eq for Apart<P> {}
 /// A line of varying delay.
 #[derive(Clone, Debug)]
 pub struct Jitter<P> {
-    delay: Span,
+    delays: Delays,
     spread: Option<Spread>,
     reorder: Option<Reorder>,
     /// Departure of the last packet in order.
@@ -236,8 +239,12 @@ pub struct Jitter<P> {
 impl<P> Jitter<P> {
     /// Creates an empty line of the constant delay `delay`.
     pub fn new(delay: Span) -> Jitter<P> {
+        Jitter::following(Delays::constant(delay))
+    }
+    /// Creates an empty line whose delay changes over time.
+    pub fn following(delays: Delays) -> Jitter<P> {
         Jitter {
-            delay,
+            delays,
             spread: None,
             reorder: None,
             last: Time::ZERO,
@@ -258,15 +265,15 @@ impl<P> Jitter<P> {
         self.reorder = Reorder::new(params, rng);
         self
     }
-    /// Returns the delay without variation.
-    pub fn delay(&self) -> Span {
-        self.delay
-    }
     /// Adds `packet`. The caller never passes an earlier `now` than in the call before.
     pub fn push(&mut self, now: Time, packet: P) {
+        let (delay, overtakes) = self.delays.next(now);
+        if overtakes {
+            self.last = Time::ZERO;
+        }
         let (delay, ordered) = match &mut self.spread {
-            Some(spread) => (spread.vary(self.delay), spread.ordered),
-            None => (self.delay, true),
+            Some(spread) => (spread.vary(delay), spread.ordered),
+            None => (delay, true),
         };
         let mut at = now + delay;
         if ordered {

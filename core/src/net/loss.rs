@@ -225,6 +225,8 @@ enum Process {
 pub struct LossModel {
     per_packet: bool,
     lost_before: bool,
+    /// Whether the next packet has a draw, even if it continues a super-packet.
+    begins: bool,
     process: Process,
 }
 
@@ -239,13 +241,24 @@ impl LossModel {
         Some(LossModel {
             per_packet: params.word("per") == "packet",
             lost_before: false,
+            begins: false,
             process,
         })
+    }
+    /// Returns this model, which begins during a run: its first draw may be for the rest of a
+    /// super-packet.
+    #[must_use]
+    pub fn during_a_run(self) -> LossModel {
+        LossModel {
+            begins: true,
+            ..self
+        }
     }
     /// Returns whether the next packet is lost. `joined` states whether the packet belongs to the
     /// same super-packet as the packet before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
-        if !joined || self.per_packet {
+        if !joined || self.per_packet || self.begins {
+            self.begins = false;
             self.lost_before = match &mut self.process {
                 Process::Independent(trial) => trial.happens(),
                 Process::GilbertElliott(chain) => chain.happens(),

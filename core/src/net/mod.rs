@@ -6,9 +6,10 @@
 //! | `closed_form` | the closed form of a FIFO before a serial link |
 //! | [`bernoulli`] | random trials per packet, for loss, duplication, corruption and reordering |
 //! | [`delay`] | propagation with a constant delay |
+//! | [`delay_schedule`] | a propagation delay over time |
 //! | [`delivery_trace`] | a link that follows a packet-delivery trace |
 //! | [`hop`] | a hop: loss, policer, queue, link |
-//! | [`jitter`] | propagation with a varying delay |
+//! | [`jitter`] | propagation with a delay that varies randomly or over time |
 //! | [`link`] | links with a constant or varying rate, token buckets |
 //! | [`lookahead`] | access to arrivals that are already determined |
 //! | [`loss`] | models of random loss |
@@ -19,13 +20,14 @@
 //! | [`shape`] | traffic shaping of routers |
 //! | [`spec`] | the description of a path |
 //! | [`topology`] | a network of links, in which each flow has a route |
-//! | [`trace`] | files with rates over time |
+//! | [`trace`] | files with rates or delays over time |
 //! | [`wifi`] | an access point and its stations |
 
 pub mod access;
 pub mod bernoulli;
 mod closed_form;
 pub mod delay;
+pub mod delay_schedule;
 pub mod delivery_trace;
 pub mod hop;
 pub mod jitter;

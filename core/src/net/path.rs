@@ -19,7 +19,8 @@
 //! wake-up for a departure: the earlier packet arrives first. A caller that needs the state of the
 //! queues at `now` polls the path first.
 
-use super::delay::{ConstantDelay, DelayLine};
+use super::delay::DelayLine;
+use super::delay_schedule::Delays;
 use super::hop::Hop;
 use super::jitter::Jitter;
 use super::lookahead::Lookahead;
@@ -53,11 +54,11 @@ struct Direction<P> {
 
 impl<P: Packet> Direction<P> {
     /// A direction without hops.
-    fn distance(delay: Span) -> Direction<P> {
+    fn distance(delays: Delays) -> Direction<P> {
         Direction {
             hops: Vec::new(),
             between: Vec::new(),
-            out: DelayLine::Constant(ConstantDelay::new(delay)),
+            out: DelayLine::new(delays),
             due: Time::MAX,
             news: Time::MAX,
             closed: false,
@@ -65,7 +66,7 @@ impl<P: Packet> Direction<P> {
     }
     /// Hops, each with the propagation behind it.
     fn of(hops: Vec<(Hop<P>, DelayLine<P>)>) -> Direction<P> {
-        let mut direction = Direction::distance(Span::ZERO);
+        let mut direction = Direction::distance(Delays::default());
         let last = hops.len().saturating_sub(1);
         for (i, (hop, line)) in hops.into_iter().enumerate() {
             direction.hops.push(hop);
@@ -203,12 +204,12 @@ pub fn queue_contexts(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Que
 }
 
 /// The propagation behind a hop called `name`.
-pub(super) fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> {
+pub(super) fn behind<P>(hop: &HopSpec, delays: Delays, seed: u64, name: &str) -> DelayLine<P> {
     if hop.jitter.is_none() && hop.reorder.is_none() {
-        return DelayLine::Constant(ConstantDelay::new(delay));
+        return DelayLine::new(delays);
     }
     let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
-    let mut line = Jitter::new(delay);
+    let mut line = Jitter::following(delays);
     if let Some(jitter) = &hop.jitter {
         line = line.varying(&jitter.kind, &jitter.params, rng("jitter"));
     }
@@ -226,14 +227,13 @@ impl<P: Packet> Path<P> {
         let names = hop_names(spec);
         let mut hops = Vec::new();
         for (number, (hop, queue)) in spec.hops.iter().zip(&mut queues).enumerate() {
-            let forward = hop.delay_forward.min(hop.rtt);
-            let line = behind(hop, forward, seed, &names[number]);
+            let line = behind(hop, hop.delays(), seed, &names[number]);
             hops.push((
                 Hop::new(hop, queue, number as u8, seed, &names[number]),
                 line,
             ));
         }
-        let distance = spec.rtt() - spec.delay_forward();
+        let distance = spec.delays_back();
         let reverse = match (&spec.reverse, queues.next()) {
             (Some(hop), Some(queue)) => {
                 let number = hops.len();

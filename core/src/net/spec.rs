@@ -1,6 +1,7 @@
 //! The description of a path: hops, varying rates, buffers, links. This is plain data;
 //! [`path`](super::path) and [`hop`](super::hop) are built from it.
 
+use super::delay_schedule::{DelaySchedule, Delays};
 use super::policer;
 use super::rate_schedule::RateSchedule;
 use super::shape::Shaper;
@@ -10,6 +11,7 @@ use crate::queue::Limit;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The path between the hosts.
@@ -95,7 +97,7 @@ pub struct RouteChange {
 pub struct HopSpec {
     /// Rate of its link; the mean rate of a trace.
     pub rate: Rate,
-    /// Variation of the rate, if there is one.
+    /// Changes of rate, delay and loss over time, if there are any.
     pub varying: Option<Box<Varying>>,
     /// Propagation delay of both directions together. The value is zero for the reverse hop,
     /// because the values of the forward hops include the delay of the reverse direction.
@@ -124,25 +126,72 @@ pub struct HopSpec {
     pub keys: Params,
 }
 
-/// A rate that varies.
-#[derive(Clone, PartialEq, Debug)]
+/// Changes over time.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Varying {
-    /// Changes of the rate: time and new rate.
-    pub steps: Vec<(Span, Rate)>,
+    /// Changes of rate, delay and loss.
+    pub steps: Vec<Step>,
     /// Outages: start and duration.
     pub outages: Vec<(Span, Span)>,
     /// Rates from a file, instead of `steps`.
     pub trace: Option<TraceFile>,
+    /// Delays of the direction of the hop from a file, instead of those of `steps`.
+    pub delays: Option<DelayFile>,
+}
+
+/// A change at one time; absent values do not change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// Time of the change.
+    pub at: Span,
+    /// The new rate.
+    pub rate: Option<Rate>,
+    /// The new two-way propagation delay of a hop, divided between the directions as the first
+    /// one.
+    pub rtt: Option<Span>,
+    /// The new propagation delay of a link.
+    pub delay: Option<Span>,
+    /// Whether packets keep their order if the delay falls.
+    pub ordered: bool,
+    /// The new model of loss.
+    pub loss: Option<Choice>,
 }
 
 impl Varying {
-    /// Returns the rate over time of a hop whose initial rate is `rate`; `None` if packets leave at
-    /// delivery opportunities instead.
+    /// Returns whether the rate varies.
+    pub fn has_rates(&self) -> bool {
+        let steps = self.steps.iter().any(|step| step.rate.is_some());
+        steps || !self.outages.is_empty() || self.trace.is_some()
+    }
+    /// Returns whether the propagation delay varies.
+    pub fn has_delays(&self) -> bool {
+        let steps = self.steps.iter();
+        self.delays.is_some() || steps.clone().any(|s| s.rtt.is_some() || s.delay.is_some())
+    }
+    /// Returns whether the model of loss varies.
+    pub fn has_losses(&self) -> bool {
+        self.steps.iter().any(|step| step.loss.is_some())
+    }
+    /// Returns the changes of the model of loss: time and new model, in the order of time.
+    pub fn losses(&self) -> Vec<(Time, &Choice)> {
+        let mut losses: Vec<(Time, &Choice)> = self
+            .steps
+            .iter()
+            .filter_map(|step| Some((Time::ZERO + step.at, step.loss.as_ref()?)))
+            .collect();
+        losses.sort_by_key(|(at, _)| *at);
+        losses
+    }
+    /// Returns the rate over time of a hop whose initial rate is `rate`. `None` if it does not
+    /// vary, or if packets leave at delivery opportunities instead.
     pub fn schedule(&self, rate: Rate) -> Option<RateSchedule> {
+        if !self.has_rates() {
+            return None;
+        }
         let steps: Vec<(Time, Rate)> = self
             .steps
             .iter()
-            .map(|(at, rate)| (Time::ZERO + *at, *rate))
+            .filter_map(|step| Some((Time::ZERO + step.at, step.rate?)))
             .collect();
         let schedule = match self.trace.as_ref().map(|file| &file.trace) {
             Some(Trace::Deliveries(_)) => return None,
@@ -156,8 +205,8 @@ impl Varying {
             .collect();
         Some(schedule.with_outages(&outages))
     }
-    /// Returns the mean rate between two times, of a hop whose initial rate is `rate`; `None` if
-    /// the times are equal.
+    /// Returns the mean rate between two times, of a hop whose initial rate is `rate`. `None` if
+    /// the rate does not vary, or if the times are equal.
     pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
         match (
             self.trace.as_ref().map(|file| &file.trace),
@@ -183,6 +232,19 @@ pub struct TraceFile {
     pub repeats: bool,
     /// The contents of the file.
     pub trace: Trace,
+}
+
+/// A file with delays over time that a scenario names, with its contents.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DelayFile {
+    /// The name of the file in the scenario.
+    pub name: String,
+    /// Whether the table repeats after its end.
+    pub repeats: bool,
+    /// Whether packets keep their order if the delay falls.
+    pub ordered: bool,
+    /// The contents of the file.
+    pub delays: Arc<DelaySchedule>,
 }
 
 /// A buffer as given in the scenario.
@@ -229,6 +291,54 @@ impl HopSpec {
             keys: Params::default(),
         }
     }
+}
+
+impl HopSpec {
+    /// Returns whether the rate of the hop varies.
+    pub fn has_varying_rate(&self) -> bool {
+        self.varying.as_ref().is_some_and(|v| v.has_rates())
+    }
+    /// Returns the propagation delay behind the hop in its direction over time.
+    pub fn delays(&self) -> Delays {
+        let first = self.delay_forward.min(self.rtt);
+        match self.delay_file() {
+            Some(file) => Delays::of(file),
+            None => self.following(first, |step| {
+                step.delay.or_else(|| step.rtt.map(|rtt| self.ahead(rtt)))
+            }),
+        }
+    }
+    /// Returns the part of the two-way propagation delay `rtt` in the forward direction.
+    fn ahead(&self, rtt: Span) -> Span {
+        part(rtt, self.delay_forward.min(self.rtt), self.rtt)
+    }
+    /// Returns the difference between the longest and the shortest delay behind the hop.
+    pub fn delay_range(&self) -> Span {
+        self.delays().range()
+    }
+    /// Returns the schedule of a file.
+    fn delay_file(&self) -> Option<Arc<DelaySchedule>> {
+        let file = self.varying.as_ref()?.delays.as_ref()?;
+        Some(file.delays.clone())
+    }
+    /// Returns the delay `first`, and the changes that `of` finds in the steps.
+    fn following(&self, first: Span, of: impl Fn(&Step) -> Option<Span>) -> Delays {
+        let steps = self.varying.iter().flat_map(|v| &v.steps);
+        let changes =
+            steps.filter_map(|step| Some((Time::ZERO + step.at, of(step)?, step.ordered)));
+        let changes: Vec<(Time, Span, bool)> = changes.collect();
+        if changes.is_empty() {
+            return Delays::constant(first);
+        }
+        Delays::of(Arc::new(DelaySchedule::new(first, changes)))
+    }
+}
+
+/// Returns the part of `whole` that has the proportion of `of` to `all`, at most `whole`.
+fn part(whole: Span, of: Span, all: Span) -> Span {
+    let product = u128::from(whole.as_ns()) * u128::from(of.as_ns());
+    // At most `whole`, so it fits.
+    Span::ns((product / u128::from(all.as_ns().max(1))) as u64)
 }
 
 impl From<HopSpec> for PathSpec {
@@ -279,9 +389,7 @@ impl PathSpec {
     /// Returns the part of `rtt` in the forward direction, if `rtt` is divided in the same
     /// proportion as the RTT of the path.
     pub fn forward_part(&self, rtt: Span) -> Span {
-        let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward().as_ns());
-        // At most `rtt`, so it fits.
-        Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
+        part(rtt, self.delay_forward(), self.rtt())
     }
     /// Returns the bandwidth-delay product: the bytes that the bottleneck sends in one RTT of the
     /// path.
@@ -309,6 +417,27 @@ impl PathSpec {
             .iter()
             .map(|i| self.hops[usize::from(*i)].delay_forward);
         delays.fold(Span::ZERO, |sum, delay| sum + delay)
+    }
+    /// Returns the same over time.
+    pub fn delays_over(&self, links: &[u8]) -> Delays {
+        let mut delays = Delays::default();
+        for link in links {
+            delays.add(self.hops[usize::from(*link)].delays());
+        }
+        delays
+    }
+    /// Returns the propagation delay of the reverse path of a sequence of hops over time.
+    pub fn delays_back(&self) -> Delays {
+        if let Some(file) = self.reverse.as_ref().and_then(HopSpec::delay_file) {
+            return Delays::of(file);
+        }
+        let mut delays = Delays::default();
+        for hop in &self.hops {
+            let back = |rtt: Span| rtt - hop.ahead(rtt);
+            let first = hop.rtt - hop.delay_forward.min(hop.rtt);
+            delays.add(hop.following(first, |step| step.rtt.map(back)));
+        }
+        delays
     }
     /// Returns the two-way propagation delay of a route.
     pub fn rtt_of(&self, route: &Route) -> Span {

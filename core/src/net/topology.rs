@@ -23,7 +23,7 @@
 //! the links by number, then arrivals over propagation only. Events are handled at their own times:
 //! `poll` must be called at each `next_wakeup`.
 
-use super::delay::{ConstantDelay, DelayLine};
+use super::delay::DelayLine;
 use super::hop::Hop;
 use super::path::{behind, hop_names};
 use super::spec::{PathSpec, Route};
@@ -148,7 +148,7 @@ pub struct Topology<P> {
     /// The table of each flow, then of each probe.
     of_owner: Vec<u32>,
     /// Propagation from receivers to senders, for routes without links back.
-    distances: Vec<ConstantDelay<P>>,
+    distances: Vec<DelayLine<P>>,
     /// Departures of each link, arrivals behind each link, then those of each distance.
     agenda: Agenda,
     /// Future changes of routes, the next one last: time, and number of the table whose route
@@ -178,7 +178,7 @@ impl<P: Packet> Topology<P> {
             .enumerate()
             .map(|(i, ((hop, queue), name))| Stage {
                 hop: Hop::new(hop, queue, i as u8, seed, name),
-                line: behind(hop, hop.delay_forward, seed, name),
+                line: behind(hop, hop.delays(), seed, name),
                 switch: switch_of(i),
                 carried: Bytes::ZERO,
             })
@@ -213,7 +213,7 @@ impl<P: Packet> Topology<P> {
                 let changed = table.route.changes.iter().map(|change| &change.forward);
                 for forward in core::iter::once(&forward).chain(changed) {
                     table.distances.push(distances.len());
-                    distances.push(ConstantDelay::new(spec.delay_over(forward)));
+                    distances.push(DelayLine::new(spec.delays_over(forward)));
                 }
             }
             changes.extend(
@@ -254,7 +254,7 @@ impl<P: Packet> Topology<P> {
     pub fn in_transit(&self) -> u64 {
         let links = self.stages.iter();
         let links: u64 = links.map(|s| s.hop.len() + s.line.len() as u64).sum();
-        let distances: usize = self.distances.iter().map(ConstantDelay::len).sum();
+        let distances: usize = self.distances.iter().map(DelayLine::len).sum();
         links + distances as u64
     }
 

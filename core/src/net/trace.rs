@@ -1,4 +1,5 @@
-//! Files with rates over time: tables of rates, and mahimahi's packet-delivery traces.
+//! Files with rates or delays over time: tables of rates, mahimahi's packet-delivery traces, and
+//! tables of delays.
 //!
 //! A table of rates is CSV: a header that names the units, then lines by time, the first at 0.
 //!
@@ -16,10 +17,20 @@
 //! A packet-delivery trace has one whole number of milliseconds on each line, in ascending order:
 //! see [`DeliveryTrace`].
 //!
-//! Both formats ignore empty lines and lines that begin with `#`. Numbers are plain decimals and
+//! A table of delays has two numbers on each line: a time and a one-way delay, both in
+//! milliseconds. The first time is 0. A delay holds until the next line, and the table repeats as a
+//! table of rates does.
+//!
+//! ```text
+//! 0 25                   25 ms from the start
+//! 15000 31.5             31.5 ms from 15 s on
+//! ```
+//!
+//! All formats ignore empty lines and lines that begin with `#`. Numbers are plain decimals and
 //! are read exactly. The caller limits the size of the file in bytes. A table has at most a million
 //! lines, a trace at most five million, and no time is beyond a year.
 
+use super::delay_schedule::DelaySchedule;
 use super::delivery_trace::DeliveryTrace;
 use super::rate_schedule::RateSchedule;
 use crate::units::{Rate, Span, Time, parse_rate, parse_span};
@@ -27,7 +38,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Maximum number of lines of a table of rates.
+/// Maximum number of lines of a table of rates or delays.
 pub const MOST_RATES: usize = 1_000_000;
 /// Maximum number of lines of a packet-delivery trace.
 pub const MOST_OPPORTUNITIES: usize = 5_000_000;
@@ -35,6 +46,8 @@ pub const MOST_OPPORTUNITIES: usize = 5_000_000;
 pub const LATEST: Span = Span::s(365 * 86_400);
 /// The highest rate in a table: the highest of a scenario.
 const FASTEST: Rate = Rate::mbit(10_000_000);
+/// The longest delay in a table: the longest of a scenario.
+pub const LONGEST: Span = Span::s(3600);
 
 /// The contents of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -298,4 +311,68 @@ pub fn deliveries(text: &str) -> Result<DeliveryTrace, TraceError> {
             "write the time at which the trace repeats in the last line, like `1`",
         ),
     }
+}
+
+/// Reads a table of delays.
+pub fn delays(text: &str, repeats: bool) -> Result<DelaySchedule, TraceError> {
+    let mut steps: Vec<(Time, Span, bool)> = Vec::new();
+    for (number, line) in lines(text) {
+        let mut fields = line.split_whitespace();
+        let (time, delay) = match (fields.next(), fields.next(), fields.next()) {
+            (Some(time), Some(delay), None) if is_decimal(time) && is_decimal(delay) => {
+                (time, delay)
+            }
+            _ => {
+                let problem = format!("{} is not a time and a delay in milliseconds", shown(line));
+                return wrong(number, problem, "write a line like `15000 31.5`");
+            }
+        };
+        let ms = |field: &str| parse_span(&format!("{field}ms")).ok();
+        let (at, delay) = match (ms(time), ms(delay)) {
+            (Some(at), Some(delay)) if at <= LATEST && delay <= LONGEST => (at, delay),
+            _ => {
+                let problem = format!("{} is out of range", shown(line));
+                return wrong(number, problem, "times up to a year, delays up to an hour");
+            }
+        };
+        let at = Time::ZERO + at;
+        match steps.last() {
+            None if at != Time::ZERO => {
+                let problem =
+                    format!("the first time is {time}, and the delay before it is unknown");
+                return wrong(
+                    number,
+                    problem,
+                    "use 0 as the first time, and times relative to it in the other lines",
+                );
+            }
+            Some((before, ..)) if at <= *before => {
+                let problem = format!("{} does not come after the line before it", shown(line));
+                return wrong(
+                    number,
+                    problem,
+                    "sort the lines by time, and use each time once",
+                );
+            }
+            _ if steps.len() == MOST_RATES => {
+                let problem = format!("there are more than {MOST_RATES} lines");
+                return wrong(number, problem, "cut the table into parts");
+            }
+            _ => steps.push((at, delay, true)),
+        }
+    }
+    let Some((_, first, _)) = steps.first().copied() else {
+        return wrong(0, "it is empty", "write lines like `0 25`");
+    };
+    let period = match steps[..] {
+        [.., (before, ..), (last, ..)] if repeats => {
+            Some(last.since(Time::ZERO) + last.since(before))
+        }
+        _ => None,
+    };
+    let schedule = DelaySchedule::new(first, steps.into_iter().skip(1));
+    Ok(match period {
+        Some(period) => schedule.repeating(period),
+        None => schedule,
+    })
 }

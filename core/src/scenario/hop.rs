@@ -12,6 +12,7 @@ use super::value::{Node, Value};
 use super::varying;
 use super::write::{Entries, choice_node, put, put_all, quote, write, write_some};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
+use crate::net::trace::Trace;
 use crate::net::{link, loss};
 use crate::units::{Bytes, Rate, Span, format_bytes, format_rate};
 use alloc::format;
@@ -125,7 +126,7 @@ pub(super) fn hop(
     known: &Known,
     place: Place,
 ) -> Option<HopSpec> {
-    let varying = varying::read(out, s);
+    let varying = varying::read(out, s, place);
     let trace = varying.as_ref().and_then(|v| v.as_ref()?.trace.as_ref());
     let rows = keys::of(match place {
         Place::Forward => "path.hop",
@@ -161,8 +162,9 @@ pub(super) fn hop(
         None => Some(usual_queue(QUEUE, known)),
     };
     let link = optional(s.field("link"), Link::Serial, |f| link(out, &f, rate));
-    if let (Some(Some(_)), Some(Link::ShapeAverage { .. } | Link::ShapePeak { .. }), Some(f)) =
-        (&varying, link, s.field("link"))
+    let has_rates = matches!(&varying, Some(Some(v)) if v.has_rates());
+    if let (true, Some(Link::ShapeAverage { .. } | Link::ShapePeak { .. }), Some(f)) =
+        (has_rates, link, s.field("link"))
     {
         out.refuse(
             &f,
@@ -172,7 +174,8 @@ pub(super) fn hop(
         return None;
     }
     if let (Some(Some(v)), Some(f)) = (&varying, s.field("link")) {
-        let deliveries = v.schedule(Rate::default()).is_none();
+        let deliveries =
+            matches!(&v.trace, Some(file) if matches!(file.trace, Trace::Deliveries(_)));
         if deliveries && link != Some(Link::Serial) {
             out.refuse(
                 &f,

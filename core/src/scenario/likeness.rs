@@ -15,7 +15,7 @@
 //! - Number, start, end and size of flows do not count. Hosts do not count either, unless the
 //!   interface of a sender has a rate of its own; this rate is then decisive.
 
-use super::{Choice, HopSpec, Link, PathSpec, Scenario};
+use super::{Choice, HopSpec, Link, PathSpec, Scenario, Varying};
 use crate::net::{loss, policer};
 use crate::packet::Packet;
 use crate::param::{Param, Params};
@@ -134,13 +134,16 @@ fn elements(path: &PathSpec, hop: &HopSpec) -> Vec<String> {
         Link::ShapePeak { .. } => Some("shape peak"),
     };
     let several = path.hops.len() > 1 && path.links.is_none();
+    let varies = |how: fn(&Varying) -> bool| hop.varying.as_deref().is_some_and(how);
     [
         path.links.is_some().then(|| "a network of links".into()),
         shaper.map(String::from),
         several.then(|| format!("{} hops", path.hops.len())),
         path.reverse.is_some().then(|| "a reverse hop".into()),
         path.offload.then(|| "offload".into()),
-        hop.varying.is_some().then(|| "a varying rate".into()),
+        hop.has_varying_rate().then(|| "a varying rate".into()),
+        varies(Varying::has_delays).then(|| "a varying delay".into()),
+        varies(Varying::has_losses).then(|| "a varying loss rate".into()),
         hop.jitter.is_some().then(|| "jitter".into()),
         hop.reorder.is_some().then(|| "reordering".into()),
         hop.duplicate.is_some().then(|| "duplication".into()),

@@ -23,7 +23,7 @@
 //! | `notices` | warnings about a scenario that is valid |
 //! | `application` | the application of a flow |
 //! | `transport` | the transport of a flow |
-//! | `varying` | steps, outages, traces |
+//! | `varying` | steps, outages, traces of rate and delay |
 //! | `wifi` | parser and writer of the section `[wifi]` |
 //! | [`likeness`] | the properties by which scenarios are compared |
 //! | `write` | writing: canonical TOML and JSON, every default explicit |
@@ -70,8 +70,8 @@ pub use varying::{Files, no_files};
 pub use version::FORMAT;
 
 pub use crate::net::spec::{
-    Buffer, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec, TraceFile,
-    Varying,
+    Buffer, DelayFile, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, Step,
+    SwitchSpec, TraceFile, Varying,
 };
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;

@@ -1,6 +1,6 @@
 //! Warnings about a valid scenario that its author may not intend; the run reports them.
 
-use super::Scenario;
+use super::{HopSpec, Scenario};
 use crate::cc::Need;
 use crate::metrics::{FRAME_MBIT, SUPER_MBIT};
 use crate::packet::Packet;
@@ -120,7 +120,8 @@ impl Scenario {
                 };
                 Span::ns(jitter.params.span("spread").as_ns() * spreads)
             });
-        let varies = varies.fold(apart, |all, one| all + one);
+        let steps = self.path.hops.iter().map(HopSpec::delay_range);
+        let varies = varies.chain(steps).fold(apart, |all, one| all + one);
         let left = self.duration - self.warmup;
         (left.as_s() < LEAST_PACKETS * varies.as_s()).then(|| {
             let (left, varies) = (format_span(left), format_span(varies));
@@ -139,7 +140,7 @@ impl Scenario {
             .filter_map(|hop| hop.varying.as_ref())
             .flat_map(|varying| {
                 let outages = varying.outages.iter().map(|(at, _)| ("outage", *at));
-                let steps = varying.steps.iter().map(|(at, _)| ("step", *at));
+                let steps = varying.steps.iter().map(|step| ("step", step.at));
                 outages.chain(steps)
             });
         let late = told.filter(|(_, at)| *at >= self.duration);

@@ -273,7 +273,8 @@ pub(super) fn missing<T>(
     None
 }
 
-fn misspelt(s: &Section<'_>, name: &str) -> bool {
+/// Returns whether an unknown key of the section is probably the absent key `name`.
+pub(super) fn misspelt(s: &Section<'_>, name: &str) -> bool {
     let unknown = s
         .table
         .entries

@@ -28,7 +28,7 @@ except ModuleNotFoundError:  # Windows
 MOST_FILE_BYTES = 1 << 30
 """Maximum size of a file that a command writes, in bytes."""
 
-_NAMING = frozenset({"trace", "tree", "file"})
+_NAMING = frozenset({"trace", "delay_trace", "tree", "file"})
 """Keys of a scenario that may name a file."""
 
 _LAST_LINES = 5

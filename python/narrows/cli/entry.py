@@ -53,10 +53,7 @@ COMMANDS = {
             "narrows.host.command:doctor",
             "Check whether this host supports runs with real packets",
         ),
-        "new": (
-            "narrows.models.command:new",
-            "Write a new scenario, congestion control or queue discipline",
-        ),
+        "new": ("narrows.models.command:new", "Write a new scenario, trace or model"),
         "kernel": (
             "narrows.kernel.command:kernel",
             "Build Linux kernels for runs in virtual time, compare the TCP rules of releases",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from narrows.cli.command import Group, argument, option
+from narrows.models import traces
 from narrows.models.skeleton import LANGUAGES, Skeleton, checkout, scenario_text, write_new
 from narrows.render.terminal import echo
 
@@ -59,9 +60,10 @@ def _passed(command: F) -> F:
     ),
 )
 def new() -> None:
-    """Write a new scenario, congestion control or queue discipline.
+    """Write a new scenario, trace or model.
 
-    A model is a skeleton that works, with a test, a scenario and a README.
+    A model is a congestion control or a queue discipline: a skeleton that works, with a test, a
+    scenario and a README. A trace belongs to a link that changes with time.
     """
 
 
@@ -88,6 +90,42 @@ def scenario(file: Path) -> None:
     """
     write_new(file, scenario_text())
     echo(f"{file}: written; narrows run {file} runs it")
+
+
+@new.command(
+    examples=(
+        "narrows new trace starlink sky.toml",
+        "narrows new trace 5g street.toml --rate 50Mbit --duration 30s --seed 7",
+    )
+)
+@option(
+    "--seed",
+    group="Link",
+    metavar="N",
+    type=click.IntRange(0),
+    default=1,
+    help="Seed of the random numbers; equal seeds write equal files",
+)
+@option(
+    "--duration",
+    group="Link",
+    metavar="TIME",
+    default="1min",
+    help="Duration of the traces and of the scenario",
+)
+@option("--rate", group="Link", metavar="RATE", default="10Mbit", help="Expected mean rate")
+@argument("kind", type=click.Choice(traces.KINDS), help="Kind of the link: starlink or 5g")
+@argument("file", type=click.Path(dir_okay=False, path_type=Path), help="New scenario (TOML)")
+def trace(kind: str, file: Path, rate: str, duration: str, seed: int) -> None:
+    """Write synthetic traces of a link that changes with time.
+
+    Two traces are written beside the scenario that uses them: a packet-delivery trace in the format
+    of Mahimahi (FILE with the suffix .pps) and a table of one-way delays (-delays.txt). The traces
+    are no measurements. They have the mechanism of such a link, with assumed values.
+    """
+    for written in traces.synthetic(kind, rate=rate, duration=duration, seed=seed).write(file):
+        echo(str(written))
+    echo(f"narrows run {file} runs the scenario.")
 
 
 def _write(kind: str, name: str, lang: str, folder: Path | None, core: Path | None) -> None:

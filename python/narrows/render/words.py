@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from narrows.storage.provenance import LIKE, numbers
+from narrows.storage.provenance import LIKE, follows_file, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -469,7 +469,7 @@ def _path(figures: RunJson) -> str:
     if has_links(figures):
         return "a network of links"
     path = figures["scenario"]["path"]
-    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+    if follows_file(path):
         return "a path with a trace"
     here = numbers(figures)
     limit = "its default limit" if here["buffer_bdp"] is None else "a buffer that the scenario sets"

@@ -110,10 +110,11 @@ def _hop(tree: Tree, folder: FilePath) -> Tree:
     hop = dict(tree)
     if "queue" in hop:
         hop["queue"] = _chosen("queue", hop["queue"])
-    if isinstance(hop.get("trace"), dict):
-        hop["trace"] = hop["trace"] | {"file": str(folder / hop["trace"]["file"])}
-    elif "trace" in hop:
-        hop["trace"] = str(folder / hop["trace"])
+    for key in ("trace", "delay_trace"):
+        if isinstance(hop.get(key), dict):
+            hop[key] = hop[key] | {"file": str(folder / hop[key]["file"])}
+        elif key in hop:
+            hop[key] = str(folder / hop[key])
     return hop
 
 

@@ -62,13 +62,16 @@ class Hop(Part):
             lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
             0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
             packet (default: none).
-        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }; up
-            to 100000 (default: none).
+        steps: Changes of rate, propagation delay and loss: [{ at = "10s", rate = "5Mbit" }].
+            List of { at, rate, rtt, delay, ordered, loss }; up to 100000 (default: none).
         outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
             lasts }; up to 100000 (default: none).
         trace: File with the rate over time, instead of rate; its name is relative to the
             scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
             trace of Mahimahi (default: none).
+        delay_trace: File with the propagation delay behind the hop over time, in the direction
+            of the hop; its name is relative to the scenario. File name or { file, repeat,
+            ordered }; lines of time and delay in milliseconds (default: none).
         jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
             parameters }; a time (the spread), or a kind of `narrows list jitter` (default:
             none).
@@ -93,6 +96,7 @@ class Hop(Part):
     steps: Sequence[Mapping[str, str]] | None = None
     outages: Sequence[Mapping[str, str]] | None = None
     trace: str | Mapping[str, Value] | None = None
+    delay_trace: Element | None = None
     jitter: Element | None = None
     reorder: Element | None = None
     duplicate: Element | None = None
@@ -139,13 +143,16 @@ class Link(Part):
             lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
             0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
             packet (default: none).
-        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }; up
-            to 100000 (default: none).
+        steps: Changes of rate, propagation delay and loss: [{ at = "10s", rate = "5Mbit" }].
+            List of { at, rate, rtt, delay, ordered, loss }; up to 100000 (default: none).
         outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
             lasts }; up to 100000 (default: none).
         trace: File with the rate over time, instead of rate; its name is relative to the
             scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
             trace of Mahimahi (default: none).
+        delay_trace: File with the propagation delay behind the hop over time, in the direction
+            of the hop; its name is relative to the scenario. File name or { file, repeat,
+            ordered }; lines of time and delay in milliseconds (default: none).
         jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
             parameters }; a time (the spread), or a kind of `narrows list jitter` (default:
             none).
@@ -173,6 +180,7 @@ class Link(Part):
     steps: Sequence[Mapping[str, str]] | None = None
     outages: Sequence[Mapping[str, str]] | None = None
     trace: str | Mapping[str, Value] | None = None
+    delay_trace: Element | None = None
     jitter: Element | None = None
     reorder: Element | None = None
     duplicate: Element | None = None

@@ -78,7 +78,7 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
             return [named(part, key) for part in value]
         return (
             hashes.get(value, value)
-            if isinstance(value, str) and key.endswith(".trace.file")
+            if isinstance(value, str) and key.endswith((".trace.file", ".delay_trace.file"))
             else value
         )
 
@@ -86,6 +86,16 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
         named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def follows_file(path: JsonObject) -> bool:
+    """Whether a hop of a path has its rates or delays from a file.
+
+    >>> follows_file({"hop": [{"rate": "1Mbit"}, {"delay_trace": {"file": "delays.txt"}}]})
+    True
+    """
+    hops = (path, path.get("reverse", {}), *path.get("hop", []))
+    return any("trace" in hop or "delay_trace" in hop for hop in hops)
 
 
 @lru_cache(maxsize=4)
@@ -125,7 +135,7 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     if "wifi" in figures["scenario"] or "link" in figures["scenario"]:
         return []  # No stored case is one of a Wi-Fi or of a network of links.
     path = figures["scenario"]["path"]
-    if any("trace" in hop for hop in (path, path.get("reverse", {}), *path.get("hop", []))):
+    if follows_file(path):
         return []  # No stored case follows a file, and the file need not be here.
     here = _core.path_numbers(figures["scenario"])
 

@@ -38,7 +38,7 @@ from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 
 _KEYS = ("title", "scenario", "seeds", "design", "cases", "design_seed", "over", "case")
-_NAMING = ("trace", "tree", "file")
+_NAMING = ("trace", "delay_trace", "tree", "file")
 """Keys of a scenario whose value may name a file."""
 
 

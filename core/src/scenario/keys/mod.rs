@@ -49,6 +49,7 @@ pub(super) fn entry(section: &str) -> Option<&'static str> {
         "path.outages" => Some("{ at = \"20s\", lasts = \"2s\" }"),
         "flow.reroute" | "probe.reroute" => Some("{ at = \"10s\", route = [\"b\"] }"),
         "path.trace" => Some("{ file = \"rates.csv\" }"),
+        "path.delay_trace" => Some("{ file = \"delays.txt\" }"),
         _ => None,
     }
 }
@@ -121,10 +122,11 @@ mod tests {
             "wifi",
             "wifi.station",
         ];
-        const TAKE: [&str; 7] = [
+        const TAKE: [&str; 8] = [
             "path.steps",
             "path.outages",
             "path.trace",
+            "path.delay_trace",
             "switch",
             "flow.reroute",
             "probe.reroute",

@@ -92,10 +92,10 @@ pub(super) const KEYS: &[Key] = &[
     sections(
         "path",
         "steps",
-        "list of { at, rate }",
+        "list of { at, rate, rtt, delay, ordered, loss }",
         Some(MOST_STEPS),
         "none",
-        "changes of the rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
+        "changes of rate, propagation delay and loss: [{ at = \"10s\", rate = \"5Mbit\" }]",
     ),
     sections(
         "path",
@@ -113,6 +113,15 @@ pub(super) const KEYS: &[Key] = &[
         "file with the rate over time, instead of rate; its name is relative to the scenario",
     )
     .within("CSV of time and rate, or packet-delivery trace of Mahimahi"),
+    custom(
+        "path",
+        "delay_trace",
+        "file name or { file, repeat, ordered }",
+        "none",
+        "file with the propagation delay behind the hop over time, in the direction of the hop; \
+         its name is relative to the scenario",
+    )
+    .within("lines of time and delay in milliseconds"),
     model(
         "path",
         "jitter",
@@ -178,12 +187,42 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::s(10), Span::ZERO, DAY),
         "time of the change",
     ),
-    required(
+    optional(
         "path.steps",
         "rate",
         Kind::Rate(Rate::mbit(5), Rate::bit(0), Rate::mbit(10_000_000)),
+        "unchanged",
         "rate from this time on",
     ),
+    optional(
+        "path.steps",
+        "rtt",
+        Kind::Span(Span::ms(80), Span::us(1), HOUR),
+        "unchanged",
+        "two-way propagation delay from this time on, of a step in [path] or [[path.hop]]",
+    ),
+    optional(
+        "path.steps",
+        "delay",
+        Kind::Span(Span::ms(40), Span::ZERO, HOUR),
+        "unchanged",
+        "propagation delay from this time on, of a step in [link.NAME]",
+    ),
+    plain(
+        "path.steps",
+        "ordered",
+        Kind::Bool(true),
+        "packets keep their order when the delay falls: each waits for the packets before it",
+    ),
+    model(
+        "path.steps",
+        "loss",
+        loss::KINDS,
+        "probability or { kind, parameters }",
+        "loss before the queue from this time on",
+    )
+    .usually(|| "unchanged".into())
+    .within("0 to 1, or 0% to 100%, or a kind of `narrows list loss`"),
     required(
         "path.outages",
         "at",
@@ -208,5 +247,24 @@ pub(super) const KEYS: &[Key] = &[
         "repeat",
         Kind::Bool(true),
         "restart the trace at its end; a packet-delivery trace always restarts",
+    ),
+    text(
+        "path.delay_trace",
+        "file",
+        MOST_FILE_NAME,
+        "required",
+        "file name, relative to the scenario",
+    ),
+    plain(
+        "path.delay_trace",
+        "repeat",
+        Kind::Bool(true),
+        "restart the trace at its end",
+    ),
+    plain(
+        "path.delay_trace",
+        "ordered",
+        Kind::Bool(true),
+        "packets keep their order when the delay falls: each waits for the packets before it",
     ),
 ];
