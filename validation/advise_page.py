@@ -192,10 +192,9 @@ def markdown(rows: Sequence[JsonObject], told: Sequence[JsonObject], errors: Seq
         "",
         "## Largest regrets",
         "",
-        "A measurement may leave a property of the path open. A candidate that loses more than 2 % "
-        "of the utility",
-        "with one of the possible values is then not recommended. The last column states such "
-        "values.",
+        "A measurement may leave a property of the path open. A candidate that loses more than 2 %",
+        "of the utility with one of the possible values is then not recommended. The last column",
+        "states such values.",
         "",
         "| path | goals | recommended | best | regret | 90 % interval | configuration kept |",
         "|---|---|---|---|---|---|---|",

@@ -142,8 +142,11 @@ pub fn run_tree(
 #[pyfunction]
 #[pyo3(signature = (json, samples, record_error=None))]
 pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
-    let wrong =
-        |what: &str| EngineError::new_err(format!("the result of the other process is invalid: {what}"));
+    let wrong = |what: &str| {
+        EngineError::new_err(format!(
+            "the result of the other process is invalid: {what}"
+        ))
+    };
     let metrics: serde_json::Value =
         serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
     let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();

@@ -126,8 +126,8 @@ _WITHIN_S = 10.0
     group="Host",
     metavar="KERNEL",
     show_default="here",
-    help="Congestion controls and queue disciplines that the host can use: here (those of this "
-    "host), a Linux release such as 6.12 (those of this release), or names separated by commas",
+    help="Congestion controls and queue disciplines that the host can use. Write here (those of "
+    "this host), a Linux release such as 6.12, or names separated by commas",
 )
 @option(
     "--quick",

@@ -85,7 +85,10 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
 @kernel.command("list", examples=("narrows kernel list", "narrows kernel list --json"))
 @json_option()
 def list_(as_json: bool) -> None:
-    """List the releases of Linux that the simulator models, and the built kernels."""
+    """List the built kernels, and releases of Linux with the number of rules that they follow.
+
+    The simulator models every release from 4.4 to 7.3; the table has some of them.
+    """
     found = model.releases()
     if as_json:
         echo(json.dumps({"releases": [release.as_object() for release in found]}))

@@ -76,9 +76,9 @@ _passed = passed_options(
      "Congestion controls of the senders on both hosts. With several, each load phase runs once "
      "with each of them, in turn (with --repeats 2: cubic, bbr, cubic, bbr)"),
     ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
-    ("--pacing", "Load", "RATE", "none",
-     "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With "
-     "udp_flood: sending rate"),
+    ("--pacing", "Load", "RATE", "no limit; with --test udp_flood, 10Mbit",
+     "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With --test "
+     "udp_flood, the sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
      "Maximum payload of the measurement. When it is reached, the load phase ends early, and the "
      "test has no more load phases (of --repeats or --cc). With --test both, the download may use "

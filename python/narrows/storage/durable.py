@@ -169,10 +169,12 @@ class Chain:
         self.file = file
 
     def lines(self) -> list[JsonObject]:
-        """All lines, the oldest first, after their hashes have been verified.
+        """All lines, the oldest first, after their hashes have been verified; none if there is no
+        file. Lines that were removed from the end are not detected.
 
         Raises:
-            NarrowsError: If the file cannot be read, or a line was changed after it was written.
+            NarrowsError: If an existing file cannot be read, or if a line was changed after it was
+                written or is no line of such a chain.
         """
         try:
             with self.file.open("rb") as opened:

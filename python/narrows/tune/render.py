@@ -50,7 +50,8 @@ def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> l
         if finding.fix:
             told.append(f"{'':<8} remedy: {finding.fix}.")
         told.append(f"{'':<8} source: {finding.source}.")
-    good = list(dict.fromkeys(finding.id for finding in found if finding.severity == "good"))
+    faulty = {finding.id for finding in found if finding.severity != "good"}
+    good = list(dict.fromkeys(finding.id for finding in found if finding.id not in faulty))
     if good and not every:
         told += ["", f"Checked without a finding: {', '.join(good)}. Option --all prints them."]
     return told

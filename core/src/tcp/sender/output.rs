@@ -1,9 +1,11 @@
 //! Transmission: room in the window, size of bursts, TSO deferral, and whether the window was the
 //! limit.
 //!
-//! A burst is a super-packet: about 1 ms of the pacing rate, at least two segments
-//! (`tcp_tso_autosize`), and at most half the window. If the window admits only a part of a burst
-//! and the next ACK is expected soon, the burst waits for this ACK. "Soon" means within half an
+//! A burst is a super-packet (`tcp_tso_autosize`). It contains about 1 ms of the pacing rate, or
+//! more if the minimum RTT is a few milliseconds or less ([`Rule::TsoSizeByRtt`]). It has at least
+//! two segments, unless the congestion control requests one. It is at most half the window, at most
+//! `max_burst`, and at most the largest super-packet (`gso`). If the window admits only a part of
+//! it and the next ACK is expected soon, the burst waits for this ACK. "Soon" means within half an
 //! RTT, and within at most 1 ms with [`Rule::TsoDeferralCapped`] (`tcp_tso_should_defer`).
 
 use super::chrono::Limit;
