@@ -245,8 +245,8 @@ additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a co
 deny: ## Check licences, bans, sources and advisories of all Rust dependencies; needs cargo-deny
 	@if ! command -v cargo-deny > /dev/null; then \
 	  echo 'deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)'; \
-	else cargo deny --locked check --disable-fetch bans licenses sources \
-	  && if cargo deny fetch db > /dev/null 2>&1; then cargo deny --locked check --disable-fetch advisories; \
+	else cargo deny --locked --offline check bans licenses sources \
+	  && if cargo deny fetch db > /dev/null 2>&1; then cargo deny --locked --offline check advisories; \
 	  else echo 'deny: skipped: the advisory database cannot be fetched; bans, licences and sources passed'; fi; fi
 
 NIGHTLY_FUZZ_SECONDS ?= 3600
