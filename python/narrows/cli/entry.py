@@ -56,7 +56,7 @@ COMMANDS = {
         "new": ("narrows.models.command:new", "Write a new scenario, trace or model"),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build Linux kernels for runs in virtual time, compare the TCP rules of releases",
+            "Build Linux kernels for runs in virtual time, compare TCP rules",
         ),
     },
     "Measure": {

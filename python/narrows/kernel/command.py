@@ -33,7 +33,7 @@ SEEDS = 5
     ),
 )
 def kernel() -> None:
-    """Build Linux kernels for runs in virtual time, compare the TCP rules of releases.
+    """Build Linux kernels for runs in virtual time, compare TCP rules.
 
     A built kernel is Linux as a program (user-mode Linux), which runs on a simulated clock. The
     option --engine linux of `narrows run` and other commands uses it instead of the simulator.

@@ -81,7 +81,7 @@ def shares() -> list[float]:
     """The expected share of time in each state of `5g`.
 
     >>> [round(share, 3) for share in shares()]
-    [0.755, 0.219, 0.026]
+    [0.736, 0.231, 0.033]
     """
     visits = [1.0] * len(STATES)
     for _ in range(200):  # A power of the mean of the chain and the identity, which converges.
