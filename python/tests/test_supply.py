@@ -225,7 +225,7 @@ def test_documentation_tests_are_sanitized_as_well(tmp_path: Path, target: str) 
     assert documentation == compiler
 
 
-ALWAYS = "deny --locked check --disable-fetch bans licenses sources"
+ALWAYS = "deny --locked --offline check bans licenses sources"
 NO_ADVISORIES = (
     "deny: skipped: the advisory database cannot be fetched; bans, licences and sources passed"
 )
@@ -237,7 +237,7 @@ NO_ADVISORIES = (
     [
         (None, 0, ["deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)"]),
         ((1, 0), 0, [ALWAYS, NO_ADVISORIES]),
-        ((0, 0), 0, [ALWAYS, "deny --locked check --disable-fetch advisories"]),
+        ((0, 0), 0, [ALWAYS, "deny --locked --offline check advisories"]),
         ((1, 1), 2, [ALWAYS]),
     ],
 )
