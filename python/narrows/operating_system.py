@@ -1,8 +1,8 @@
 """Differences between operating systems: what narrows needs from Linux or from POSIX.
 
 The simulator runs on Linux, macOS and Windows. Everything that accesses a network or changes a host
-needs Linux and calls `require_linux`. Locks of files need POSIX; Windows has none, so only one
-program at a time may write a sweep, a history or sealed forecasts there.
+needs Linux and calls `require_linux`. `lock` does nothing on Windows, so only one program at a time
+may write a sweep or sealed forecasts there. The history has the locks of DuckDB.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ const TABLE: &[(&str, &str, Form)] = &[
     ("dualpi2", "protection", Named("classic_protection")),
 ];
 
-/// Parameters that the kernel or tc does not support: discipline, parameter, reason.
+/// Parameters that cannot be set for a qdisc of the kernel: discipline, parameter, reason.
 const LACKING: &[(&str, &str, &str)] = &[
     (
         "cake",
