@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import threading
@@ -17,7 +18,7 @@ from narrows.errors import EngineError, NarrowsError
 from narrows.kernel import build, machine
 from narrows.latency.result import read as read_latency
 from narrows.measure.simulated import Plan, measure
-from narrows.render import chart
+from narrows.render import chart, parquet_pages
 from narrows.runs.scenario import Path as NetworkPath
 from narrows.runs.scenario import load
 from narrows.storage import output, untrusted_input
@@ -163,6 +164,62 @@ def test_a_damaged_page_of_a_table_is_found(tmp_path: Path) -> None:
     content[2000] ^= 1
     file.write_bytes(content)
     with pytest.raises(NarrowsError, match=r"a\.parquet: could not verify page integrity"):
+        chart.read(file)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_the_pages_of_a_table_add_up_to_the_size_in_its_footer(
+    tmp_path: Path, version: str, compression: str, dictionary: bool
+) -> None:
+    file = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "n": list(range(5000)),
+            "name": [f"flow {n % 7}" for n in range(5000)],
+            "lists": [[n, n + 1] for n in range(5000)],
+        }
+    )
+    pq.write_table(
+        table, file, row_group_size=2000, compression=compression, use_dictionary=dictionary,
+        data_page_version=version,
+    )  # fmt: skip
+    about = pq.read_metadata(file)
+    groups = [about.row_group(n) for n in range(about.num_row_groups)]
+    stated = sum(g.column(n).total_uncompressed_size for g in groups for n in range(3))
+    # The size in the footer includes the headers of the pages.
+    assert 0.9 * stated < parquet_pages.unpacked_bytes(file.read_bytes(), 1 << 40) <= stated
+
+
+def test_a_header_with_a_field_twice_is_damaged() -> None:
+    """Arrow took the first size, of 1.1 GB, and the check the second one."""
+    size, again, packed, stop = b"\x25\xd0\x0f", b"\x06\x04\x02", b"\x15\x02", b"\x00"
+    assert parquet_pages._page(size + packed + stop, 0) == (1000, 1, 6)
+    with pytest.raises(parquet_pages.DamagedError, match="a field twice"):
+        parquet_pages._page(size + again + packed + stop, 0)
+    # A size of another type is none.
+    with pytest.raises(parquet_pages.DamagedError, match="no size"):
+        parquet_pages._page(b"\x26\xd0\x0f" + packed + stop, 0)
+
+
+def test_any_footer_is_read_or_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]}), file)
+    right = file.read_bytes()
+    begin = len(right) - 8 - int.from_bytes(right[-8:-4], "little")
+    for at in range(begin, len(right)):
+        for value in (0, 1, 0x15, 0x19, 0x7F, 0xFF):
+            content = right[:at] + bytes([value]) + right[at + 1 :]
+            with contextlib.suppress(parquet_pages.DamagedError):
+                parquet_pages.unpacked_bytes(content, 1 << 30)
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    column = pa.array([1, 2])
+    pq.write_table(pa.Table.from_arrays([column, column], ["a", "a"]), file)
+    with pytest.raises(NarrowsError, match=r"a\.parquet: two columns have the same name"):
         chart.read(file)
 
 

@@ -163,12 +163,14 @@ def _parquet(content: bytes, name: str) -> pa.Table:
     if (
         about.num_rows * max(1, about.num_columns) > MOST_VALUES
         or sum(group.total_byte_size for group in groups) > MOST_TABLE_BYTES
-        or parquet_pages.unpacked_bytes(content, about, MOST_TABLE_BYTES) > MOST_TABLE_BYTES
+        or parquet_pages.unpacked_bytes(content, MOST_TABLE_BYTES) > MOST_TABLE_BYTES
     ):
         raise large
+    columns = [field.name for field in fields]
+    if len(set(columns)) < len(columns):
+        raise NarrowsError(f"{name}: two columns have the same name")
     source.seek(0)
     opened = pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True)
-    columns = [field.name for field in fields]
     batches, taken = [], 0
     for batch in opened.iter_batches(_BATCH_ROWS, columns=columns):
         taken += batch.nbytes
