@@ -479,6 +479,20 @@ def test_random_loss_beside_cross_traffic_cannot_be_told(
     assert inference._beside(alone, Others(seen=False)).loss.value == 0.002
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_path_shorter_than_the_frames_of_a_ping_has_a_path_model(at_once: bool) -> None:
+    """On a path of 30 us, the base RTT was estimated as zero, which no scenario may have."""
+    hop = nw.Hop(rate="4Mbit", buffer="60kB")
+    path = nw.Path(rate="4Mbit", rtt="2us", buffer="60kB", reverse=hop)
+    plan = Plan(cc="reno", load_s=4.0, at_once=at_once)
+    found = infer(measure(path, plan, seed=3), seed=3)
+    assert found.rtt.value is not None
+    assert found.rtt.value < 0.5
+    for model in found.directions.values():
+        assert model.rate.holds(4.0)
+    nw.run(nw.Scenario(found.path(), flows=[nw.Flow("reno")], duration="1s"))
+
+
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
 def test_paths_that_are_hard_to_tell(seed: int) -> None:
     row = path_models_shared.one(seed)

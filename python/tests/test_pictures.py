@@ -425,3 +425,9 @@ def test_a_legend_is_no_higher_than_its_picture(
     # What is no flow's stays: the rate of the path, the queue.
     assert "rate of the path" in texts[0]
     assert any(re.fullmatch(r"and \d+ more", one) for one in texts[0])
+
+
+def test_runs_with_the_same_result_have_no_winner(run: nw.Run) -> None:
+    same = words.comparison([("a", run.json), ("b", run.json)])
+    assert "all have the same goodput" in same
+    assert "highest" not in same

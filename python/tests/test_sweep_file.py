@@ -343,3 +343,13 @@ def test_a_number_of_seeds_that_nobody_can_run_is_refused_at_once(file: Path) ->
     file.write_text(FILE.replace("seeds = 2", "seeds = 1000000000000"))
     with pytest.raises(NarrowsError, match="a case has from 1 to 100000 seeds"):
         load(file)
+
+
+def test_a_scenario_in_the_place_of_its_name_is_one_error(tmp_path: Path) -> None:
+    """Each line of the text was printed, and that the name of the file was too long."""
+    file = tmp_path / "sweep.toml"
+    text = '[path]\nrate = "10Mbit"\n'
+    file.write_text(f'scenario = """{text * 50}"""\n[over]\n"path.rate" = ["1Mbit"]\n')
+    with pytest.raises(NarrowsError, match="a sweep needs the file of its scenario") as error:
+        load(file)
+    assert len(str(error.value)) < 300

@@ -124,7 +124,11 @@ def path_line(place: Place) -> str:
         )
     if place.loss > 0:
         parts.append(f"{100 * place.loss:.2g} % random loss")
-    also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
+    also = (
+        f"; also tried: {', '.join(v.why for v in others)}. Each value is a mean over these paths"
+        if others
+        else ""
+    )
     return f"Path ({place.source}): {', '.join(parts)}{also}."
 
 

@@ -23,7 +23,7 @@ from narrows.cli.options import (
     report_option,
 )
 from narrows.cli.outputs import Picture, every
-from narrows.errors import NarrowsError, OutputError
+from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.files import writer_of
 from narrows.measure import history as kept
 from narrows.measure import render, run
@@ -285,6 +285,8 @@ def _model(
         try:
             with ProgressBar(quiet=quiet, of="path model") as bar:
                 model = infer(measured, progress=bar)
+        except ScenarioError:
+            raise
         except NarrowsError as error:
             # Not every measurement has a path model; this is an error only with --path.
             if path_file is not None:

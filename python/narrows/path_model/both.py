@@ -22,6 +22,7 @@ from narrows.path_model.fit import (
     FEW,
     FILLED,
     KINDS,
+    LEAST_RTT_NS,
     RED_ROOM,
     Budget,
     Fitted,
@@ -107,7 +108,7 @@ class Together:
         ):
             return None
         path = Path(
-            rtt=f"{max(1, self.rtt_ms * 1e6):.0f}ns",
+            rtt=f"{max(LEAST_RTT_NS, self.rtt_ms * 1e6):.0f}ns",
             reverse=Hop(**guesses["up"].keys()),
             **guesses["down"].keys(),
         )

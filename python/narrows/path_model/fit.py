@@ -18,6 +18,11 @@ from narrows.measure.simulated import Plan, watch
 from narrows.path_model.features import FRAME, PING_BYTES, Features, features_of
 from narrows.runs.scenario import Hop, Path
 
+LEAST_RTT_NS = 1000
+"""Shortest base RTT of a scenario, in ns. On a path in a building, the idle RTT may be that of the
+frames of a ping alone.
+"""
+
 FAIR = ("fq_codel", "cake", "fq")
 AQM = ("codel", "pie", "red", *FAIR)
 KINDS = ("fifo", "policer", *AQM)
@@ -192,7 +197,7 @@ class Setting:
         """
         if not self.budget.affords(packets(guess, self.plan.load_s)):
             return None
-        rtt = f"{max(1, self.rtt_ms * 1e6):.0f}ns"
+        rtt = f"{max(LEAST_RTT_NS, self.rtt_ms * 1e6):.0f}ns"
         if self.direction == "down":
             path = Path(rtt=rtt, reverse=self.other, **guess.keys())
         else:

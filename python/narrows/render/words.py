@@ -534,13 +534,18 @@ def comparison(runs: list[tuple[str, RunJson]]) -> str:
         if f["queue"]["delay_ms"]["mean"] is not None
     ]
     most = max(passed, key=lambda row: row[1])
-    told = (
-        f"Of these {len(runs)} runs, {most[0]} has the highest goodput ({number(most[1], 2)} "
-        "Mbit/s)"
+    same = len({number(goodput, 2) for _, goodput in passed}) == 1
+    told = f"Of these {len(runs)} runs, " + (
+        f"all have the same goodput ({number(most[1], 2)} Mbit/s)"
+        if same
+        else f"{most[0]} has the highest goodput ({number(most[1], 2)} Mbit/s)"
     )
     if not delays:
         return told + "."
     least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))
-    lowest = "the lowest" if least[0] == most[0] else f"{least[0]} has the lowest"
+    if waited(least[1]) == waited(worst[1]):
+        whose = "the same" if same else "all have the same"
+        return f"{told} and {whose} mean queueing delay ({waited(least[1])} ms)."
+    lowest = "the lowest" if least[0] == most[0] and not same else f"{least[0]} has the lowest"
     ends = f"{waited(least[1])} ms; highest: {waited(worst[1])} ms in {worst[0]}"
     return f"{told} and {lowest} mean queueing delay ({ends})."

@@ -63,7 +63,8 @@ def load(
     wrong = [
         f"a sweep has no `{key}`; it has {', '.join(_KEYS)}" for key in given if key not in _KEYS
     ]
-    named = isinstance(given.get("scenario"), str)
+    place = given.get("scenario")
+    named = isinstance(place, str) and "\n" not in place
     if not named:
         wrong.append('a sweep needs the file of its scenario: scenario = "base.toml"')
     kind = given.get("design", "list" if "case" in given else "grid")
