@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from test_serve import free_port
 
 import narrows as nw
 from narrows import files
@@ -197,7 +198,7 @@ def test_minus_one_that_iperf3_prints_unsigned_is_unknown(tmp_path: Path) -> Non
 )
 def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
     assert IPERF3 is not None
-    port = "45201"
+    port = str(free_port())
     with subprocess.Popen(
         [IPERF3, "-s", "-1", "-p", port, "--forceflush"], stdout=subprocess.PIPE, text=True
     ) as server:

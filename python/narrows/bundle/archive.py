@@ -35,8 +35,8 @@ of `MOST_SMALL_BYTES` is permitted even if it exceeds this multiple.
 MANIFEST = "bundle.json"
 """The member that describes the others."""
 
-MOST_MANIFEST_BYTES = 16 << 20
-"""Maximum size of the manifest, in bytes."""
+MOST_MANIFEST_BYTES = 8 << 20
+"""Maximum size of the manifest, in bytes. With `MOST_MEMBERS` files, it has some 3 MB."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PIECE = 1 << 20

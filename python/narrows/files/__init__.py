@@ -24,8 +24,8 @@ from narrows.runs.source import kind_of
 from narrows.storage import hdr, output, untrusted_input
 from narrows.storage.text import name_of, unread
 
-MOST_BYTES = untrusted_input.MOST_DATA_BYTES
-"""Maximum size of an unpacked file, in bytes."""
+MOST_BYTES = 128 << 20
+"""Maximum size of an unpacked file, in bytes. An hour with twelve flows has some 40 MB."""
 
 MOST_RATIO = 50
 """Maximum compression ratio; files of flent have a ratio of 5 to 20."""
