@@ -51,17 +51,21 @@ pub struct Transcript {
     pub to: SocketAddr,
 }
 
-/// The form of an address in the transcript: mapped and NAT64 addresses become IPv4 addresses, and
-/// the scope of an IPv6 address is dropped.
+/// The form of an address in the transcript. The scope of an IPv6 address is dropped.
 pub fn canonical(of: SocketAddr) -> SocketAddr {
-    let ip = match of.ip().to_canonical() {
+    SocketAddr::new(canonical_ip(of.ip()), of.port())
+}
+
+/// The IPv4 address of a mapped or NAT64 address (`64:ff9b::/96`, RFC 6052); other addresses are
+/// unchanged.
+pub fn canonical_ip(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
             let [.., a, b, c, d] = v6.octets();
             Ipv4Addr::new(a, b, c, d).into()
         }
         other => other,
-    };
-    SocketAddr::new(ip, of.port())
+    }
 }
 
 impl Transcript {

@@ -6,7 +6,10 @@
 //! | 1 | /16 | /32 |
 //! | 2 | /24 | /48 |
 //! | 3, a source | the address | /64 |
+//!
+//! IPv4 addresses within IPv6 addresses (mapped, or NAT64 of RFC 6052) count as IPv4.
 
+use crate::protocols::handshake::canonical_ip;
 use std::net::IpAddr;
 
 /// Number of levels.
@@ -35,7 +38,7 @@ impl Source {
 
 impl From<IpAddr> for Source {
     fn from(ip: IpAddr) -> Source {
-        match ip.to_canonical() {
+        match canonical_ip(ip) {
             IpAddr::V4(v4) => Source(u128::from(v4.to_ipv6_mapped())),
             IpAddr::V6(v6) => Source(u128::from(v6) >> 64 << 64),
         }
@@ -52,6 +55,16 @@ mod tests {
         for (address, prefixes) in [
             (
                 "192.0.2.1",
+                [
+                    "::",
+                    "::ffff:192.0.0.0",
+                    "::ffff:192.0.2.0",
+                    "::ffff:192.0.2.1",
+                ],
+            ),
+            // NAT64.
+            (
+                "64:ff9b::192.0.2.1",
                 [
                     "::",
                     "::ffff:192.0.0.0",
