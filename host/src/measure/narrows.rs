@@ -30,6 +30,8 @@ const DATAGRAM: usize = 1472;
 /// Number of rows per flow that a server may send beyond one per interval: at the beginning, at the
 /// end, and late ones.
 const ROWS_BESIDE: u64 = 100;
+/// Amount by which a sample may be ahead of this host's clock, ns: an error of the clock offset.
+const LATEST: u64 = 1_000_000_000;
 /// Largest payload of a segment, bytes.
 const MOST_MSS: u64 = 0xffff;
 
@@ -258,22 +260,28 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
         )));
     };
     flow.room = room;
-    let ours = |mut row: Row| {
-        row.at = u64::try_from(i128::from(row.at) - offset.ns).unwrap_or(0);
-        row
+    let latest = sys::monotonic() + LATEST;
+    let id = &flow.seen.id;
+    // A row with the time of this host; an error for values that no kernel reports.
+    let ours = |row: &Value| -> Result<Row, HostError> {
+        let row = Row::from_json(row).and_then(|mut row| {
+            row.at = u64::try_from(i128::from(row.at) - offset.ns).unwrap_or(0);
+            (row.at <= latest).then_some(row)
+        });
+        row.ok_or_else(|| {
+            HostError::Broken(format!("the server sends an impossible sample of {id}"))
+        })
     };
     let sends = flow.stream.role() == Role::Receiver;
     match told["is"].as_str() {
         Some("samples") if sends => {
             let rows = told["rows"].as_array().into_iter().flatten();
-            flow.seen
-                .rows
-                .extend(rows.filter_map(Row::from_json).map(ours));
+            let rows: Vec<Row> = rows.map(ours).collect::<Result<_, _>>()?;
+            flow.seen.rows.extend(rows);
         }
         Some("stopped") if sends => {
-            flow.seen
-                .rows
-                .extend(Row::from_json(&told["row"]).map(ours));
+            let row = ours(&told["row"])?;
+            flow.seen.rows.push(row);
             flow.seen.mss = told["mss"].as_u64().filter(|mss| *mss <= MOST_MSS);
             flow.seen.ecn = told["ecn"].as_bool();
         }

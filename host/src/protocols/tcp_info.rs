@@ -122,12 +122,15 @@ impl Row {
     pub fn to_json(&self) -> Value {
         json!(self.numbers())
     }
-    /// Decodes a row; `None` if it is invalid.
+    /// Decodes a row; `None` if it is invalid. Values that the kernel keeps in 32 bits must fit.
     pub fn from_json(value: &Value) -> Option<Row> {
         let list = value.as_array().filter(|list| list.len() == WIDTH)?;
         let mut n = [0; WIDTH];
         for (to, from) in n.iter_mut().zip(list) {
             *to = from.as_u64()?;
+        }
+        for narrow in [2, 3, 4, 5, 6, 12, 13] {
+            u32::try_from(n[narrow]).ok()?;
         }
         Some(Row {
             at: n[0],
@@ -168,5 +171,9 @@ mod tests {
         assert_eq!(Row::from_json(&row.to_json()), Some(row));
         assert_eq!(Row::from_json(&json!([1, 2])), None);
         assert_eq!(Row::from_json(&json!(vec!["1"; WIDTH])), None);
+        // An RTT that the kernel could not store.
+        let mut numbers = row.numbers();
+        numbers[3] = 1 << 32;
+        assert_eq!(Row::from_json(&json!(numbers)), None);
     }
 }
