@@ -159,7 +159,7 @@ test-lab: lab setup $(VENV)/.browser ## Build the lab and run its tests in Chrom
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; nine minutes on two cores, without building
+test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; five minutes on two cores, without building
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
