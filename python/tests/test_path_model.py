@@ -481,7 +481,7 @@ def test_random_loss_beside_cross_traffic_cannot_be_told(
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_path_shorter_than_the_frames_of_a_ping_has_a_path_model(at_once: bool) -> None:
-    """On a path of 30 us, the base RTT was estimated as zero, which no scenario may have."""
+    """The base RTT of such a path was estimated as zero, which no scenario may have."""
     hop = nw.Hop(rate="4Mbit", buffer="60kB")
     path = nw.Path(rate="4Mbit", rtt="2us", buffer="60kB", reverse=hop)
     plan = Plan(cc="reno", load_s=4.0, at_once=at_once)

@@ -204,34 +204,9 @@ pub fn rates(text: &str, repeats: bool) -> Result<RateSchedule, TraceError> {
             return wrong(number, problem, "times up to a year, rates up to 10 Tbit/s");
         }
         let at = Time::ZERO + at;
-        match steps.last() {
-            None if at != Time::ZERO => {
-                let problem =
-                    format!("the first time is {time}, and the rate before it is unknown");
-                return wrong(
-                    number,
-                    problem,
-                    "use 0 as the first time, and times relative to it in the other lines",
-                );
-            }
-            Some((before, _)) if at <= *before => {
-                let problem = format!("{} does not come after the line before it", shown(line));
-                return wrong(
-                    number,
-                    problem,
-                    "sort the lines by time, and use each time once",
-                );
-            }
-            _ if steps.len() == MOST_RATES => {
-                let problem = format!("there are more than {MOST_RATES} lines");
-                return wrong(
-                    number,
-                    problem,
-                    "cut the table into parts, or take means over longer times",
-                );
-            }
-            _ => steps.push((at, rate)),
-        }
+        let times = steps.iter().map(|(at, _)| *at);
+        comes_next((number, line, time), at, times, "rate")?;
+        steps.push((at, rate));
     }
     let Some((first, rest)) = steps.split_first() else {
         return wrong(
@@ -313,6 +288,35 @@ pub fn deliveries(text: &str) -> Result<DeliveryTrace, TraceError> {
     }
 }
 
+/// Checks the time of the next line of a table: the first time is 0, and each later time comes
+/// after the `times` of the lines before. `time` is the text of the time.
+fn comes_next(
+    (number, line, time): (usize, &str, &str),
+    at: Time,
+    mut times: impl ExactSizeIterator<Item = Time> + DoubleEndedIterator,
+    what: &str,
+) -> Result<(), TraceError> {
+    let count = times.len();
+    match times.next_back() {
+        None if at != Time::ZERO => wrong(
+            number,
+            format!("the first time is {time}, and the {what} before it is unknown"),
+            "use 0 as the first time, and times relative to it in the other lines",
+        ),
+        Some(before) if at <= before => wrong(
+            number,
+            format!("{} does not come after the line before it", shown(line)),
+            "sort the lines by time, and use each time once",
+        ),
+        _ if count == MOST_RATES => wrong(
+            number,
+            format!("there are more than {MOST_RATES} lines"),
+            "cut the table into parts, or take means over longer times",
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Reads a table of delays.
 pub fn delays(text: &str, repeats: bool) -> Result<DelaySchedule, TraceError> {
     let mut steps: Vec<(Time, Span, bool)> = Vec::new();
@@ -336,30 +340,9 @@ pub fn delays(text: &str, repeats: bool) -> Result<DelaySchedule, TraceError> {
             }
         };
         let at = Time::ZERO + at;
-        match steps.last() {
-            None if at != Time::ZERO => {
-                let problem =
-                    format!("the first time is {time}, and the delay before it is unknown");
-                return wrong(
-                    number,
-                    problem,
-                    "use 0 as the first time, and times relative to it in the other lines",
-                );
-            }
-            Some((before, ..)) if at <= *before => {
-                let problem = format!("{} does not come after the line before it", shown(line));
-                return wrong(
-                    number,
-                    problem,
-                    "sort the lines by time, and use each time once",
-                );
-            }
-            _ if steps.len() == MOST_RATES => {
-                let problem = format!("there are more than {MOST_RATES} lines");
-                return wrong(number, problem, "cut the table into parts");
-            }
-            _ => steps.push((at, delay, true)),
-        }
+        let times = steps.iter().map(|(at, ..)| *at);
+        comes_next((number, line, time), at, times, "delay")?;
+        steps.push((at, delay, true));
     }
     let Some((_, first, _)) = steps.first().copied() else {
         return wrong(0, "it is empty", "write lines like `0 25`");
