@@ -288,8 +288,8 @@ pub fn deliveries(text: &str) -> Result<DeliveryTrace, TraceError> {
     }
 }
 
-/// Checks the time of the next line of a table: the first time is 0, and each later time comes
-/// after the `times` of the lines before. `time` is the text of the time.
+/// Checks the time of the next line of a table. The first time must be 0, and each later time must
+/// come after the `times` of the lines before. `time` is the text of the time.
 fn comes_next(
     (number, line, time): (usize, &str, &str),
     at: Time,

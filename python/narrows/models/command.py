@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from narrows.cli.command import Group, argument, option
+from narrows.errors import named_by
 from narrows.models import traces
 from narrows.models.skeleton import LANGUAGES, Skeleton, checkout, scenario_text, write_new
 from narrows.render.terminal import echo
@@ -121,9 +122,11 @@ def trace(kind: str, file: Path, rate: str, duration: str, seed: int) -> None:
 
     Two traces are written beside the scenario that uses them: a packet-delivery trace in the format
     of Mahimahi (FILE with the suffix .pps) and a table of one-way delays (-delays.txt). The traces
-    are no measurements. They have the mechanism of such a link, with assumed values.
+    are not measurements: they reproduce the mechanism of such a link with assumed values.
     """
-    for written in traces.synthetic(kind, rate=rate, duration=duration, seed=seed).write(file):
+    with named_by({"rate": rate}):
+        made = traces.synthetic(kind, rate=rate, duration=duration, seed=seed)
+    for written in made.write(file):
         echo(str(written))
     echo(f"narrows run {file} runs the scenario.")
 

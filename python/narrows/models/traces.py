@@ -312,7 +312,7 @@ def synthetic(kind: str, *, rate: str = "10Mbit", duration: str = "1min", seed: 
         raise NarrowsError(f"{kind}: is not a kind of link; known: {', '.join(KINDS)}")
     duration_ms = round(_core.seconds(duration) * 1000)
     if not _LEAST_MS <= duration_ms <= _MOST_MS:
-        raise NarrowsError(f"{duration}: the duration of a trace is 1s to 24h")
+        raise NarrowsError(f"--duration {duration}: write 1s to 24h, such as 1min")
     made = makers[kind](_mbit(rate), duration_ms, seed)
     if made.frames() >= MOST_LINES:
         raise NarrowsError(
