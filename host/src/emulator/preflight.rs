@@ -66,6 +66,16 @@ pub fn check_scenario(
             wifi.stations.len()
         ));
     }
+    if scenario
+        .wifi
+        .as_ref()
+        .is_some_and(|wifi| wifi.wan.is_some())
+    {
+        return unlike(format!(
+            "path: the engine {engine} has a path or a Wi-Fi; remove one of them, or write \
+             --engine sim"
+        ));
+    }
     if scenario.path.links.is_some() {
         return unlike(format!(
             "link: the engine {engine} has one path between two hosts; write [path], or --engine \
