@@ -157,8 +157,8 @@ pub struct FlowSpec {
 }
 
 impl Scenario {
-    /// Returns the number of the bottleneck's queue: of the hop with the lowest rate on the forward
-    /// path, or of the first level of a Wi-Fi.
+    /// Returns the number of the bottleneck's queue. It belongs to the hop with the lowest rate on
+    /// the forward path, or is the first level of a Wi-Fi.
     pub fn bottleneck(&self) -> usize {
         let wan = self.wifi.as_ref().and_then(WifiSpec::narrower);
         wan.map_or(self.path.narrowest(), |wan| LEVELS + wan.narrowest())

@@ -1,13 +1,13 @@
 """The positions of the nodes and links of a network, in layers from left to right.
 
 A node is one layer behind the nodes that send to it (longest path). Within a layer, the order
-follows the mean position of the neighbours (barycentre heuristic of Sugiyama, Tagawa and Toda,
-IEEE Transactions on Systems, Man, and Cybernetics 11(2), 1981). The layer with the most nodes
+follows the mean position of the neighbours. This is the barycentre heuristic of Sugiyama, Tagawa
+and Toda (IEEE Transactions on Systems, Man, and Cybernetics 11(2), 1981). The layer with the most nodes
 determines the height; in the other layers, a node is at the mean height of its neighbours there.
 
 Links between the same nodes are parallel curves, and traffic keeps to the right. A node with one
-neighbour among many has a row of its own: the texts of its links are behind the node, because there
-is no room at the links.
+neighbour among many has a row of its own. There is no room at its links, so their texts are behind
+the node.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _heights(
 
 
 def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Positions in the given order that are near to the wanted ones and far enough apart: blocks of
+    """Positions in the given order that are near to the wanted ones and far enough apart. Blocks of
     touching neighbours are at the mean of their wishes.
 
     >>> _apart([10.0, 10.0], [4.0, 4.0])

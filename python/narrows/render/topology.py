@@ -121,8 +121,8 @@ def graph(figures: RunJson) -> Graph:
 
 
 def _link(figures: RunJson, index: int, ends: tuple[int, int], *, back: bool) -> Link:
-    """The link behind a queue. The load of a hop of a path is the share of its rate that flows
-    used, which is known for the bottleneck and the reverse hop.
+    """The link behind a queue. The load of the bottleneck and of the reverse hop of a path is the
+    share of the rate that flows used.
     """
     queue, at = figures["queues"][index], f"queues.{index}"
     name, load = queue["name"], queue.get("utilisation")

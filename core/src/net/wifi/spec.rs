@@ -131,7 +131,7 @@ impl WifiSpec {
         rates.map(|phy| phy.rate()).max().unwrap_or(Rate::mbit(1))
     }
     /// Returns the path to the access point if its rate is below the data rate of the fastest
-    /// station; its bottleneck is then that of the scenario.
+    /// station. Its bottleneck is then that of the scenario.
     pub fn narrower(&self) -> Option<&PathSpec> {
         let wan = self.wan.as_deref();
         wan.filter(|wan| wan.bottleneck().target() < self.fastest())
