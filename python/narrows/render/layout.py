@@ -2,8 +2,8 @@
 
 A node is one layer behind the nodes that send to it (longest path). Within a layer, the order
 follows the mean position of the neighbours. This is the barycentre heuristic of Sugiyama, Tagawa
-and Toda (IEEE Transactions on Systems, Man, and Cybernetics 11(2), 1981). The layer with the most nodes
-determines the height; in the other layers, a node is at the mean height of its neighbours there.
+and Toda (IEEE Transactions on Systems, Man, and Cybernetics 11(2), 1981). The layer with the most
+nodes determines the height. In the other layers, a node is at the mean height of its neighbours.
 
 Links between the same nodes are parallel curves, and traffic keeps to the right. A node with one
 neighbour among many has a row of its own. There is no room at its links, so their texts are behind
