@@ -30,7 +30,7 @@ buffer = "1bdp"
 cc = "cubic"
 count = {flows}
 """
-SHORT, LONG = 5, 25
+SHORT, LONG = 2, 6
 
 
 def build(revision: str, folder: Path) -> str:

@@ -283,7 +283,9 @@ def topology(figures: RunJson) -> TopologyJson:
     """The picture of the network of a run."""
     made = graph(figures)
     shown = draw(made)
-    loads = "their airtime" if tables.has_stations(figures) else "their utilisation"
+    loads = "the utilisation of hops and the airtime of stations"
+    if not tables.has_stations(figures):
+        loads = "their utilisation"
     known = any(link.load is not None for link in made.links)
     return {
         "width": shown.width,
