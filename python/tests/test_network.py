@@ -208,3 +208,37 @@ def test_a_browser_shows_the_network(
     for text, width, ground in boxes:
         assert width <= ground + 2, text
     assert opened.wrong == []
+
+
+def test_the_metrics_of_links_are_consistent(tmp_path: Path) -> None:
+    text = 'duration = "4s"\nwarmup = "1s"\n'
+    text += '[link.slow]\nrate = "10Mbit"\nbuffer = "20kB"\nloss = "0.5%"\n'
+    text += '[link.fair]\nrate = "8Mbit"\nqueue = "fq_codel"\n'
+    text += '[[flow]]\nid = "a"\ncc = "cubic"\nrtt = "20ms"\ncount = 4\nroute = ["slow", "fair"]\n'
+    text += '[[flow]]\nid = "b"\ncc = "cubic"\nrtt = "20ms"\ncount = 4\nroute = ["slow"]\n'
+    made = run(text, tmp_path)
+    rows = made.links.to_pylist()
+    assert [row["link"] for row in rows] == ["slow", "fair"]
+    for row, queue in zip(rows, made.json["queues"], strict=True):
+        lost = queue["lost"]
+        assert queue["drops"] == lost["overflow"] + lost["aqm"] + lost["policer"]
+        assert row["carried_bytes"] * 8e-6 / 3 == pytest.approx(row["carried_mbit"], rel=1e-4)
+        assert row["utilisation"] == pytest.approx(row["carried_mbit"] / row["rate_mbit"], rel=1e-4)
+        assert (row["lost_aqm"], row["marks"]) == (lost["aqm"], queue["marks"])
+    slow, fair = rows
+    assert slow["lost_overflow"] > 0
+    assert slow["lost_loss"] > 0
+    assert fair["lost_loss"] == 0
+    # At least the random losses, and not more than all lost packets of the run in the interval.
+    frames = slow["carried_bytes"] / 1514
+    lost = slow["lost_overflow"] + slow["lost_loss"]
+    assert 0.003 < slow["loss_rate"] < 1.2 * lost / frames
+    made.save(tmp_path / "out")
+    assert (tmp_path / "out" / "links.parquet").exists()
+
+
+def test_a_path_has_no_table_of_links(tmp_path: Path) -> None:
+    made = short(ROOT / "scenarios/first/cubic.toml", tmp_path)
+    assert made.links.num_rows == 0
+    made.save(tmp_path / "out")
+    assert not (tmp_path / "out" / "links.parquet").exists()
