@@ -240,15 +240,17 @@ impl<P: Packet> Network<P> {
     }
 }
 
+/// Queue disciplines, and a meter for each of them.
+type Queues<P> = (Vec<Box<dyn QueueDiscipline<P>>>, Vec<QueueMeter>);
+
 /// The disciplines of a path, and a meter for each of them; with `links`, the meters also cover the
 /// links.
-#[allow(clippy::type_complexity)]
 fn queues<P, E>(
     scenario: &Scenario,
     spec: &PathSpec,
     links: bool,
     make: &mut MakeQueue<'_, P, E>,
-) -> Result<(Vec<Box<dyn QueueDiscipline<P>>>, Vec<QueueMeter>), E> {
+) -> Result<Queues<P>, E> {
     let (warmup, end) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
     let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
     let hops = path::queue_contexts(spec, scenario.seed, scenario.host.hz);

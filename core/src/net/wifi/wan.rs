@@ -117,12 +117,12 @@ impl<P: Packet> Wan<P> {
     ) {
         self.latest = now;
         if port == NEAR {
-            self.into_path(now, NEAR, packet, true, out);
+            self.enter_path(now, NEAR, packet, true, out);
         } else {
-            Self::into_wifi(wifi, now, port, packet, true, out);
+            Self::enter_wifi(wifi, now, port, packet, true, out);
         }
     }
-    fn into_path<O: NetworkObserver<P>>(
+    fn enter_path<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         port: Port,
@@ -147,7 +147,7 @@ impl<P: Packet> Wan<P> {
         };
         path.push(now, port, packet, part);
     }
-    fn into_wifi<O: NetworkObserver<P>>(
+    fn enter_wifi<O: NetworkObserver<P>>(
         wifi: &mut Wifi<P>,
         now: Time,
         port: Port,
@@ -176,7 +176,7 @@ impl<P: Packet> Wan<P> {
             if self.path.next_wakeup().is_some_and(|due| due <= at) {
                 self.poll_path(at, out);
                 for packet in core::mem::take(&mut self.crossing) {
-                    Self::into_wifi(wifi, at, NEAR, packet, false, out);
+                    Self::enter_wifi(wifi, at, NEAR, packet, false, out);
                 }
             } else {
                 let part = &mut Part {
@@ -189,7 +189,7 @@ impl<P: Packet> Wan<P> {
                 };
                 wifi.poll(at, part);
                 for packet in core::mem::take(&mut self.crossing) {
-                    self.into_path(at, FAR, packet, false, out);
+                    self.enter_path(at, FAR, packet, false, out);
                 }
             }
         }
