@@ -253,9 +253,13 @@ NIGHTLY_FUZZ_SECONDS ?= 3600
 nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers, advisories; writes validation/nightly.txt
 	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
+optimized: setup ## Replace the installed package by that of a release: the same results in three quarters of the time
+	$(BIN)/python -m tools.optimized $(TARGET)/optimized-wheel/wheel
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(TARGET)/optimized-wheel/wheel/*.whl
+
 dist: setup ## Build the files of a release in target/dist: wheel, source distribution, checksums
 	rm -rf $(DIST) && mkdir -p $(DIST)
-	cp $(TARGET)/wheels/*.whl $(DIST)
+	$(BIN)/python -m tools.optimized $(DIST)
 	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
 	$(BIN)/python -m tools.manylinux $(DIST)/*.whl
 	cd $(DIST) && sha256sum * > SHA256SUMS
@@ -318,4 +322,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router deb try-deb optimized dist try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
