@@ -435,6 +435,10 @@ pub fn read(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<usize>> {
 }
 
 /// Raises the limit of open descriptors of this process to its maximum, and returns it.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "a limit has 32 bits on some processors"
+)]
 pub fn allow_descriptors() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -447,7 +451,7 @@ pub fn allow_descriptors() -> u64 {
         libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
     }
-    limit.rlim_cur
+    limit.rlim_cur as u64
 }
 
 /// Connects a datagram socket to its only peer.
