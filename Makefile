@@ -277,8 +277,17 @@ dist: setup ## Build the files of a release in target/dist: wheel, source distri
 	$(BIN)/python -m tools.manylinux $(DIST)/*.whl
 	cd $(DIST) && sha256sum * > SHA256SUMS
 
+wheel-aarch64: setup ## Build the wheel for 64-bit ARM in target/dist; needs gcc-aarch64-linux-gnu and the target aarch64-unknown-linux-gnu
+	mkdir -p $(DIST)
+	cargo build --quiet --locked --release --package narrows-host --bin narrows-host --target aarch64-unknown-linux-gnu
+	install -D -s --strip-program=aarch64-linux-gnu-strip $(TARGET)/aarch64-unknown-linux-gnu/release/narrows-host python/narrows/bin/narrows-host
+	$(BIN)/maturin build --quiet --locked --release --target aarch64-unknown-linux-gnu --manifest-path python/bindings/Cargo.toml \
+	  --interpreter $(BIN)/python --out $(DIST)
+	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
+	$(BIN)/python -m tools.manylinux $(DIST)/*_aarch64.whl
+
 try-wheel: dist ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
-	.ci/try-wheel $(DIST)/*.whl
+	.ci/try-wheel $(DIST)/*_$$(uname -m).whl
 
 try-sdist: dist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist
@@ -335,4 +344,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
