@@ -51,10 +51,10 @@ _passed = passed_options(
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
      "Scheduling settings of the client: default, nice (niceness -20), rr or fifo (real-time "
-     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). Further settings: "
-     "pin=N (only processor N), busy=50us (the kernel polls the device, SO_BUSY_POLL), spin (busy "
-     "waiting) or awake (CPU idle states disabled). Several are measured in alternating rounds. "
-     "A + joins settings: fifo+lock"),
+     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). With busy=50us, "
+     "the kernel polls the device for up to 50 us before it sleeps (SO_BUSY_POLL). Further "
+     "settings: pin=N (only processor N), spin (busy waiting) or awake (CPU idle states disabled). "
+     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",
