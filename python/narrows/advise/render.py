@@ -178,7 +178,7 @@ def sentences(advice: Advice) -> list[str]:
     said += [f"Rule of thumb (goodput of a single flow only): {advice.rule}"] if advice.rule else []
     s = "" if len(found.candidates) == 1 else "s"
     settings = {trial.setting for trial in found.trials}
-    others = "without other flows" if side(asked) == "sender" else "beside a CUBIC flow"
+    others = "(without other flows)" if side(asked) == "sender" else "beside a CUBIC flow"
     kinds = listed(
         [
             f"{text} {others}" if setting == "page" else text
