@@ -128,11 +128,11 @@ def _increase(said: Answer) -> str:
 
 def _latency(said: Answer) -> list[str]:
     out = []
-    graded = said.increase_ms is not None and said.grade is not None
-    if graded:
+    grade = None if said.increase_ms is None else said.grade
+    if grade is not None:
         out.append(
-            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {said.grade} "
-            f"({SCALE_OF[said.grade]})."
+            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {grade} "
+            f"({SCALE_OF[grade]})."
         )
     elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
@@ -149,7 +149,7 @@ def _latency(said: Answer) -> list[str]:
         ]
     elif said.every.p50 is not None:
         out.append(f"The RTT under load was {_spread(said.every)}.")
-    if graded:
+    if grade is not None:
         idle = f" and {60_000 / said.idle.mean:.0f} idle" if said.idle.mean else ""
         out += [
             "Round trips per minute (60 s / mean RTT of all pings): "
