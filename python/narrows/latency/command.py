@@ -128,8 +128,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     """Measure UDP response times, split into host and network time.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
-    kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The
-    exit code is then 128 plus the number of the signal.
+    kernels and the network. After Ctrl-C, SIGTERM or SIGHUP, the results so far are printed and
+    written to the files of the options. The exit code is then 128 plus the number of the signal.
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
