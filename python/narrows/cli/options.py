@@ -83,8 +83,8 @@ anonymize_option = option(
     "--anonymize",
     group="Output",
     is_flag=True,
-    help="Replace names and addresses of hosts by pseudonyms in all output, files and the history "
-    "included. Addresses with a common prefix keep a common prefix",
+    help="Replace names and addresses of hosts by pseudonyms in the results that are printed, "
+    "written and stored. Addresses with a common prefix keep a common prefix",
 )
 
 Passed = tuple[str, str, str, str | None, str]
