@@ -28,8 +28,10 @@ from textwrap import fill
 from typing import Any
 
 from narrows.json_object import JsonObject
-from narrows.reproduce.lab import Lab, part
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Progress, run
 from narrows.runs.scenario import Flow, Path, Scenario
+from validation.reproduced import linux as earlier
 from validation.stored import HERE
 
 DATA = HERE / "evidence/share-model-linux-6.12.csv"
@@ -55,11 +57,11 @@ END_S = 600.0
 
 FIGURES = ("first_pct", "late_pct")
 KEYS = ("bdp", "cubic_flows", "order", "run")
-T_95 = {4: 2.776, 3: 3.182, 2: 4.303, 1: 12.706}
-"""Quantiles of Student's t for intervals of 95 %, by degrees of freedom."""
-
-LEAST_RUNS = 2
-"""Smallest number of runs of a row; a single run has no interval."""
+T_95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
+)  # fmt: skip
+"""Quantiles of Student's t for intervals of 95 %, from one degree of freedom on."""
 
 TOLERANCE = 4.0
 """Largest difference of the means at which two shares are the same, in percentage points."""
@@ -75,7 +77,16 @@ SETUP = (
 
 FINDING = "TODO"
 
-Shares = tuple[float, float]
+CLOSE_S = 1e-3
+"""Largest deviation of the time of a sample, in s."""
+
+Sample = tuple[float, str, int]
+"""Time in s, flow, bytes acknowledged so far."""
+
+Shares = tuple[float, float | None]
+"""BBR's share in the first minutes and in the last ones, in %; without the latter, the run ended
+before.
+"""
 
 
 @dataclass(frozen=True)
@@ -127,8 +138,8 @@ def model(bdp: int, duration_s: float = TEST_S) -> float:
     return 100 * (1 - cubic) * (duration_s - probing_s) / duration_s
 
 
-def description(case: Case) -> JsonObject:
-    """The run as input of the program."""
+def description(case: Case, end_s: float) -> JsonObject:
+    """The run as input of the program; it ends `end_s` after the start of the later flow."""
     bbr, cubic = case.starts
     flows = [{"id": "bbr", "cc": "bbr", "start": bbr}]
     flows += [{"id": f"cubic{n}", "cc": "cubic", "start": s} for n, s in enumerate(cubic)]
@@ -136,32 +147,46 @@ def description(case: Case) -> JsonObject:
         "rate_mbit": MBIT,
         "rtt_ms": RTT_MS,
         "buffer_bytes": case.bdp * BDP_BYTES,
-        "duration": case.later + END_S,
+        "duration": case.later + end_s,
         "interval": 0.5,
         "flows": flows,
     }
 
 
-def record(program: Sequence[str], case: Case) -> Shares:
-    """One run of Linux: BBR's share in the first minutes and in the last ones, in %."""
+def share_between(rows: Iterable[Sample], from_s: float, to_s: float) -> float:
+    """BBR's share of the bytes that were acknowledged between two times, in %.
+
+    >>> share_between([(0, "bbr0", 0), (0, "cubic0", 0), (9, "bbr0", 1), (9, "cubic0", 3)], 0, 9)
+    25.0
+    """
+    ends = [dict[str, int](), dict[str, int]()]
+    for t_s, flow, acked in rows:
+        for end, at_s in zip(ends, (from_s, to_s), strict=True):
+            if t_s <= at_s + CLOSE_S:
+                end[flow] = max(acked, end.get(flow, 0))
+    parts = {flow: acked - ends[0].get(flow, 0) for flow, acked in ends[1].items()}
+    bbr = sum(acked for flow, acked in parts.items() if flow.startswith("bbr"))
+    return round(100 * bbr / sum(parts.values()), 2)
+
+
+def shares(rows: Sequence[Sample], case: Case, end_s: float) -> Shares:
+    """BBR's share in the first minutes, and in the last ones of a whole run."""
+    first = share_between(rows, case.later, case.later + TEST_S)
+    if end_s < END_S:
+        return first, None
+    return first, share_between(rows, case.later + END_S - LATE_S, case.later + END_S)
+
+
+def record(program: Sequence[str], case: Case, end_s: float) -> Shares:
+    """One run of Linux."""
     # Not in /tmp, because the program has its own /tmp.
     with tempfile.TemporaryDirectory(dir=File.home()) as folder:
         file = File(folder) / "case.json"
-        file.write_text(json.dumps(description(case)), encoding="utf-8")
+        file.write_text(json.dumps(description(case, end_s)), encoding="utf-8")
         subprocess.run([*program, file, "--keep", folder], check=True, stdout=subprocess.DEVNULL)
         with (File(folder) / "flows.csv").open(encoding="utf-8") as told:
-            rows = list(csv.DictReader(told))
-
-    def between(from_s: float, to_s: float) -> float:
-        acked = {"bbr": 0, "cubic": 0}
-        for flow in {row["id"] for row in rows}:
-            seen = [(float(r["t"]), int(r["bytes_acked"])) for r in rows if r["id"] == flow]
-            ends = [max((a for t, a in seen if t <= at + 1e-3), default=0) for at in (from_s, to_s)]
-            acked[flow.rstrip("0123456789")] += ends[1] - ends[0]
-        return round(100 * acked["bbr"] / sum(acked.values()), 2)
-
-    end_s = case.later + END_S
-    return between(case.later, case.later + TEST_S), between(end_s - LATE_S, end_s)
+            rows = [(float(r["t"]), r["id"], int(r["bytes_acked"])) for r in csv.DictReader(told)]
+    return shares(rows, case, end_s)
 
 
 def recorded() -> dict[Case, Shares]:
@@ -173,13 +198,13 @@ def recorded() -> dict[Case, Shares]:
     return {
         Case(int(row["bdp"]), int(row["cubic_flows"]), row["order"], int(row["run"])): (
             float(row["first_pct"]),
-            float(row["late_pct"]),
+            float(row["late_pct"]) if row["late_pct"] else None,
         )
         for row in rows
     }
 
 
-def keep(case: Case, shares: Shares) -> None:
+def keep(case: Case, found: Shares) -> None:
     """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
@@ -188,32 +213,30 @@ def keep(case: Case, shares: Shares) -> None:
             file.write("# BBR's share beside CUBIC in Linux 6.12 in virtual time, in %;\n")
             file.write("# see validation/share_model.py.\n")
             writer.writerow([*KEYS, *FIGURES])
-        writer.writerow([case.bdp, case.cubic_flows, case.order, case.run, *shares])
+        writer.writerow([case.bdp, case.cubic_flows, case.order, case.run, *found])
 
 
-def scenario(case: Case, from_s: float, to_s: float) -> Scenario:
-    """The run of narrows whose goodput is that between two times, in s."""
+def scenario(case: Case) -> Scenario:
+    """The same run of narrows."""
     bbr, cubic = case.starts
     flows = [Flow("bbr", start=f"{bbr}s"), *(Flow("cubic", start=f"{s:.3f}s") for s in cubic)]
     return Scenario(
         Path(rate=f"{MBIT}Mbit", rtt=f"{RTT_MS}ms", buffer=f"{case.bdp}bdp"),
         flows=flows,
-        duration=f"{to_s}s",
-        warmup=f"{from_s}s",
+        duration=f"{case.later + END_S}s",
         start_jitter="0s",
     )
 
 
 def simulated(of: Sequence[Case]) -> dict[Case, Shares]:
     """The same runs in narrows."""
-    scenarios = {}
-    for case in of:
-        end_s = case.later + END_S
-        scenarios[case, 0] = scenario(case, case.later, case.later + TEST_S)
-        scenarios[case, 1] = scenario(case, end_s - LATE_S, end_s)
-    runs = Lab().play(scenarios, seeds=1)
-    shares = {key: part("bbr")(one) for key, (one,) in runs.items()}
-    return {case: (shares[case, 0], shares[case, 1]) for case in of}
+
+    def one(case: Case, keep_on: Progress) -> Shares:
+        samples = run(scenario(case), sample_interval="10s", progress=keep_on).samples
+        columns = (samples.column(name).to_pylist() for name in ("t_s", "flow", "delivered_bytes"))
+        return shares(list(zip(*columns, strict=True)), case, END_S)
+
+    return dict(zip(of, everywhere(of, one, cost=lambda case: case.cubic_flows), strict=True))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -224,11 +247,11 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     (-0.48, 4.48)
     """
     mean = statistics.fmean(values)
-    half = T_95[len(values) - 1] * statistics.stdev(values) / len(values) ** 0.5
+    half = T_95[len(values) - 2] * statistics.stdev(values) / len(values) ** 0.5
     return mean - half, mean + half
 
 
-def supported(linux: Sequence[float], ours: Sequence[float], theirs: float | None) -> str:
+def supported(linux: Sequence[float], ours: Sequence[float], theirs: float) -> str:
     """Which of the two values Linux supports: the model, narrows, both or neither.
 
     A value is supported if it lies in the interval of Linux, or differs from its mean by at most
@@ -239,38 +262,62 @@ def supported(linux: Sequence[float], ours: Sequence[float], theirs: float | Non
     def near(value: float) -> bool:
         return abs(value - mean) <= TOLERANCE or low <= value <= high
 
-    found = ["narrows"] if near(statistics.fmean(ours)) else []
-    if theirs is not None and near(theirs):
-        found.insert(0, "model")
+    found = ["model"] if near(theirs) else []
+    if near(statistics.fmean(ours)):
+        found.append("narrows")
     return " and ".join(found) or "neither"
 
 
 def told(values: Sequence[float]) -> str:
     """The mean and the interval of some runs."""
+    mean = f"{statistics.fmean(values):.1f}"
+    if len(values) == 1:
+        return mean
     low, high = interval(values)
-    return f"{statistics.fmean(values):.1f} ({low:.1f} to {high:.1f})"
+    return f"{mean} ({low:.1f} to {high:.1f})"
 
 
-def rows(linux: dict[Case, Shares], ours: dict[Case, Shares]) -> Iterable[str]:
-    """The rows of the table."""
-    for bdp, number, order in dict.fromkeys(case.group for case in cases()):
-        own = [case for case in linux if case.group == (bdp, number, order)]
-        if len(own) < LEAST_RUNS:
-            continue
-        theirs = model(bdp)
-        cells = [f"{bdp} BDP", order if number == 1 else f"{order}, {number} of CUBIC"]
-        cells += [f"{theirs:.0f}", str(len(own))]
-        for at in range(2):
-            real, sim = [linux[case][at] for case in own], [ours[case][at] for case in own]
-            cells += [told(real), told(sim), supported(real, sim, theirs)]
-        yield f"| {' | '.join(cells)} |"
+def row(name: str, bdp: int, linux: Sequence[float], ours: Sequence[float]) -> str:
+    """A row of a table."""
+    theirs = model(bdp)
+    which = supported(linux, ours, theirs) if len(linux) > 1 else "–"
+    cells = [f"{bdp} BDP", name, f"{theirs:.0f}", str(len(linux)), told(linux), told(ours), which]
+    return f"| {' | '.join(cells)} |"
+
+
+def first(linux: dict[Case, Shares], ours: dict[Case, Shares]) -> Iterable[str]:
+    """The rows of the first minutes, by order of the starts. Runs of Linux that were recorded for
+    `validation.reproduced` count as well.
+    """
+    for bdp, number, order in sorted(dict.fromkeys(case.group for case in cases())):
+        group = (bdp, number, order)
+        real = [shares[0] for case, shares in linux.items() if case.group == group]
+        if order == "together":
+            real += earlier().get(f"share-{bdp}" if number == 1 else f"share-{bdp}-{number}", [])
+        if real:
+            name = order if number == 1 else f"{order}, {number} CUBIC flows"
+            sim = [shares[0] for case, shares in ours.items() if case.group == group]
+            yield row(name, bdp, real, sim)
+
+
+def late(linux: dict[Case, Shares], ours: dict[Case, Shares]) -> Iterable[str]:
+    """The rows of the last minutes, of all orders of the starts."""
+
+    def known(of: dict[Case, Shares], bdp: int, number: int) -> list[float]:
+        wanted = {case: at for case, (_, at) in of.items() if (bdp, number) == case.group[:2]}
+        return [at for at in wanted.values() if at is not None]
+
+    for bdp, number in sorted(dict.fromkeys(case.group[:2] for case in cases())):
+        real = known(linux, bdp, number)
+        if real:
+            name = "any order" if number == 1 else f"together, {number} CUBIC flows"
+            yield row(name, bdp, real, known(ours, bdp, number))
 
 
 def page(linux: dict[Case, Shares], ours: dict[Case, Shares]) -> str:
     """The page of evidence."""
-    heads = ["buffer", "start", "model", "runs"]
-    heads += ["Linux, first 240 s", "narrows", "supported"]
-    heads += ["Linux, last 300 s", "narrows", "supported"]
+    heads = ["buffer", "start", "model", "runs of Linux", "Linux", "narrows", "Linux supports"]
+    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     lines = [
         "# Experiment: BBR's share beside CUBIC, model and Linux",
         "",
@@ -285,11 +332,19 @@ def page(linux: dict[Case, Shares], ours: dict[Case, Shares]) -> str:
         "",
         *fill(SETUP, 100).splitlines(),
         "",
-        f"| {' | '.join(heads)} |",
-        "|" + "---|" * len(heads),
-        *rows(linux, ours),
+        "## Result",
         "",
         *fill(FINDING, 100).splitlines(),
+        "",
+        "## Four minutes, as in the publication",
+        "",
+        *table,
+        *first(linux, ours),
+        "",
+        "## The last five of ten minutes",
+        "",
+        *table,
+        *late(linux, ours),
     ]
     return "\n".join(lines) + "\n"
 
@@ -314,16 +369,22 @@ def main() -> int:
             default=values,
             help="record only these [default: all]",
         )
+    parser.add_argument(
+        "--first",
+        action="store_true",
+        help=f"end the runs after {TEST_S:g} s [default: ten minutes]",
+    )
     args = parser.parse_args()
     if args.program:
+        end_s = TEST_S if args.first else END_S
         for case in cases():
             wanted = case.order in args.orders and case.bdp in args.bdp and case.run in args.runs
             if wanted and case not in recorded():
-                keep(case, record(args.program, case))
+                keep(case, record(args.program, case, end_s))
                 print(case, recorded()[case], flush=True)
         return 0
     linux = recorded()
-    EVIDENCE.write_text(page(linux, simulated(list(linux))), encoding="utf-8")
+    EVIDENCE.write_text(page(linux, simulated(cases())), encoding="utf-8")
     return 0
 
 
