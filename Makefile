@@ -106,17 +106,30 @@ static: ## Build narrows-host as one static file, and start it
 	$(TARGET)/static/narrows-host --version
 
 # Without live runs and TLS. A target without a standard library is built from its sources, which
-# Debian's rust-web-src installs; ROUTER_RUSTC is then the compiler of the same version.
+# `rustup component add rust-src` or Debian's rust-web-src installs; ROUTER_RUSTC is then the compiler of the same version.
 ROUTER_TARGET ?= $(STATIC_TARGET)
 ROUTER_RUSTC  ?= rustc
 ROUTER := $(TARGET)/$(ROUTER_TARGET)/small/narrows-host
 HAS_STD = [ -d "$$($(ROUTER_RUSTC) --print sysroot)/lib/rustlib/$(ROUTER_TARGET)/lib" ]
+# Debian's cross compilers: gcc-aarch64-linux-gnu, gcc-arm-linux-gnueabihf, gcc-mips-linux-gnu, gcc-mipsel-linux-gnu.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER    ?= aarch64-linux-gnu-gcc
+export CC_aarch64_unknown_linux_musl                     ?= aarch64-linux-gnu-gcc
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER     ?= aarch64-linux-gnu-gcc
+export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER ?= arm-linux-gnueabihf-gcc
+export CARGO_TARGET_MIPS_UNKNOWN_LINUX_GNU_LINKER        ?= mips-linux-gnu-gcc
+export CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_GNU_LINKER      ?= mipsel-linux-gnu-gcc
 router: ## Build narrows-host for hosts without Python as one static file below 4 MB; ROUTER_TARGET selects the machine
 	flags=(); if ! $(HAS_STD); then export RUSTC_BOOTSTRAP=1; flags=(-Zbuild-std=std,panic_unwind); fi; \
 	  RUSTC=$(ROUTER_RUSTC) RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --profile small \
 	    --no-default-features --package narrows-host --target $(ROUTER_TARGET) "$${flags[@]}"
 	! readelf -d $(ROUTER) | grep NEEDED
 	[ $$(stat -c %s $(ROUTER)) -lt 4000000 ] && stat -c '%n: %s bytes' $(ROUTER)
+
+ROUTER_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-musl armv7-unknown-linux-gnueabihf \
+                  mips-unknown-linux-gnu mipsel-unknown-linux-gnu
+routers: setup ## Build narrows-host for every processor of ROUTER_TARGETS, and run each under qemu-user
+	for target in $(ROUTER_TARGETS); do $(MAKE) router ROUTER_TARGET=$$target; done
+	cd python && ../$(BIN)/pytest -rs tests/test_routers.py
 
 DEB_ARCHITECTURE = $(patsubst x86_64-%,amd64,$(patsubst aarch64-%,arm64,$(patsubst armv7-%,armhf,$(ROUTER_TARGET))))
 deb: router ## Build the Debian package of narrows-host
@@ -253,15 +266,28 @@ NIGHTLY_FUZZ_SECONDS ?= 3600
 nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers, advisories; writes validation/nightly.txt
 	.ci/nightly $(NIGHTLY_FUZZ_SECONDS)
 
+optimized: setup ## Replace the installed package by that of a release: the same results in three quarters of the time
+	$(BIN)/python -m tools.optimized $(TARGET)/optimized-wheel/wheel
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(TARGET)/optimized-wheel/wheel/*.whl
+
 dist: setup ## Build the files of a release in target/dist: wheel, source distribution, checksums
 	rm -rf $(DIST) && mkdir -p $(DIST)
-	cp $(TARGET)/wheels/*.whl $(DIST)
+	$(BIN)/python -m tools.optimized $(DIST)
 	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
 	$(BIN)/python -m tools.manylinux $(DIST)/*.whl
 	cd $(DIST) && sha256sum * > SHA256SUMS
 
+wheel-aarch64: setup ## Build the wheel for 64-bit ARM in target/dist; needs gcc-aarch64-linux-gnu and the target aarch64-unknown-linux-gnu
+	mkdir -p $(DIST)
+	cargo build --quiet --locked --release --package narrows-host --bin narrows-host --target aarch64-unknown-linux-gnu
+	install -D -s --strip-program=aarch64-linux-gnu-strip $(TARGET)/aarch64-unknown-linux-gnu/release/narrows-host python/narrows/bin/narrows-host
+	$(BIN)/maturin build --quiet --locked --release --target aarch64-unknown-linux-gnu --manifest-path python/bindings/Cargo.toml \
+	  --interpreter $(BIN)/python --out $(DIST)
+	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
+	$(BIN)/python -m tools.manylinux $(DIST)/*_aarch64.whl
+
 try-wheel: dist ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
-	.ci/try-wheel $(DIST)/*.whl
+	.ci/try-wheel $(DIST)/*_$$(uname -m).whl
 
 try-sdist: dist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist
@@ -318,4 +344,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router deb try-deb dist try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import json
 import random
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +22,7 @@ from conftest import ROOT, scenario
 import narrows as nw
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.render import lab
+from narrows.render import lab, notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -316,7 +319,15 @@ def test_lessons_have_a_question_predictions_and_valid_scenarios(lesson: Path) -
     assert text.startswith("# ")
     assert [h for h in ("## Question", "## Prediction", "## Answer") if h not in text] == []
     assert text.count("- [x] ") == 1
-    blocks = text.split("```scenario")[1:]
+    blocks = [
+        # In a map, the template follows the settings; its smallest path stands for all cells.
+        re.sub(r"\{\w+\}", "10", block.split("\n\n", 1)[1].replace("{variant}", "bbr"))
+        if kind == "map"
+        else block
+        for kind, block in re.findall(
+            r"^```(scenario|map)(.*?)^```", text, re.DOTALL | re.MULTILINE
+        )
+    ]
     assert blocks
     for block in blocks:
         _core.check_toml(block.partition("\n")[2].partition("```")[0], "lesson.toml")
@@ -333,8 +344,84 @@ def test_a_lesson_shows_its_answer_after_the_prediction(opened: Lab) -> None:
 
 
 @needs_lab
-def test_a_run_opens_the_lab_in_a_notebook() -> None:
-    one = nw.run(scenario(duration="2s"))
-    html = one.lab(height=700)._repr_html_()
+def test_a_cell_of_a_published_map_opens_as_a_run_beside_its_rival(opened: Lab) -> None:
+    opened.page.select_option("header select >> nth=1", "6-when-to-use-bbr")
+    opened.page.locator(".choice input").first.check()
+    opened.page.select_option(".map select", "100")
+    assert opened.page.locator(".cell").count() == 64
+    # 427.88 Mbit/s of BBR and 68.44 Mbit/s of CUBIC at 500 Mbit/s and 200 ms.
+    opened.page.get_by_role("button", name="525; RTT, ms: 200; rate, Mbit/s: 500").click()
+    opened.page.wait_for_function("document.querySelector('textarea').value.includes('500Mbit')")
+    assert 'cc = "bbr"' in opened.text
+    assert 'rtt           = "200ms"' in opened.text
+    opened.page.wait_for_selector(".legend:has-text('dashed: pinned set-up')", timeout=WAIT_MS)
+
+
+@needs_lab
+def test_a_change_while_it_runs_becomes_a_step_of_the_path(opened: Lab) -> None:
+    opened.page.get_by_role("button", name="Add change").click()
+    opened.page.wait_for_function("document.querySelector('textarea').value.includes('steps')")
+    opened.finished()
+    assert '[[path.steps]]\nat = "3s"\nrate = "10Mbit"' in opened.text
+    opened.page.get_by_role("button", name="Remove change 1").click()
+    opened.page.wait_for_function("!document.querySelector('textarea').value.includes('steps')")
+
+
+@needs_lab
+def test_without_anywidget_a_notebook_shows_a_frame_of_a_local_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    html = nw.run(scenario(duration="2s")).lab(height=700)._repr_html_()
     assert 'src="http://localhost:' in html
     assert 'height="700"' in html
+
+
+NOTEBOOK = """
+async ([esm, bytes, state]) => {
+  const code = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
+  const files = Object.fromEntries(Object.entries(bytes).map(
+    ([name, text]) => [name, Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]));
+  const listeners = {};
+  window.model = {
+    state: { ...state, _files: files },
+    saved: 0,
+    get(name) { return this.state[name]; },
+    set(name, value) { this.state[name] = value; },
+    save_changes() { this.saved += 1; },
+    on(name, listener) { listeners[name] = listener; },
+    off(name) { delete listeners[name]; },
+  };
+  window.assign = (text) => { window.model.state.scenario = text; listeners["change:scenario"](); };
+  window.end = code.default.render({ model: window.model, el: document.body });
+}
+"""
+"""The part of a notebook that calls a widget: the model of its state, and an element."""
+
+
+@needs_lab
+def test_the_widget_runs_the_lab_and_follows_the_scenario_in_both_directions(
+    browser: Browser, address: str
+) -> None:
+    pytest.importorskip("anywidget")
+    widget = nw.run(scenario(duration="2s")).lab(height=700)
+    assert widget.height == 700
+    page = browser.new_context(bypass_csp=True).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(f"{address}/engine.wasm.html")
+    files = {name: base64.b64encode(data).decode() for name, data in widget._files.items()}
+    state = {"_shared": widget._shared, "scenario": widget.scenario, "height": widget.height}
+    esm = (Path(notebook.__file__).with_name("notebook.js")).read_text()
+    page.evaluate(NOTEBOOK, [esm, files, state])
+    inside = page.frame_locator("iframe")
+    inside.locator("#state[data-finished=true]").wait_for(timeout=WAIT_MS)
+    page.evaluate("text => window.assign(text)", SHORT)
+    inside.locator("textarea").wait_for()
+    page.wait_for_function(
+        "frames[0].document.querySelector('textarea').value.includes('20Mbit')", timeout=WAIT_MS
+    )
+    inside.get_by_role("button", name="Add flow").click()
+    page.wait_for_function("window.model.state.scenario.split('[[flow]]').length === 4")
+    assert not wrong
+    page.evaluate("window.end()")

@@ -422,7 +422,7 @@ def test_hops_and_ways_as_objects() -> None:
     assert (run.json["path"]["rate_mbit"], run.json["path"]["reverse_mbit"]) == (10, 2)
     told = words.sentence(run.json)
     assert "1 cubic flow used" in told
-    assert "of 10 Mbit/s; 1 cubic flow used" in told
+    assert "of 10 Mbit/s down; 1 cubic flow used" in told
     assert "of 2 Mbit/s up; mean queueing delay" in told
 
 

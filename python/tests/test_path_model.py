@@ -298,7 +298,7 @@ def test_what_would_show_is_said_where_nobody_was_seen() -> None:
     found = of_drops(3)
     others = found.directions["down"].others
     assert others.seen is False
-    assert "20 % of the link" in others.why
+    assert "20 % of the bottleneck rate" in others.why
     assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
     # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="300kB"), lambda _t, wait: wait)

@@ -108,7 +108,7 @@ def test_run_prints_means_and_writes_tables(tmp_path: Path) -> None:
     printed = CliRunner().invoke(main, ["run", file, "--seeds", "3"])
     assert printed.exit_code == 0, printed.output
     assert "means over 3 runs (seeds 1 to 3)" in printed.output
-    assert "Each flow starts at a random time within the first 1s" in printed.output
+    assert "Each flow starts up to 1s later than its `start`, at random" in printed.output
     told = CliRunner().invoke(main, ["run", file, "--seeds", "3", "--json"])
     document = json.loads(told.output)
     assert (document["seeds"], document["level"]) == (3, 0.95)

@@ -285,7 +285,10 @@ def test_pages_tell_what_is_outside_and_why() -> None:
     assert render.verdict([good]).startswith("7 of 7 published values (100.0 %)")
     text = render.markdown([bad], "narrows reproduce queue-model")
     assert "5 of 7 published values (71.4 %)" in text
-    assert "An experiment explains 1 of the 2 values outside." in " ".join(text.split())
+    assert (
+        "Further experiments, named with each explanation, explain 1 of the 2 values outside."
+        in " ".join(text.split())
+    )
     assert (
         "| BBR, 2 flows: mean queue | It rained. | "
         "[reading.md](../../validation/evidence/reading.md) |" in text

@@ -247,8 +247,8 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
         laptop, "wifi-queue"
     )
     assert (
-        "warning: wlp2s0 transmit bit rate 117 Mbit/s, channel width 40 MHz, signal -78 dBm. The "
-        "card supports 160 MHz" in told(laptop, "wifi-link")
+        "warning: wlp2s0 transmit bit rate 117 Mbit/s, channel width 40 MHz, signal -78 dBm (weak: "
+        "below -75 dBm). The card supports 160 MHz" in told(laptop, "wifi-link")
     )
     assert "warning: wlan0" in told(
         read(

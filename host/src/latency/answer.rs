@@ -39,10 +39,11 @@ use crate::serve::pending::Pending;
 use crate::serve::source::Source;
 use crate::sys;
 use crate::sys::timed_socket::{Even, Got, Left};
+use portable_atomic::AtomicU64;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Largest number of answers whose departure time is awaited.
 const LEAVING: usize = 64;

@@ -14,8 +14,9 @@
 //! it receives, its receive window closes meanwhile, so that no further memory is used.
 
 use crate::sys::{self, Epoll};
+use portable_atomic::AtomicU64;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 

@@ -29,11 +29,12 @@ use super::pending::Pending;
 use super::shares::{Descriptors, Shares};
 use super::source::Source;
 use crate::measure::bulk::{self, May};
+use portable_atomic::AtomicU64;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// One second, ns.

@@ -1,7 +1,7 @@
 //! Counters of a server for Prometheus, in text format 0.0.4.
 
+use portable_atomic::{AtomicU64, Ordering::Relaxed};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($name:ident $kind:literal $help:literal,)*) => {

@@ -257,8 +257,8 @@ impl Limits {
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions from one address. A larger value also \
-                 raises the limits of its /24 and /16 (IPv4), or /48 and /32 (IPv6)",
+                "maximum number of concurrent sessions from one address. A network around this \
+                 address (/24 and /16, or /48 and /32) may always have this number, too",
             ),
             row(
                 "--packets",

@@ -18,6 +18,8 @@
 
 pub mod answering;
 pub mod budget;
+#[cfg(target_endian = "little")]
+mod calls;
 pub mod confine;
 pub mod counters;
 pub mod fed;

@@ -19,10 +19,11 @@ use crate::protocols::iperf3::datagram;
 use crate::protocols::wire::{Cookie, Kind, Ping, TIMED, Timed};
 use crate::sys;
 use crate::sys::datagram::{BATCH, Datagram, Outgoing, header};
+use portable_atomic::AtomicU64;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest number of probes (series of pings) of one session. Each ping carries the number of its

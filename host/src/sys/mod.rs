@@ -61,6 +61,15 @@ use std::ffi::{CString, c_int};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{FromRawFd, OwnedFd};
 
+/// The number of a system call for `seccompiler`; a C `long` has 32 bits on some processors.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "both types are equal on 64-bit processors"
+)]
+pub(crate) const fn wide(call: libc::c_long) -> i64 {
+    call as i64
+}
+
 /// The result of a call: a negative number is an error, whose number is in `errno`.
 fn check(result: c_int) -> Result<c_int> {
     if result < 0 {

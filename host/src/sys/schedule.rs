@@ -113,8 +113,8 @@ impl Watched {
         unsafe {
             let mut limit: libc::rlimit = zeroed();
             check(libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit))?;
-            limit.rlim_max = limit.rlim_max.min(10 * WATCHED);
-            limit.rlim_cur = limit.rlim_max.min(WATCHED);
+            limit.rlim_max = limit.rlim_max.min(10 * WATCHED as libc::rlim_t);
+            limit.rlim_cur = limit.rlim_max.min(WATCHED as libc::rlim_t);
             libc::signal(
                 libc::SIGXCPU,
                 call_off as extern "C" fn(c_int) as libc::sighandler_t,

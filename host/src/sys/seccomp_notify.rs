@@ -87,7 +87,7 @@ fn program(machine: u32) -> [libc::sock_filter; 14] {
         step(LOAD, 4, 0, 0),
         equal(i64::from(machine), 0, 11),
         step(LOAD, 0, 0, 0),
-        equal(libc::SYS_socket, 0, 9),
+        equal(super::wide(libc::SYS_socket), 0, 9),
         step(LOAD, argument(0), 0, 0),
         equal(i64::from(libc::AF_INET), 1, 0),
         equal(i64::from(libc::AF_INET6), 0, 6),

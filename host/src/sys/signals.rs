@@ -2,20 +2,26 @@
 
 use super::{end_with_parent, monotonic};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
-/// Time (monotonic clock, ns) before which a further signal counts as a repetition of the last
-/// request.
-static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Time for which a further signal counts as a repetition of the same request, ns.
-const SAME: u64 = 1_000_000_000;
+/// Time (monotonic clock, tenths of a second) before which a further signal counts as a repetition
+/// of the last request. The handler may only use atomics of the processor, and some 32-bit
+/// processors have none of 64 bits.
+static SAME_UNTIL: AtomicU32 = AtomicU32::new(0);
+/// Time for which a further signal counts as a repetition of the same request, tenths of a second.
+const SAME: u32 = 10;
+
+/// The monotonic clock in tenths of a second.
+fn tenths() -> u32 {
+    u32::try_from(monotonic() / 100_000_000).unwrap_or(u32::MAX)
+}
 
 /// The last signal that arrived; 0: none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn stop(signal: c_int) {
-    if monotonic() >= SAME_UNTIL.load(Ordering::Relaxed) {
+    if tenths() >= SAME_UNTIL.load(Ordering::Relaxed) {
         SIGNAL.store(signal, Ordering::Relaxed);
         STOPPED.store(true, Ordering::Relaxed);
     }
@@ -81,6 +87,6 @@ pub fn stopped_code() -> u8 {
 /// request after one second: a terminal signals both this process and its parent, which forwards
 /// the signal.
 pub fn take_stop() {
-    SAME_UNTIL.store(monotonic() + SAME, Ordering::Relaxed);
+    SAME_UNTIL.store(tenths().saturating_add(SAME), Ordering::Relaxed);
     STOPPED.store(false, Ordering::Relaxed);
 }

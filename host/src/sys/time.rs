@@ -1,9 +1,16 @@
 //! The kernel's clocks, in nanoseconds.
 
+/// The most seconds that a `timespec` holds; it has 32 bits for them on some processors.
+const MOST_SECONDS: u64 = if size_of::<libc::timespec>() > 8 {
+    i64::MAX as u64
+} else {
+    i32::MAX as u64
+};
+
 /// Converts ns to a `timespec`.
 pub(crate) fn to_timespec(ns: u64) -> libc::timespec {
     libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (ns / 1_000_000_000).min(MOST_SECONDS) as _,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     }
 }

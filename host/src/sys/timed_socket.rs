@@ -129,10 +129,10 @@ impl TimedSocket {
         const BUFFER: c_int = 1 << 20;
         let fd = waiting_datagrams(at, shared)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER)?;
-        set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)?;
+        let _ = set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32);
         let slice = libc::timeval {
             tv_sec: 0,
-            tv_usec: (SLICE / 1000) as libc::suseconds_t,
+            tv_usec: (SLICE / 1000) as _,
         };
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &slice)?;
         let _ = set(&fd, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32);

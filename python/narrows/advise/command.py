@@ -117,7 +117,7 @@ _WITHIN_S = 10.0
     "--now",
     group="Host",
     metavar="CC",
-    show_default="with --kernel here, the default of this host; otherwise cubic",
+    show_default="with --kernel here, the default of this host, for every role; otherwise cubic",
     help="Congestion control that the sender uses at present",
 )
 @option(
@@ -172,9 +172,13 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Recommend a congestion control or queue for a path.
 
-    All candidates are simulated on the path. The recommendation can be to change nothing. Give
-    FILE, or describe the path with the options under Path. With neither, the command prompts for
-    the values if it runs in a terminal.
+    The candidates are congestion controls (sender), queue disciplines and shapers (forwarder,
+    receiver), or rate limiters (operator). All candidates are simulated on the path. The
+    recommendation can be to change nothing.
+
+    Give FILE, or --rate and --rtt. The options --buffer, --queue and --loss can also replace values
+    of a measurement. Without FILE, --rate and --rtt, the command prompts for the values if it runs
+    in a terminal; otherwise it fails.
     """
     given = {
         "rate": rate,

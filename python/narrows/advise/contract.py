@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from narrows.advise.asked import Asked
+from narrows.advise.asked import CARED, Asked
 from narrows.advise.model import OffersJson
 from narrows.advise.render import GOALS, path_line
 from narrows.advise.trial import Trial, affordable, packets, run
@@ -299,9 +299,10 @@ def table(found: Offers) -> tables.Table:
 
 
 LEGEND = (
-    "Alone: goodput of two flows, in % of the rate. Share: goodput of two CUBIC flows beside two "
-    "BBR flows, in % of the goodput of all four; 50 is fair. RTT: a ping beside these four flows. "
-    "Bc is the burst and Be the excess burst, in seconds of the rate."
+    "Alone: goodput of two flows of this congestion control without others, in % of the rate. "
+    "Share: goodput of two CUBIC flows beside two BBR flows, in % of the goodput of all four; 50 "
+    "is fair. RTT: that of a ping beside these four flows. Bc is the burst and Be the excess "
+    "burst, in seconds of the rate."
 )
 """The meaning of the columns, printed below the table."""
 
@@ -322,7 +323,8 @@ def show(found: Offers, out: Console) -> None:
             f"\nThe packet budget was reached: simulations last {found.seconds} s instead of "
             f"{SECONDS} s."
         )
-    out.print(f"\nRole: operator. Goal: {goals}. Based on {found.runs} simulations.")
+    default = " (default of this role)" if found.asked.cares == CARED["operator"] else ""
+    out.print(f"\nRole: operator. Goal: {goals}{default}. Based on {found.runs} simulations.")
     queue = best.path.queue
     bits = "bits" if best.policy.startswith("shape") else "bytes"
     also = f"; configure {queue} in addition" if queue not in {None, "fifo"} else ""

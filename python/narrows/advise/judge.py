@@ -43,7 +43,7 @@ class Judgement:
             wait = max(0.0, (row["p95_ms"] or self.rtt_ms) - self.rtt_ms)
             who, s = ("Both together", "") if name == "both" else (f"{name} alone", "s")
             told = [
-                f"use{s} {100 * got / self.rate_mbit:.0f} % of the rate",
+                f"use{s} {100 * got / self.rate_mbit:.0f} % of {self.rate_mbit:.4g} Mbit/s",
                 f"add{s} {wait:.0f} ms to the RTT (p95)",
                 f"retransmit{s} {row['again_pct']:.1f} % of the data",
             ]

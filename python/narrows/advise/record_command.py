@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
     """Check predictions of `narrows advise` against later measurements.
 
-    With each recommendation for a measured path, `narrows advise` stores a prediction of the next
-    measurement (a sealed forecast). Later measurements to the same host are compared with the
-    predictions that they can test, and so are the measurements of `narrows tune prove`.
+    With each recommendation for a measured path, `narrows advise` stores a sealed forecast: a
+    prediction of the same measurement after the change. `narrows measure` and `narrows tune prove`
+    compare each later measurement to the same host with these forecasts. The measurement must have
+    the direction, the number of flows and the congestion control of the forecast.
     """
     if verify is not None:
         _verify(forecasts.chain(), verify, as_json=as_json)

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from narrows.advise.asked import Place
+from narrows.advise.asked import CARED, Place
 from narrows.advise.candidates import UNCHANGED
 from narrows.advise.trial import (
     PACKETS,
@@ -150,7 +150,8 @@ def sentences(advice: Advice) -> list[str]:
     found = advice.found
     asked = found.asked
     goals = listed([GOALS[care] for care in asked.cares])
-    said = [f"Role: {asked.role}. Goal: {goals}. Kernel: {advice.has.says}."]
+    default = " (default of this role)" if asked.cares == CARED[asked.role] else ""
+    said = [f"Role: {asked.role}. Goal: {goals}{default}. Kernel: {advice.has.says}."]
     said += [f"Not known: {what}." for what in asked.place.open]
     said += _fastest(advice)
     said += [
@@ -170,14 +171,21 @@ def sentences(advice: Advice) -> list[str]:
         said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")
     if advice.wakeups_per_s:
         said.append(
-            f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups per second for each "
-            "flow."
+            f"Pacing costs the sender about {advice.wakeups_per_s:.0f} timer wake-ups per second "
+            "for each flow."
         )
     said += [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in advice.wrong]
     said += [f"Rule of thumb (goodput of a single flow only): {advice.rule}"] if advice.rule else []
     s = "" if len(found.candidates) == 1 else "s"
     settings = {trial.setting for trial in found.trials}
-    kinds = listed([text for setting, text in SETTINGS_SAID.items() if setting in settings])
+    others = "(without other flows)" if side(asked) == "sender" else "beside a CUBIC flow"
+    kinds = listed(
+        [
+            f"{text} {others}" if setting == "page" else text
+            for setting, text in SETTINGS_SAID.items()
+            if setting in settings
+        ]
+    )
     said.append(
         f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}: "
         f"{kinds}. The search has up to {len(_ROUNDS)} rounds. Each round keeps the better "
@@ -190,8 +198,9 @@ def sentences(advice: Advice) -> list[str]:
         one = " for one of the possible paths" if asked.place.inferred and asked.place.open else ""
         said.append(
             f"Validated{one}: the nearest stored run of Linux 6.12 ({near['case']} in "
-            f"{REFERENCE}) has {_difference(near, asked.place)}. The simulation agrees with it in "
-            f"{100 * near['agreement']:.0f} % of the metrics."
+            f"{REFERENCE}) has {_difference(near, asked.place)}. In the simulation of that run, "
+            f"{100 * near['agreement']:.0f} % of the metrics are within their tolerances "
+            "(core/src/metrics/agreement.rs)."
         )
     else:
         said.append(
@@ -302,13 +311,15 @@ def legend(advice: Advice) -> list[str]:
     shares = [
         "Share beside CUBIC: goodput of a flow of the candidate beside one CUBIC flow, in % of the "
         "sum of both.",
-        "CUBIC keeps: goodput of that CUBIC flow, in % of its goodput beside another CUBIC flow.",
-        "× fair share: goodput of one flow among three CUBIC flows, divided by an equal share.",
+        "CUBIC keeps: goodput of a CUBIC flow beside a flow of the candidate, in % of its goodput "
+        "beside another CUBIC flow.",
+        "× fair share: goodput of one flow of the candidate among three CUBIC flows, divided by a "
+        "quarter of the goodput of all four.",
     ]
     return [
         *(shares if side(advice.found.asked) == "sender" else []),
         "Utility: a value between 0 and 1 that combines the goals and ranks the candidates. Runs: "
-        "combinations of a seed and a variant of the path.",
+        "number of combinations of a seed and a possible path (one path if all values are known).",
     ]
 
 

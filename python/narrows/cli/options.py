@@ -38,8 +38,8 @@ plot_option = option(
     metavar="[FILE]",
     is_eager=True,
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
-    "--plot last)",
+    help="Write a plot as PNG, SVG or PDF. Without FILE, draw it in the terminal; --plot must then "
+    "be the last word, because a word after it is FILE",
 )
 
 
@@ -83,8 +83,8 @@ anonymize_option = option(
     "--anonymize",
     group="Output",
     is_flag=True,
-    help="Replace names and addresses of hosts by pseudonyms. Addresses with a common prefix keep "
-    "a common prefix",
+    help="Replace names and addresses of hosts by pseudonyms in the results that are printed, "
+    "written and stored. Addresses with a common prefix keep a common prefix",
 )
 
 Passed = tuple[str, str, str, str | None, str]

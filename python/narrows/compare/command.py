@@ -93,11 +93,13 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 
     Measurements: FILE is a result of `narrows measure`, .flent.gz, iperf3's JSON, iperf2's text, or
     an ID of `narrows history`. Each is compared with the first one. The command prints the
-    difference of each metric, its confidence interval and a verdict: better, worse, no difference
-    seen, or no relevant difference. The last verdict means that the whole interval lies within
-    ±3 %, or within ±0.1 ms for a time.
+    difference of each metric, its confidence interval (99 % or more) and a verdict: better, worse,
+    no difference seen, no relevant difference, or cannot tell. "No relevant difference" means that
+    the whole interval lies within ±3 % of the first value, or for a time within ±0.1 ms if that is
+    more. "Cannot tell" means that there is no interval; the reason is printed.
 
-    Results of `narrows latency`: the verdict is faster, slower, or no difference seen.
+    Results of `narrows latency`: each percentile is faster, slower, or without a difference seen.
+    Percentiles differ if their 99 % intervals do not overlap and one is over 10 % larger.
 
     Scenarios: the command runs each FILE and prints a sentence on each run. The last sentence names
     the runs with the highest goodput and the lowest queueing delay. With --seeds, the command
@@ -155,14 +157,14 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 
 def _print_runs(names: Sequence[str], runs: Sequence[Run], *, sketched: bool) -> None:
     """Prints the runs, and their comparison if there are several."""
-    for called, done in zip(names, runs, strict=True):
-        echo(one_line(f"{called}: {words.sentence(done.json)}"))
+    for name, done in zip(names, runs, strict=True):
+        echo(one_line(f"{words.called(name)}: {words.sentence(done.json)}"))
         for notice in done.json.get("notices", []):
-            echo(one_line(f"{called}: note: {notice}"))
+            echo(one_line(f"{words.called(name)}: note: {notice}"))
         if sketched:
             print_sketch(done)
     if len(runs) > 1:
-        compared = [(called, done.json) for called, done in zip(names, runs, strict=True)]
+        compared = [(name, done.json) for name, done in zip(names, runs, strict=True)]
         echo(one_line(words.comparison(compared)))
 
 

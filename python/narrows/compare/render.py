@@ -64,9 +64,20 @@ def sentences(found: Sequence[measurements.Difference], before: str, after: str)
         else:
             low, high = _signed(d.low, d.high)
             ends = low if low == high else f"between {low} and {high}"
-            least = f", below the threshold of {d.figure.least(d.before):.2g} {unit}"
-            out.append(f"{values}; the difference is {ends} {unit}{least if small(d) else ''}.")
+            least = f", within the threshold of {_threshold(d)}" if small(d) else ""
+            out.append(f"{values}; the difference is {ends} {unit}{least}.")
     return out or ["The measurements have no metric in common."]
+
+
+def _threshold(of: measurements.Difference) -> str:
+    """The relevance threshold of a difference, with its origin."""
+    least, share = of.figure.least(of.before), measurements.LEAST_SHARE
+    origin = (
+        "the least threshold of a time"
+        if least > share * abs(of.before)
+        else f"{100 * share:g} % of the value in the first file"
+    )
+    return f"{least:.2g} {of.figure.unit} ({origin})"
 
 
 def small(of: measurements.Difference) -> bool:
@@ -110,9 +121,9 @@ def caution(measured: Sequence[Measurement]) -> str:
             "They do not cover differences between times of the day."
         )
     return (
-        f"{together}. Each interval is computed from the one-second values of one load phase. It "
+        f"{together}. Each interval is computed from the one-second values of one load phase, and "
         "does not cover the variation between repeated load phases. With `narrows measure "
-        "--repeats 5`, the intervals cover it."
+        "--repeats 3` or more, the intervals cover this variation."
     )
 
 

@@ -31,7 +31,7 @@ from narrows.storage import output
     group="Simulation",
     type=click.Choice(SUITES),
     default="all",
-    help="Checks to run",
+    help="Checks to run; ccwg has the criteria of RFC 9743 (IETF working group CCWG)",
 )
 @option(
     "--only",

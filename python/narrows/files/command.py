@@ -37,7 +37,8 @@ def convert(source: str, target: str, anonymize: bool) -> None:
     With --anonymize, FROM may be a capture (pcapng). TO is then a capture that has only the headers
     of IP and transport. In all files of this user, a host has the same pseudonym; the secret key of
     the pseudonyms is narrows/anonymize.key under $XDG_DATA_HOME (~/.local/share if it is not set).
-    An attacker who can send packets with known addresses can find their pseudonyms.
+    An attacker whose packets with known addresses are in a published capture can recognise these
+    packets, and thereby the pseudonyms of the addresses.
     """
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)

@@ -72,11 +72,15 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Compare the simulator with Linux kernels on the same scenarios.
 
-    The simulated hosts have the timer tick and the rules of the kernel that they are compared
-    with. A metric is undecided if the runs of that kernel differ by more than 15 % of their median
-    and by more than the tolerated difference. A live run whose self-check fails is repeated and
-    reported. The exit code is 1 if a metric differs, or if
-    no metric is decided.
+    The simulated hosts have the timer tick of the kernel that they are compared with, and the TCP
+    behaviour of its release. A metric agrees if the medians differ by at most 10 % or by the
+    smallest tolerance of the metric (core/src/metrics/engine_comparison.rs). The metric is
+    undecided if the runs of the kernel differ by more than this tolerance and by more than 15 % of
+    their median.
+
+    A live run is repeated if packets were late, sent at a wrong rate, or dropped by this host. If
+    more than five runs of a scenario fail this self-check, no further run is made. The exit code is
+    1 if a metric differs, or if no metric is decided.
     """
     on = machines([name.strip() for name in engines.split(",")], kernel)
     with ProgressBar(quiet=quiet, of="time of the runs") as bar:
@@ -92,9 +96,9 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
 def doctor(as_json: bool) -> None:
     """Check whether this host supports runs with real packets.
 
-    The check takes some seconds: it measures the delay of wake-ups and the cost of a packet. It
-    reports privileges, congestion controls and timing, and how to improve them. The exit code is 1
-    if no live run is possible.
+    The check takes some seconds: it measures the delay of wake-ups and the smallest RTT of a live
+    run. It reports privileges, congestion controls and timing, and how to improve them. The exit
+    code is 1 if no live run is possible.
     """
     with ProgressBar(quiet=False, of="examination") as bar:
         found = examination.examine(bar)

@@ -37,8 +37,8 @@ def kernel() -> None:
 
     A built kernel is Linux as a program (user-mode Linux), which runs on a simulated clock. The
     option --engine linux of `narrows run` and other commands uses it instead of the simulator.
-    `diff` lists the rules of TCP in which two Linux releases differ, as far as the simulator models
-    them.
+    A rule is a change of the behaviour of TCP that the simulator models, with the release that
+    introduced it. `diff` lists the rules that only one of two releases has.
     """
 
 
@@ -87,7 +87,8 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
 def list_(as_json: bool) -> None:
     """List the built kernels, and releases of Linux with the number of rules that they follow.
 
-    The simulator models every release from 4.4 to 7.3; the table has some of them.
+    The rules are those that `narrows list rules` prints. The simulator models every release from
+    4.4 to 7.3; the table has five of them and those of built kernels.
     """
     found = model.releases()
     if as_json:
@@ -122,7 +123,7 @@ def diff(
 ) -> None:
     """List the rules of TCP in which two releases differ.
 
-    With --path, the effect of each rule is measured: release A with this rule changed, compared
+    With --path, the effect of each rule is simulated: release A with this rule as in B, compared
     with release A unchanged. An effect is a mean over the seeds with its 95 % confidence interval.
     """
     if seeds is not None and file is None:

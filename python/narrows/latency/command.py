@@ -51,10 +51,10 @@ _passed = passed_options(
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
      "Scheduling settings of the client: default, nice (niceness -20), rr or fifo (real-time "
-     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). Further settings: "
-     "pin=N (only processor N), busy=50us (the kernel polls the device, SO_BUSY_POLL), spin (busy "
-     "waiting) or awake (CPU idle states disabled). Several are measured in alternating rounds. "
-     "A + joins settings: fifo+lock"),
+     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). With busy=50us, "
+     "the kernel polls the device for up to 50 us before it sleeps (SO_BUSY_POLL). Further "
+     "settings: pin=N (only processor N), spin (busy waiting) or awake (CPU idle states disabled). "
+     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",
@@ -128,8 +128,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     """Measure UDP response times, split into host and network time.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
-    kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The
-    exit code is then 128 plus the number of the signal.
+    kernels and the network. After Ctrl-C, SIGTERM or SIGHUP, the results so far are printed and
+    written to the files of the options. The exit code is then 128 plus the number of the signal.
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]

@@ -153,8 +153,8 @@ _passed = passed_options(
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal (write "
-    "--plot last)",
+    help="Write a plot as PNG, SVG or PDF. Without FILE, draw it in the terminal; --plot must then "
+    "be the last word, because a word after it is FILE",
 )
 @report_option
 @figure_options(size=("--plot-size", "--size"))
@@ -188,13 +188,13 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
     HOST is a URL, only the download is measured, with the congestion control of the server. If
-    HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
-    options under Load, a scenario accepts only --streams, and --cc with one congestion control.
+    HOST is a scenario file, the measurement is simulated on the path of the scenario. A scenario
+    accepts --streams, and --cc with one congestion control; other options under Load are errors.
     Without [path.reverse] in the scenario, the upload is omitted.
 
-    The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
-    SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of
-    the signal.
+    The exit code is 1 if neither replies to pings nor data arrive for two seconds. After Ctrl-C,
+    SIGTERM or SIGHUP, the results so far are printed, written to the files of the options and added
+    to the history. The exit code is then 128 plus the number of the signal.
     """
     if path_file is not None and not with_model:
         raise click.BadParameter("needs the path model; omit --no-model", param_hint="--path")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from narrows import __version__
 from narrows.measure.pictures import MOST_FLOWS, pictures
 from narrows.measure.result import BOTH, DIRECTIONS, LOADS, Measurement, Spread
-from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
+from narrows.measure.summary import FEWEST_PINGS, SCALE, SCALE_OF, Answer, answer
 from narrows.render.model import PageJson, PageRunJson
 from narrows.render.report import drawn
 from narrows.render.styled import table
@@ -128,10 +128,11 @@ def _increase(said: Answer) -> str:
 
 def _latency(said: Answer) -> list[str]:
     out = []
-    graded = said.increase_ms is not None and said.grade is not None
-    if graded:
+    grade = None if said.increase_ms is None else said.grade
+    if grade is not None:
         out.append(
-            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {said.grade}."
+            f"Load increased the mean RTT {_increase(said)}: bufferbloat grade {grade} "
+            f"({SCALE_OF[grade]})."
         )
     elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
@@ -148,11 +149,11 @@ def _latency(said: Answer) -> list[str]:
         ]
     elif said.every.p50 is not None:
         out.append(f"The RTT under load was {_spread(said.every)}.")
-    if graded:
+    if grade is not None:
         idle = f" and {60_000 / said.idle.mean:.0f} idle" if said.idle.mean else ""
         out += [
-            f"Round trips per minute (60 s / mean RTT): {number(said.trips_per_minute, 0)} under "
-            f"load{idle}.",
+            "Round trips per minute (60 s / mean RTT of all pings): "
+            f"{number(said.trips_per_minute, 0)} under load{idle}.",
             f"Grades of the RTT increase (DSLReports scale): {SCALE}.",
         ]
     for share, when in zip(said.lost, ("while idle", "under load"), strict=True):
@@ -244,7 +245,10 @@ def own_error(measured: Measurement) -> str:
             if unused
             else ""
         )
-        return f"The simulator ran this measurement, so it has no measurement error.{alone}"
+        return (
+            "The simulator ran this measurement, so the measuring hosts neither delayed nor lost "
+            f"pings.{alone}"
+        )
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
     parts = []

@@ -161,6 +161,15 @@ SCALE = ", ".join(
 )
 """The scale of the grades, as printed."""
 
+SCALE_OF = {
+    **{
+        name: f"{f'{GRADES[at - 1][0]:g} to' if at else 'below'} {below:g} ms"
+        for at, (below, name) in enumerate(GRADES)
+    },
+    "F": f"{GRADES[-1][0]:g} ms or more",
+}
+"""The latency increase of each grade, as printed."""
+
 
 def answer(measured: Measurement) -> Answer:
     """The main metrics of a measurement."""

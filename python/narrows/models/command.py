@@ -67,7 +67,7 @@ def new() -> None:
     """Write a new scenario, trace, topology or model.
 
     A model is a congestion control or a queue discipline: a skeleton that works, with a test, a
-    scenario and a README. A trace belongs to a link that changes with time.
+    scenario and a README. Traces describe the rate and the delay of a link that change with time.
     """
 
 
@@ -123,9 +123,9 @@ def scenario(file: Path) -> None:
 def trace(kind: str, file: Path, rate: str, duration: str, seed: int) -> None:
     """Write synthetic traces of a link that changes with time.
 
-    Two traces are written beside the scenario that uses them: a packet-delivery trace in the format
-    of Mahimahi (FILE with the suffix .pps) and a table of one-way delays (-delays.txt). The traces
-    are not measurements: they reproduce the mechanism of such a link with assumed values.
+    For FILE sky.toml, the command also writes sky.pps, a packet-delivery trace in the format of
+    Mahimahi, and sky-delays.txt, a table of one-way delays. The traces are not measurements: they
+    reproduce the mechanism of such a link with assumed values.
     """
     with named_by({"rate": rate}):
         made = traces.synthetic(kind, rate=rate, duration=duration, seed=seed)

@@ -177,7 +177,7 @@ def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
         return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
     needs = [
-        f"at least {100 * EXAMPLE:.0f} % of the link while the traffic is active",
+        f"at least {100 * EXAMPLE:.0f} % of the bottleneck rate while the traffic is active",
         f"activity for at least {100 * part:.0f} % of the time",
         f"pauses of at most {pauses:.1f} s on average",
         *(["times that are not synchronized with the pings"] if synchronized else []),

@@ -122,7 +122,8 @@ def _loss(model: DirectionModel) -> str:
             else f" ({percent(model.loss.low)} to {percent(model.loss.high)})"
         )
         return f"random loss: about {percent(model.loss.value)}{ends}."
-    return "random loss: none detected."
+    most = f" (at most {percent(model.loss.high)})" if model.loss.high else ""
+    return f"random loss: none detected{most}."
 
 
 def add_to_page(model: PathModel, run: PageRunJson) -> None:

@@ -119,6 +119,6 @@ def _parts(
     yield f"\n{HALF}"
     if jitter is not None:
         yield (
-            f"Each flow starts at a random time within the first {jitter}; start_jitter in the "
-            "scenario changes this."
+            f"Each flow starts up to {jitter} later than its `start`, at random; start_jitter in "
+            "the scenario changes this."
         )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from narrows.storage.provenance import LIKE, follows_file, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from narrows.json_object import JsonObject
-    from narrows.runs.model import EvidenceJson, FlowJson, RunJson
+    from narrows.runs.model import EvidenceJson, FlowJson, RunJson, Spread
 
 _FEW = 4
 """Maximum number of flows that are described individually."""
@@ -172,9 +172,7 @@ def sentence(figures: RunJson) -> str:
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
         parts += [f"{idle} of {len(flows)} flows sent no data after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(
-            f"mean queueing delay {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms)"
-        )
+        parts.append(f"mean queueing delay {_delays(figures)}")
     shares = (flow.get("summary_retransmit_rate", flow["retransmit_rate"]) for flow in flows)
     rates = [share for share in shares if share is not None]
     highest = max(rates, default=0.0)
@@ -193,6 +191,24 @@ def sentence(figures: RunJson) -> str:
         earlier = not bare and any(flow["retransmits"] for flow in flows)
         parts.append(f"{what} retransmitted{' after the warm-up' if earlier else ''}")
     return "; ".join(parts) + "."
+
+
+def _delays(figures: RunJson) -> str:
+    """The mean queueing delay and its 95th percentile; if flows use the reverse path, those of each
+    direction.
+    """
+    down, up = figures["queue"]["delay_ms"], None
+    if not has_links(figures) and any(_ways_up(figures)):
+        up = next(
+            (queue["delay_ms"] for queue in figures["queues"] if queue["name"] == "reverse"), None
+        )
+
+    def told(delay: Spread, way: str = "") -> str:
+        return f"{waited(delay['mean'])} ms{way} (p95 {waited(delay['p95'])} ms)"
+
+    if up is None or up["mean"] is None:
+        return told(down)
+    return f"{told(down, ' down')} and {told(up, ' up')}"
 
 
 def rate(figures: RunJson, *, reverse: bool = False) -> str:
@@ -309,13 +325,21 @@ def _uses(figures: RunJson) -> list[str]:
     """
     if has_links(figures):
         return [busiest(figures)]
-    down, up = _ways(figures)
-    # The goodput of these flows counts what their client receives, but the client also sends.
-    both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
+    down, _ = _ways(figures)
+    up, both = _ways_up(figures)
+    way = " down" if up or both else ""
     return [
-        *([_used(figures, down, [])] if down or not up else []),
+        *([f"{_used(figures, down, [])}{way}"] if down or not up else []),
         *([f"{_used(figures, up, both, reverse=True)} up"] if up or both else []),
     ]
+
+
+def _ways_up(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
+    """The uploads, and the downloads whose application also sends. The goodput of the latter counts
+    what their client receives.
+    """
+    down, up = _ways(figures)
+    return up, [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
 
 
 def fairness(figures: RunJson) -> str:
@@ -539,30 +563,64 @@ def _limits(figures: RunJson) -> list[str]:
     return told
 
 
+def called(name: str) -> str:
+    """The name of a run in a sentence: the title of a scenario is in quotes, a file name is not.
+
+    >>> called("One CUBIC flow"), called("small.toml")
+    ('"One CUBIC flow"', 'small.toml')
+    """
+    return name if name.endswith(".toml") else f'"{name}"'
+
+
 def comparison(runs: list[tuple[str, RunJson]]) -> str:
-    """Comparison of several runs in one sentence: highest goodput, lowest queueing delay."""
-    passed = [
-        (name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values()))
+    """Comparison of several runs in one sentence: highest goodput, lowest queueing delay. Runs are
+    equal if their values are equal as printed.
+    """
+    goodputs = [
+        (name, number(goodput, 2), goodput)
         for name, f in runs
+        for goodput in [sum(g["goodput_mbit"] or 0 for g in f["fairness"]["by_cc"].values())]
     ]
     delays = [
-        (name, f["queue"]["delay_ms"]["mean"])
+        (name, waited(mean), mean)
         for name, f in runs
-        if f["queue"]["delay_ms"]["mean"] is not None
+        if (mean := f["queue"]["delay_ms"]["mean"]) is not None
     ]
-    most = max(passed, key=lambda row: row[1])
-    same = len({number(goodput, 2) for _, goodput in passed}) == 1
+    most, text = _holders(goodputs, max)
+    same = len(most) == len(runs)
     told = f"Of these {len(runs)} runs, " + (
-        f"all have the same goodput ({number(most[1], 2)} Mbit/s)"
+        f"all have the same goodput ({text} Mbit/s)"
         if same
-        else f"{most[0]} has the highest goodput ({number(most[1], 2)} Mbit/s)"
+        else f"{_have(most)} the highest goodput ({text} Mbit/s)"
     )
     if not delays:
         return told + "."
-    least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))
-    if waited(least[1]) == waited(worst[1]):
+    (least, low), (worst, high) = (_holders(delays, pick) for pick in (min, max))
+    if low == high:
         whose = "the same" if same else "all have the same"
-        return f"{told} and {whose} mean queueing delay ({waited(least[1])} ms)."
-    lowest = "the lowest" if least[0] == most[0] and not same else f"{least[0]} has the lowest"
-    ends = f"{waited(least[1])} ms; highest: {waited(worst[1])} ms in {worst[0]}"
-    return f"{told} and {lowest} mean queueing delay ({ends})."
+        return f"{told} and {whose} mean queueing delay ({low} ms)."
+    lowest = "the lowest" if least == most else f"{_have(least)} the lowest"
+    return (
+        f"{told} and {lowest} mean queueing delay ({low} ms; highest: {high} ms in "
+        f"{_several(worst)})."
+    )
+
+
+def _holders(
+    rows: list[tuple[str, str, float]], pick: Callable[..., tuple[str, str, float]]
+) -> tuple[list[str], str]:
+    """The names of the runs whose value is printed like the extreme one, and this text. `rows` has
+    the name, the printed value and the value of each run; `pick` is `min` or `max`.
+    """
+    text = pick(rows, key=lambda row: row[2])[1]
+    return [name for name, shown, _ in rows if shown == text], text
+
+
+def _several(names: list[str]) -> str:
+    return (
+        listed([called(name) for name in names]) if len(names) <= _FEW else f"{len(names)} of them"
+    )
+
+
+def _have(names: list[str]) -> str:
+    return f"{_several(names)} {'has' if len(names) == 1 else 'have'}"

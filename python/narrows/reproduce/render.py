@@ -59,7 +59,8 @@ def accepted(check: Check) -> str:
 
 
 _QUICK = (
-    " This was a quick run, with fewer cells and seeds and shorter runs. The full run is decisive."
+    " This was a quick run, with fewer paths and seeds and shorter simulations. The full run is "
+    "decisive."
 )
 
 
@@ -75,7 +76,12 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     )
     failed = sum(one.count("failed") for one in outcomes)
     share = f"{100 * inside / judged:.1f} %" if judged else "none"
-    rest = f" An experiment explains {known} of the {outside} values outside." if outside else ""
+    rest = (
+        f" Further experiments, named with each explanation, explain {known} of the {outside} "
+        "values outside."
+        if outside
+        else ""
+    )
     rest += f" Not determined: {failed}." if failed else ""
     of = f"{len(outcomes)} experiment{'s' if len(outcomes) != 1 else ''}"
     return (

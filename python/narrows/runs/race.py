@@ -434,8 +434,8 @@ def _some(found: Race) -> list[str]:
     if part is None:
         return []
     return [
-        f"({part.fair_in} of {part.seeds}): reached with {part.fair_in} of the {part.seeds} seeds; "
-        "the mean is that of these seeds."
+        f"Time to fair share, ({part.fair_in} of {part.seeds}): the second flow reached its fair "
+        f"share with {part.fair_in} of the {part.seeds} seeds; the mean is that of these seeds."
     ]
 
 
@@ -445,9 +445,9 @@ def notes(found: Race) -> list[str]:
     return [
         *means,
         "Family: the basis on which a congestion control sets its rate: losses, delay, or a model "
-        "of the path (estimates of rate and RTT). Time to fair share: from the start of the second "
-        f"flow until its goodput is {100 * FAIR:.0f} % of an equal share, which is half of the "
-        "goodput of one flow alone.",
+        "of the path (estimates of rate and RTT). Fair share: half of the goodput of one flow "
+        "alone. Time to fair share: from the start of the second flow until its goodput over one "
+        f"second is {100 * FAIR:.0f} % of the fair share.",
         *_some(found),
         *(f"Not simulated: {left}, which needs {needs}." for left, needs in found.left_out.items()),
         *(f"Not run: {name} ({why})." for name, why in found.refused.items()),

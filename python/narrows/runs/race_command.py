@@ -124,8 +124,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     Goodput, queueing delay and retransmission rate are those of the flow alone. The share beside
     CUBIC is the flow's share of the goodput of both flows; 50 % is fair. Jain's index is that of
     the two flows of the same congestion control in the last quarter of the duration; 1 is fair. The
-    time to the fair share is the time from the start of the second flow until its goodput is 80 %
-    of an equal share, which is half of the goodput of one flow alone.
+    fair share is half of the goodput of one flow alone. The time to the fair share runs from the
+    start of the second flow until its goodput over one second is 80 % of the fair share.
     """
     need_linux(engine, kernel=kernel)
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from narrows.json_object import JsonObject
     from narrows.kernel.store import Kernel
     from narrows.render.figure import Figure
-    from narrows.render.lab import Widget
     from narrows.render.style import Look, Style
     from narrows.runs.model import FlowJson, RunJson, Spread, StationJson
     from narrows.runs.scenario import Scenario
@@ -308,19 +307,23 @@ class Run:
 
         compare_report([self], file, also=also)
 
-    def lab(self, *, height: int = 900) -> Widget:
-        """Returns the interactive lab with the scenario of this run, as a frame for a notebook on
-        this machine.
+    def lab(self, *, height: int = 900) -> Any:  # noqa: ANN401 - anywidget has no types
+        """Returns the interactive lab with the scenario of this run, as a widget for a notebook.
+
+        With anywidget (`pip install 'narrows[notebook]'`), its trait `scenario` is the text of the
+        scenario that the page shows; it can be read and set. Without anywidget, the result is a
+        frame of a server on this machine, so the browser has to run here.
 
         Args:
-            height: Height of the frame in pixels.
+            height: Height in pixels.
 
         Raises:
             NarrowsError: If this installation has no lab (`make lab` builds it).
         """
         from narrows.render.lab import Widget  # noqa: PLC0415
+        from narrows.render.notebook import widget  # noqa: PLC0415
 
-        return Widget(self._toml, self._files, height)
+        return widget(self._toml, self._files, height) or Widget(self._toml, self._files, height)
 
     def _table(self, name: str) -> pa.Table:
         extras.require_pyarrow()

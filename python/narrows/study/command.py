@@ -89,8 +89,8 @@ def study(  # noqa: PLR0917
 ) -> None:
     """Run a predefined study: a sweep that answers one question.
 
-    Its result is a verdict, tables and a plot. Without a name, the command lists the studies and
-    their questions.
+    The result of a study is a verdict and tables, and with --plot a figure. Without a name, the
+    command lists the studies and their questions.
     """
     need_linux(engine, kernel=kernel)
     known = _studies()

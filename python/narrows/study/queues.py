@@ -102,9 +102,9 @@ def _latency_answer(rows: dict[str, Rows]) -> Answer:
         for queue in ("fifo, 8bdp", "fq_codel")
     ]
     verdict = (
-        f"Beside four CUBIC flows, the p95 RTT of a ping is {pings[0]} ms with a deep fifo and "
-        f"{pings[1]} ms with "
-        f"fq_codel. Beside four BBR flows, it is {pings[2]} ms and {pings[3]} ms."
+        f"Beside four CUBIC flows, the p95 RTT of a ping is {pings[0]} ms with a fifo of 8 BDP and "
+        f"{pings[1]} ms with fq_codel. Beside four BBR flows, this RTT is {pings[2]} ms with the "
+        f"fifo and {pings[3]} ms with fq_codel."
     )
     return Answer(verdict, [delay, goodput, again])
 

@@ -254,8 +254,8 @@ class Rule:
         condition = self.condition()
         return (
             f"With {condition}, {OUTCOMES[self.leaf.says]} on {self.leaf.right} of {whole} "
-            f"simulated paths. Median gain of BBR: {signed(median(gains))} % (p10 {signed(low)} %, "
-            f"p90 {signed(high)} %)."
+            "simulated paths of this kind. Median gain of BBR in goodput over CUBIC: "
+            f"{signed(median(gains))} % (p10 {signed(low)} %, p90 {signed(high)} %)."
         )
 
     def json(self) -> RuleJson:

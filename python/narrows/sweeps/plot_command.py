@@ -47,8 +47,8 @@ def _format(file: str) -> None:
     multiple=True,
     help="Column of a table to draw; may be repeated, for several panels",
 )
-@option("--x", group="Data", metavar="COLUMN", help="Column of the x axis of a line")
-@option("--by", group="Data", metavar="COLUMN", help="Draw a line for each value of COLUMN")
+@option("--x", group="Data", metavar="COLUMN", help="Column of the x axis of a curve")
+@option("--by", group="Data", metavar="COLUMN", help="Draw a curve for each value of COLUMN")
 @option(
     "--where",
     group="Data",
@@ -95,9 +95,9 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Plot a table of results, or several measurements.
 
-    A line of a table, such as the rows of a sweep, has the mean over the seeds for each value of
-    the x axis, with its 95 % confidence interval. Rows of one seed, such as the flows of a run, are
-    averaged first. Measurements share their axes, with a colour for each.
+    A curve of a table shows the mean over the seeds for each value of --x, with its 95 %
+    confidence interval. Rows of one seed, such as the flows of a run, are averaged first.
+    Measurements share their axes, with a colour for each.
     """
     if not names[0].endswith((".parquet", ".csv")):
         if ys or x or by or where:

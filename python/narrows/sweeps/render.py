@@ -77,7 +77,11 @@ def show(asked: Sweep, rows: int, medians: Medians) -> None:
         if len(asked.seeds) > 1
         else f"{len(asked)} cases"
     )
-    out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
+    out.print(
+        f"{asked.title}: {runs}; keys of the cases: {keys}; {rows} rows in the directory "
+        f"{asked.into}.",
+        style="bold",
+    )
     out.print("\nMedians over all rows (one row per flow of a run):")
     table(out, summary(medians))
     if asked.failures:

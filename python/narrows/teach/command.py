@@ -103,13 +103,13 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Repeat a published experiment with BBR and CUBIC.
 
-    The experiment is one flow alone on 128 paths (Cao et al., IMC 2019, replicated by Datta and
-    Fund, IMC 2023). The command compares its goodput and retransmissions with those of the
-    publication.
+    The experiment is one BBR flow alone and one CUBIC flow alone on each of 128 paths (Cao et al.,
+    IMC 2019, replicated by Datta and Fund, IMC 2023). The command compares the simulated goodput
+    and retransmissions with the published ones.
 
-    With --story, the command runs another demonstration. It creates an emulated path with
-    bufferbloat, measures it, changes the congestion control as advised, and measures it again. It
-    uses real packets (engine live) if the host supports this, and the simulator otherwise.
+    With --story, the command runs another demonstration. It creates a path with bufferbloat,
+    measures it, changes the congestion control as advised, and measures it again. It uses real
+    packets (engine live) if the host supports this, and the simulator otherwise.
     """
     if story:
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}

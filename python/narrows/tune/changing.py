@@ -226,9 +226,10 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     The command changes only this host and requires root. To change another host, write a script
     with `narrows tune plan --ssh HOST --sh FILE`, and run it there.
 
-    The previous settings are recorded first. Each change is read back, and narrows checks a new
-    connection. If a step fails, all changes are reverted. With --confirm-within, files for the next
-    boot are written only after `narrows tune confirm`.
+    The previous settings are recorded first. Each change is read back. After a change of the
+    default congestion control, a new connection on the loopback interface must use it. If a step
+    fails, all changes are reverted. With --confirm-within, files for the next boot are written only
+    after `narrows tune confirm`.
     """
     place = Place(netns=netns, state=state, root=root)
     replace = bool(asked.get("replace"))
@@ -272,8 +273,9 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
 def verify(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
     """Check that applied changes are still in effect.
 
-    The exit code is 0 if they are, and 1 if a setting differs. It is also 1 if no process is left
-    that would revert an unconfirmed change. It is 2 if nothing was applied here.
+    The exit code is 0 if they are, and 1 if a setting differs. It is also 1 if a change of an apply
+    with --confirm-within is unconfirmed and the process that would revert it no longer runs. It is
+    2 if the records (--state) have no applied plan for this network namespace.
     """
     with _told():
         found = look(Place(netns=netns, state=state, root=root))
@@ -394,11 +396,12 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure a path without and with a change, then revert the change.
+    """Measure a path alternately without and with a change.
 
-    The load is in the direction that the change affects. Afterwards the change is reverted, unless
-    the results are better and you confirm the change, or --keep is present. A round that could
-    exceed --max-data is not started; complete rounds are reported. The command requires root.
+    The load is in the direction that the change affects. The change is then reverted unless --keep
+    is present or you confirm it. The command asks for this confirmation only if a metric is better
+    and none is worse. A round that could exceed --max-data is not started; complete rounds are
+    reported. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:

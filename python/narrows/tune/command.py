@@ -148,9 +148,10 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     collector: bool,
 ) -> None:
-    """Report settings that limit the host's own traffic.
+    """Report settings that slow or delay the traffic of a host.
 
-    Each finding has its reason and its source, and a remedy if one is known. The audit only reads
+    The traffic of a host is the data that it sends, receives and, as a router, forwards. Each
+    finding has its reason and its source, and a remedy if one is known. The audit only reads
     and requires no privilege; as root it also reads other network namespaces. The exit code is 1 if
     settings contradict each other or have no effect.
     """

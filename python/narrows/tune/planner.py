@@ -539,7 +539,8 @@ class _Making:
             )
             self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
-            f"cake shapes {ask.sqm} to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s up"
+            f"cake shapes incoming traffic of {ask.sqm} to {ask.down_kbit} kbit/s and outgoing "
+            f"traffic to {ask.up_kbit} kbit/s"
         )
         self.plan.effects.append(
             "Shaping needs CPU time: check with `top` under load that no CPU of this router is "
@@ -730,10 +731,10 @@ class _Making:
 def _lasts(kinds: set[str]) -> str:
     """A sentence about the duration of changes that write no file of `narrows tune`."""
     if "uci" in kinds:
-        packages = " and the packages that it installed" if "package" in kinds else ""
+        packages = " and the packages that the script installed" if "package" in kinds else ""
         return (
             "The change is stored in /etc/config/sqm and persists across reboots. The script with "
-            f"the argument `revert` removes it{packages}."
+            f"the argument `revert` removes this change{packages}."
         )
     return (
         "The change is not stored for the next boot: after a reboot, the existing configuration "

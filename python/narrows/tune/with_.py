@@ -32,8 +32,8 @@ def with_(cc: str) -> None:
     """Run one program with a congestion control that you choose.
 
     The congestion control applies to the data that PROGRAM and its child processes send. The
-    settings of the host do not change. The command requires Linux 5.9. It requires root only for a
-    congestion control that is not in net.ipv4.tcp_allowed_congestion_control.
+    settings of the host do not change. The command requires Linux 5.9 or newer. It requires root
+    only for a congestion control that is not in net.ipv4.tcp_allowed_congestion_control.
     """
     words = program()
     if not words:

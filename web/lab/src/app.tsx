@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { onTheme, toggleTheme } from "../../src/theme";
 import { Animation } from "./animation";
+import { embedded, onScenario, store } from "./assets";
 import { Client } from "./client";
 import { Controls } from "./controls";
 import { Editor } from "./editor";
@@ -59,10 +60,11 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
     dragging.current = merge;
     setText(next);
   };
-  const load = (next: string): void => {
+  const load = (next: string, other?: string): void => {
     dragging.current = false;
     change(next);
     setFailure("");
+    if (other !== undefined) pin(other);
   };
 
   useEffect(() => {
@@ -129,7 +131,7 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
       if (beside) shared.beside = beside.text;
       if (lesson) shared.lesson = lesson;
       void toHash(shared).then((hash) => {
-        if (live) window.history.replaceState(null, "", hash);
+        if (live) store(hash, text);
       });
     }, PAUSE_MS);
     return () => {
@@ -152,17 +154,25 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
     return () => removeEventListener("hashchange", listen);
   }, [files]);
 
+  // A scenario that the notebook sets.
+  useEffect(() => onScenario((text) => load(text)), []);
+
   // The pinned set-up of a link.
   useEffect(() => {
     if (first.beside !== undefined) pin(first.beside);
   }, []);
 
+  const pinning = useRef<Client | null>(null);
   const pin = (of: string): void => {
-    const other = new Client();
+    setBeside(null);
+    const other = (pinning.current ??= new Client());
     let run: Rows | null = null;
     other.run({ text: of, files }, (reply) => {
       if (reply.kind === "started") run = new Rows(reply.names);
-      if (reply.kind === "failed" || reply.kind === "refused") setFailure("The pinned set-up cannot run.");
+      if (reply.kind === "failed" || reply.kind === "refused") {
+        const reason = reply.kind === "failed" ? reply.message : reply.errors.map((e) => e.text).join(" ");
+        setFailure(`The pinned set-up cannot run. ${reason}`);
+      }
       if (reply.kind !== "rows" || !run) return;
       run.add(reply.progress, reply.tables);
       if (run.finished) setBeside({ text: of, rows: run });
@@ -229,7 +239,8 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
           <button type="button" onClick={() => (beside ? setBeside(null) : rows?.finished && setBeside({ text: valid, rows }))}
             title="Keep this set-up as dashed lines, and compare the next changes with it">
             {beside ? "Unpin" : "Pin to compare"}</button>
-          <button type="button" onClick={() => void share()} title="Copy a link that contains the whole set-up">Copy link</button>
+          {!embedded() && <button type="button" onClick={() => void share()}
+            title="Copy a link that contains the whole set-up">Copy link</button>}
           <button type="button" onClick={save}>Save</button>
           <button type="button" onClick={() => open.current?.click()}>Load</button>
           <button type="button" onClick={toggleTheme}>Theme</button>

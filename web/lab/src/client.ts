@@ -1,11 +1,13 @@
 // The page's side of a worker.
 
+import { asset } from "./assets";
 import type { Reply, Request, Setup } from "./protocol";
 
 type Unsent = Request extends infer R ? (R extends { id: number } ? Omit<R, "id"> : never) : never;
 
 export class Client {
-  private readonly worker = new Worker(new URL("worker.js", document.baseURI), { type: "module" });
+  // The name of the worker is the address of the engine.
+  private readonly worker = new Worker(asset("worker.js"), { type: "module", name: asset("engine.wasm") });
   private readonly listeners = new Map<number, (reply: Reply) => void>();
   /** Requests that a newer one replaces. */
   private replaceable: number[] = [];

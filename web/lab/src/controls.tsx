@@ -217,6 +217,8 @@ interface ListProps extends Props {
   one: string;
   first: string[];
   fresh: Record<string, string>;
+  /** The smallest number of tables. */
+  least?: number;
 }
 
 /** An array of tables: flows, probes, hops, stations. */
@@ -231,7 +233,7 @@ function Tables(p: ListProps): JSX.Element {
         <fieldset key={i}>
           <legend>{p.one} {i + 1}</legend>
           <Keys {...p} keys={p.section === "path.hop" ? "path" : p.section} index={i} values={value} first={p.first} />
-          {values.length > 1 && (
+          {values.length > (p.least ?? 1) && (
             <button type="button" onClick={() => p.change(removeTable(p.text, p.section, i), false)}>
               Remove {p.one.toLowerCase()} {i + 1}
             </button>
@@ -276,6 +278,11 @@ export function Controls(props: Props): JSX.Element {
           <h3>Path</h3>
           <Keys {...props} section="path" keys="path" index={0} values={path} first={PATH} />
         </div>
+      )}
+      {tree["wifi"] === undefined && path["hop"] === undefined && (
+        <Tables {...props} section="path.steps" title="Changes while it runs" one="Change" first={["at", "rate", "rtt", "loss"]}
+          fresh={{ at: quote(`${Math.round(props.description.duration_s / 2)}s`), rate: quote(`${short(props.description.path.rate_mbit / 2)}Mbit`) }}
+          least={0} />
       )}
       <Tables {...props} section="flow" title="Flows" one="Flow" first={["cc", "count", "start", "size"]}
         fresh={{ cc: '"cubic"' }} />

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
+import { mapBlock, PublishedMap, type MapBlock } from "./map";
 
 export interface Lesson {
   name: string;
@@ -12,7 +13,8 @@ export interface Lesson {
 export type Block =
   | { kind: "heading" | "paragraph" | "item"; text: string }
   | { kind: "choice"; text: string; right: boolean }
-  | { kind: "scenario"; title: string; text: string };
+  | { kind: "scenario"; title: string; text: string }
+  | { kind: "map"; map: MapBlock };
 
 /** Reads a lesson. The part after the heading "Answer" is visible after a prediction. */
 export function parse(name: string, markdown: string): Lesson {
@@ -26,14 +28,15 @@ export function parse(name: string, markdown: string): Lesson {
   };
   for (let i = 0; i < lines.length; i++) {
     const line = lines[i] ?? "";
-    const fence = /^```scenario\s*(.*)$/.exec(line);
+    const fence = /^```(scenario|map)\s*(.*)$/.exec(line);
     const heading = /^##+\s+(.*)$/.exec(line)?.[1];
     const choice = /^- \[([ x])\] (.*)$/.exec(line);
     if (fence) {
       flush();
       const end = lines.indexOf("```", i + 1);
       const text = lines.slice(i + 1, end < 0 ? lines.length : end).join("\n");
-      blocks.push({ kind: "scenario", title: fence[1] || "Run this scenario", text: `${text}\n` });
+      blocks.push(fence[1] === "map" ? { kind: "map", map: mapBlock(fence[2] || "Map", text) }
+        : { kind: "scenario", title: fence[2] || "Run this scenario", text: `${text}\n` });
       i = end < 0 ? lines.length : end;
     } else if (line.startsWith("# ")) {
       title = line.slice(2).trim();
@@ -73,7 +76,7 @@ export const LESSONS: Lesson[] = Object.entries(sources)
 
 interface Props {
   lesson: Lesson;
-  load: (text: string) => void;
+  load: (text: string, beside?: string) => void;
   close: () => void;
 }
 
@@ -104,6 +107,8 @@ export function Tour({ lesson, load, close }: Props): JSX.Element {
                   {predicted !== null && block.right ? " (this is what happens)" : ""}</span>
               </label>
             );
+          case "map":
+            return <PublishedMap key={i} block={block.map} load={load} />;
           case "scenario":
             return (
               <p key={i}>

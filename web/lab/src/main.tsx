@@ -3,21 +3,22 @@
 import "uplot/dist/uPlot.min.css";
 import "./lab.css";
 import { render } from "preact";
+import { asset, root } from "./assets";
 import { App, type Shipped } from "./app";
 import { fromHash, type Shared } from "./share";
 
 const FIRST = "first/cubic.toml";
 
 async function start(): Promise<void> {
-  const root = document.getElementById("app");
-  if (!root) return;
+  const element = root();
+  if (!element) return;
   try {
-    const shipped = (await (await fetch("scenarios.json")).json()) as Shipped;
-    const shared = await fromHash(location.hash).catch(() => null);
+    const shipped = (await (await fetch(asset("scenarios.json"))).json()) as Shipped;
+    const shared = await fromHash(element.dataset["shared"] ?? location.hash).catch(() => null);
     const first: Shared = shared ?? { text: shipped.scenarios[FIRST] ?? "" };
-    render(<App shipped={shipped} first={first} />, root);
+    render(<App shipped={shipped} first={first} />, element);
   } catch (error) {
-    root.textContent = `The lab cannot start: ${String(error)}`;
+    element.textContent = `The lab cannot start: ${String(error)}`;
   }
 }
 

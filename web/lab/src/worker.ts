@@ -7,7 +7,7 @@ import type { Catalogue, Description, Names, Progress, Reply, Request, ScenarioE
 /** Duration of a slice, in milliseconds: short, so that a change interrupts a run quickly. */
 const SLICE_MS = 20;
 
-const module = fetch("engine.wasm").then(async (response) => {
+const module = fetch(self.name || "engine.wasm").then(async (response) => {
   if (!response.ok) throw new Error(`engine.wasm: ${response.status}`);
   return WebAssembly.compile(await response.arrayBuffer());
 });

@@ -109,8 +109,8 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="cc-available",
         severity="note",
         what=f"congestion controls: {', '.join(named)}{loads}. {_allowed(facts, loadable)}",
-        why="a program can select its own congestion control. To run one program with another "
-        "congestion control: `narrows with --cc NAME -- COMMAND`",
+        why="a program can select its own congestion control only from those that it can use. To "
+        "run one program with another one: `narrows with --cc NAME -- COMMAND`",
         source=f"{_DOC}: tcp_available_congestion_control, tcp_allowed_congestion_control",
     )
     where = facts.has_cc("bbr")

@@ -107,7 +107,8 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
             what="after an idle period, a connection restarts with a window of ten packets",
             why="this adds round trips to large responses on persistent connections; it protects "
             "the path from bursts",
-            fix="`narrows tune plan --set net.ipv4.tcp_slow_start_after_idle=0`",
+            fix="`narrows tune plan --set net.ipv4.tcp_slow_start_after_idle=0`, if the path can "
+            "buffer such bursts",
             source=f"{_DOC}; RFC 5681, 4.1; RFC 7661",
         )
 

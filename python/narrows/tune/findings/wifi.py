@@ -151,6 +151,7 @@ def link(facts: Facts, _path: Path) -> Iterator[Finding]:
             what=f"transmit bit rate {rate:g} Mbit/s"
             + ("" if wide is None else f", channel width {wide[1]} MHz")
             + ("" if signal is None else f", signal {signal} dBm")
+            + (f" (weak: below {_WEAK_DBM} dBm)" if weak else "")
             + (f". The card supports {most} MHz" if narrow else ""),
             why="a slow link needs more airtime for each packet, at the expense of all stations on "
             "the channel; no queue discipline or congestion control can compensate it",

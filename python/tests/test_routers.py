@@ -1,0 +1,130 @@
+"""`narrows-host` for routers (`make routers`), run by qemu-user on other processors."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+KINDS = {
+    "x86_64-unknown-linux-gnu": "x86_64",
+    "aarch64-unknown-linux-musl": "aarch64",
+    "armv7-unknown-linux-gnueabihf": "arm",
+    "mips-unknown-linux-gnu": "mips",
+    "mipsel-unknown-linux-gnu": "mipsel",
+}
+MOST_BYTES = 4_000_000
+PLAN = {
+    "narrows": "0.1.0",
+    "plan": 1,
+    "title": "TCP probes smaller packets after timeouts",
+    "asked": {},
+    "host": {"name": "router", "kernel": "6.12.0", "system": "OpenWrt"},
+    "netns": None,
+    "able": True,
+    "needs": [],
+    "left": [],
+    "effects": [],
+}
+
+
+@pytest.fixture(params=KINDS)
+def host(request: pytest.FixtureRequest) -> list[str]:
+    """The command that runs the program for one processor."""
+    program = TARGET / request.param / "small" / "narrows-host"
+    if not program.exists():
+        pytest.skip(f"{request.param} is not built: `make routers` does it")
+    processor = KINDS[request.param]
+    if processor == platform.machine():
+        return [str(program)]
+    runner = shutil.which(f"qemu-{processor}-static")
+    if runner is None:
+        pytest.skip(f"qemu-{processor}-static is not installed")
+    return [runner, str(program)]
+
+
+def free_port() -> int:
+    """A TCP port that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture
+def serving(host: list[str]) -> Iterator[int]:
+    """The port at which the program serves on loopback."""
+    port = free_port()
+    command = [*host, "serve", "--port", str(port), "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert f"127.0.0.1:{port}" in server.stdout.readline()
+            yield port
+        finally:
+            server.terminate()
+
+
+def test_it_is_one_small_file(host: list[str]) -> None:
+    assert Path(host[-1]).stat().st_size < MOST_BYTES
+    told = subprocess.run([*host, "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("narrows-host ")
+
+
+def test_it_serves_pings_and_response_times(serving: int) -> None:
+    from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
+
+    measure = [HOST, "measure", "127.0.0.1", "--port", str(serving), "--test", "ping"]
+    begin = time.monotonic()
+    told = subprocess.run(
+        [*measure, "--idle", "1s", "--duration", "1s"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["phases"]
+    assert time.monotonic() - begin < 30
+
+
+def test_a_plan_is_applied_verified_and_reverted(host: list[str], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "etc/sysctl.d").mkdir(parents=True)
+    file = "/etc/sysctl.d/99-narrows.conf"
+    # A file for the next boot, so that the test changes nothing of this host.
+    change = {
+        "id": f"file:{file}",
+        "kind": "file",
+        "phase": "boot",
+        "target": file,
+        "from": None,
+        "to": {"text": "net.ipv4.tcp_mtu_probing = 1\n", "mode": "0644"},
+        "why": "settings without a file are lost at a reboot",
+        "persist": None,
+    }
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(PLAN | {"changes": [change]}))
+
+    def tune(*words: str) -> subprocess.CompletedProcess[str]:
+        where = ("--root", str(root), "--state", str(tmp_path / "state"))
+        return subprocess.run(
+            [*host, "tune", *words, *where], capture_output=True, text=True, check=False
+        )
+
+    applied = tune("apply", str(plan))
+    assert applied.returncode == 0, applied.stderr
+    assert (root / file[1:]).read_text() == "net.ipv4.tcp_mtu_probing = 1\n"
+    assert tune("verify").returncode == 0
+    (root / file[1:]).write_text("net.ipv4.tcp_mtu_probing = 2\n")
+    assert tune("verify").returncode == 1
+    assert tune("revert", "--force").returncode == 0
+    assert not (root / file[1:]).exists()
