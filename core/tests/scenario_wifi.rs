@@ -126,7 +126,9 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
         ),
         (format!("[wifi]\n{near}count = 300\n{flow}"), "count = 250"),
         (
-            format!("[wifi]\n{near}[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\n{flow}"),
+            format!(
+                "[wifi]\n{near}[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\noffload = true\n{flow}"
+            ),
             "cannot be combined with [wifi]",
         ),
         (

@@ -52,30 +52,34 @@ fn route() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     })
 }
 
+/// Up to five flows, whose routes change up to three times, 20 ms apart.
 fn routes() -> impl Strategy<Value = Vec<Route>> {
-    let one =
-        (route(), route(), any::<bool>()).prop_map(|((forward, back), mut other, changes)| {
+    let later = proptest::collection::vec(route(), 0..4);
+    let one = (route(), later).prop_map(|((forward, back), later)| {
+        let (mut ahead, mut behind) = (forward.clone(), back.clone());
+        let mut changes: Vec<RouteChange> = Vec::new();
+        for mut other in later {
             // A link carries one direction.
-            other.0.retain(|link| !back.contains(link));
-            other.1.retain(|link| !forward.contains(link));
-            let back_too = !other.0.is_empty() && other.1.is_empty() == back.is_empty();
-            let change = RouteChange {
-                at: Span::ms(20),
+            other.0.retain(|link| !behind.contains(link));
+            other.1.retain(|link| !ahead.contains(link));
+            if other.0.is_empty() || other.1.is_empty() != back.is_empty() {
+                continue;
+            }
+            ahead.extend(&other.0);
+            behind.extend(&other.1);
+            changes.push(RouteChange {
+                at: Span::ms(20 * (changes.len() as u64 + 1)),
                 forward: other.0,
                 back: other.1,
-            };
-            let changes = if changes && back_too {
-                vec![change]
-            } else {
-                vec![]
-            };
-            Route {
-                forward,
-                back,
-                changes,
-            }
-        });
-    proptest::collection::vec(one, 1..5)
+            });
+        }
+        Route {
+            forward,
+            back,
+            changes,
+        }
+    });
+    proptest::collection::vec(one, 1..6)
 }
 
 /// For a link, the time of a step, and its delay and loss from then on.

@@ -14,7 +14,7 @@ use crate::columns::Columns;
 use crate::session::Session;
 use narrows_core::engine::path_metrics;
 use narrows_core::net::path::hop_names;
-use narrows_core::net::spec::HopSpec;
+use narrows_core::net::spec::{HopSpec, PathSpec};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -123,16 +123,20 @@ fn described(tree: &Tree, scenario: &Scenario, registry: &Registry<Packet>) -> V
 }
 
 /// The hops of the path in the order of their numbers, forward hops first. A Wi-Fi scenario has the
-/// levels of its queueing stack instead.
+/// levels of its queueing stack, then the hops of the path before the access point.
 fn hops(scenario: &Scenario) -> Value {
-    if let Some(wifi) = &scenario.wifi {
-        let levels = wifi.stack.levels();
-        let levels = levels
-            .iter()
-            .map(|name| json!({ "name": name, "wifi": true }));
-        return Value::Array(levels.collect());
-    }
-    let path = &scenario.path;
+    let Some(wifi) = &scenario.wifi else {
+        return Value::Array(hops_of(&scenario.path));
+    };
+    let levels = wifi.stack.levels().into_iter();
+    let mut hops: Vec<Value> = levels
+        .map(|name| json!({ "name": name, "wifi": true }))
+        .collect();
+    hops.extend(wifi.wan.iter().flat_map(|path| hops_of(path)));
+    Value::Array(hops)
+}
+
+fn hops_of(path: &PathSpec) -> Vec<Value> {
     let specs = path.hops.iter().chain(&path.reverse);
     let hops = specs
         .zip(hop_names(path))
@@ -147,5 +151,5 @@ fn hops(scenario: &Scenario) -> Value {
                 "back_s": (hop.rtt - hop.delay_forward).as_s(),
             })
         });
-    Value::Array(hops.collect())
+    hops.collect()
 }

@@ -68,12 +68,12 @@ impl Below<Packet> for Departures {
         self.complete(now, last);
     }
     fn dropped(&mut self, now: Time, packet: Packet, reason: DropReason) {
-        self.meter.dropped(reason);
+        self.meter.dropped(now, reason);
         self.complete(now, &packet);
         self.dropped.push((packet, reason));
     }
     fn refused(&mut self, now: Time, packet: Packet, reason: DropReason) {
-        self.meter.dropped(reason);
+        self.meter.dropped(now, reason);
         self.since = self.since.min(now);
         self.dropped.push((packet, reason));
     }

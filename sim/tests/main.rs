@@ -26,6 +26,7 @@ mod traffic;
 mod transport;
 mod varying;
 mod wifi;
+mod wifi_wan;
 mod workload;
 mod world;
 

@@ -46,12 +46,40 @@ export interface VerdictData {
   waited_ms: (number | null)[];
 }
 
+/** A line of text in the picture of a network, with the place and width of its background. */
+export interface TopologyTextData {
+  x: number;
+  y: number;
+  anchor: string;
+  box: [x: number, width: number];
+  parts: Cell[];
+}
+
+/** A link: a path of SVG; place and angle of its arrow; its load from 0 to 1. */
+export interface TopologyLinkData {
+  name: string;
+  curve: string;
+  arrow: [x: number, y: number, angle: number];
+  load: number | null;
+  about: string;
+}
+
+export interface TopologyData {
+  width: number;
+  height: number;
+  about: string;
+  nodes: [x: number, y: number][];
+  links: TopologyLinkData[];
+  texts: TopologyTextData[];
+}
+
 export interface RunData {
   name: string;
   answer: string[];
   sure: string[];
   tables: TableData[];
   notes: string[];
+  topology: TopologyData | null;
   pictures: PictureData[];
   xs: number[][];
   verdicts: VerdictData | null;

@@ -7,6 +7,7 @@ import { read, type BlockData, type DocumentData, type RunData, type TableData }
 import { el } from "./dom";
 import { Axis } from "./link";
 import { toggleTheme } from "./theme";
+import { topology } from "./topology";
 import { verdictsOf } from "./verdicts";
 
 function table(data: TableData, several: string | null): HTMLElement {
@@ -93,6 +94,18 @@ function summary(page: DocumentData): HTMLElement {
     ...page.runs.map((run) =>
       el("div", {}, ...run.tables.map((data) => table(data, several ? run.name : null)), ...run.notes.map((text) => el("p", {}, text))),
     ),
+  );
+}
+
+/** The networks of the runs; equal ones of several runs are shown for each run, with its loads. */
+function network(page: DocumentData): HTMLElement | null {
+  const several = page.runs.length > 1;
+  const shown = page.runs.filter((run) => run.topology !== null);
+  if (shown.length === 0) return null;
+  return el(
+    "section", { id: "network" },
+    el("h2", {}, "Network"),
+    el("div", { class: "columns" }, ...shown.map((run) => run.topology && topology(run.topology, several ? run.name : null))),
   );
 }
 
@@ -241,6 +254,8 @@ function show(page: DocumentData): void {
     ["scenario", "Scenario", scenarios(page)],
     ["evidence", "Provenance", provenance(page)],
   ];
+  const net = network(page);
+  if (net !== null) parts.splice(2, 0, ["network", "Network", net]);
   if (page.lesson !== undefined) {
     parts.unshift(["lesson", "Explained", lesson(page, page.lesson.text, page.lesson.blocks)]);
   }

@@ -2,9 +2,12 @@
 //! its stations.
 
 use crate::metrics::{QueueMeter, UsageMeter, level_meters, passes};
+use crate::net::hop::Hop;
 use crate::net::path::{self, Path};
+use crate::net::spec::PathSpec;
 use crate::net::topology::Topology;
-use crate::net::wifi::{Route, Setup, Usage, Wifi};
+use crate::net::wifi::wan::Wan;
+use crate::net::wifi::{LEVELS, Route, Setup, Usage, Wifi};
 use crate::net::{Network as _, NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::param::Choice;
@@ -30,6 +33,8 @@ pub enum Network<P> {
 /// A Wi-Fi network, and the airtime that its stations have used.
 pub struct Stations<P> {
     wifi: Wifi<P>,
+    /// The path before the access point.
+    wan: Option<Box<Wan<P>>>,
     meter: UsageMeter,
     count: usize,
 }
@@ -63,7 +68,7 @@ impl<P: Packet + Send + 'static> Network<P> {
         Network::with_queues(scenario, registry, station, &mut make)
     }
     /// Builds the network as [`new`](Self::new) does, but creates the queue disciplines of a path
-    /// with `make`. On Wi-Fi, `make` is not called.
+    /// with `make`. For the queues of a Wi-Fi, `make` is not called.
     pub fn with_queues<E: From<UnknownQueue>>(
         scenario: &Scenario,
         registry: &Registry<P>,
@@ -77,31 +82,25 @@ impl<P: Packet + Send + 'static> Network<P> {
             let kind = registry
                 .queue(name)
                 .ok_or_else(|| UnknownQueue(name.clone()))?;
+            let mut meters = level_meters(wifi, warmup);
+            let wan = match &wifi.wan {
+                Some(spec) => {
+                    let (queues, of_path) = queues(scenario, spec, true, make)?;
+                    meters.extend(of_path);
+                    Some(Box::new(Wan::new(Path::new(spec, queues, seed), warmup)))
+                }
+                None => None,
+            };
             let stations = Stations {
                 wifi: Wifi::new(Setup::of(wifi, kind, seed, hz, station), seed),
+                wan,
                 meter: UsageMeter::new(warmup),
                 count: wifi.stations.len(),
             };
-            return Ok((
-                Network::Wifi(Box::new(stations)),
-                level_meters(wifi, warmup),
-            ));
+            return Ok((Network::Wifi(Box::new(stations)), meters));
         }
         let spec = &scenario.path;
-        let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
-        let hops = path::queue_contexts(spec, seed, hz);
-        for ((hop, context), name) in hops.iter().zip(path::hop_names(spec)) {
-            let discipline = make(&hop.queue, context)?;
-            let meter = QueueMeter::new(name, hop.queue.kind.clone(), discipline.classes(), warmup);
-            meters.push(match spec.links {
-                Some(_) => {
-                    let end = Time::ZERO + scenario.duration;
-                    meter.with_link(passes(hop, warmup, end), end.since(warmup))
-                }
-                None => meter,
-            });
-            disciplines.push(discipline);
-        }
+        let (disciplines, meters) = queues(scenario, spec, spec.links.is_some(), make)?;
         if spec.links.is_some() {
             let flows = scenario.flows.iter().map(|flow| &flow.route);
             let routes = flows.chain(scenario.probes.iter().map(|probe| &probe.route));
@@ -138,7 +137,7 @@ impl<P: Packet> Network<P> {
         match self {
             Network::Wired(path) => path.next_wakeup(),
             Network::Links(links) => links.next_wakeup(),
-            Network::Wifi(stations) => stations.wifi.next_wakeup(),
+            Network::Wifi(stations) => stations.next_wakeup(),
         }
     }
     /// From now on, uses the closed form of hops that have one. Call this only if the observer has
@@ -186,7 +185,10 @@ impl<P: Packet> Network<P> {
                 let hop = links.hops().nth(queue);
                 hop.map(|hop| hop.backlog()).unwrap_or_default()
             }
-            Network::Wifi(stations) => stations.wifi.backlog(queue),
+            Network::Wifi(stations) => match stations.hop(queue) {
+                Some(hop) => hop.backlog(),
+                None => stations.wifi.backlog(queue),
+            },
         }
     }
     /// Returns the backlog of a class of a queue.
@@ -202,7 +204,10 @@ impl<P: Packet> Network<P> {
                 hop.map(|hop| hop.queue().backlog_of(class))
                     .unwrap_or_default()
             }
-            Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
+            Network::Wifi(stations) => match stations.hop(queue) {
+                Some(hop) => hop.queue().backlog_of(class),
+                None => stations.wifi.backlog_of(queue, class),
+            },
         }
     }
     /// Ends the run: copies the counters that a queue discipline or a link keeps to the meter of
@@ -223,23 +228,80 @@ impl<P: Packet> Network<P> {
                 }
                 Vec::new()
             }
-            Network::Wifi(stations) => stations.meter.used(stations.wifi.usage()),
+            Network::Wifi(stations) => {
+                let wan = stations.wan.iter().flat_map(|wan| {
+                    let hops = wan.path().hops();
+                    hops.zip(wan.carried())
+                });
+                for ((hop, bytes), meter) in wan.zip(meters.iter_mut().skip(LEVELS)) {
+                    meter.counted(hop.queue());
+                    meter.carried(bytes);
+                }
+                stations.meter.used(stations.wifi.usage())
+            }
         }
     }
 }
 
+/// Queue disciplines, and a meter for each of them.
+type Queues<P> = (Vec<Box<dyn QueueDiscipline<P>>>, Vec<QueueMeter>);
+
+/// The disciplines of a path, and a meter for each of them; with `links`, the meters also cover the
+/// links.
+fn queues<P, E>(
+    scenario: &Scenario,
+    spec: &PathSpec,
+    links: bool,
+    make: &mut MakeQueue<'_, P, E>,
+) -> Result<Queues<P>, E> {
+    let (warmup, end) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
+    let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
+    let hops = path::queue_contexts(spec, scenario.seed, scenario.host.hz);
+    for ((hop, context), name) in hops.iter().zip(path::hop_names(spec)) {
+        let discipline = make(&hop.queue, context)?;
+        let meter = QueueMeter::new(name, hop.queue.kind.clone(), discipline.classes(), warmup);
+        meters.push(if links {
+            meter.with_link(passes(hop, warmup, end), end.since(warmup))
+        } else {
+            meter
+        });
+        disciplines.push(discipline);
+    }
+    Ok((disciplines, meters))
+}
+
 impl<P: Packet> Stations<P> {
-    /// Passes a packet that enters at NEAR, or at the port of its station, to the Wi-Fi network.
+    /// Passes a packet that enters at NEAR, or at the port of its station, to the network.
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
-        self.wifi.push(now, port, packet, out);
+        match &mut self.wan {
+            Some(wan) => wan.push(&mut self.wifi, now, port, packet, out),
+            None => self.wifi.push(now, port, packet, out),
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        match &self.wan {
+            Some(wan) => wan.next_wakeup(&self.wifi),
+            None => self.wifi.next_wakeup(),
+        }
+    }
+    /// The hop of a queue, if the queue belongs to the path before the access point.
+    fn hop(&self, queue: usize) -> Option<&Hop<P>> {
+        let wan = self.wan.as_ref()?;
+        wan.path().hops().nth(queue.checked_sub(LEVELS)?)
     }
     /// Handles everything that is due at `now`. At the end of the warm-up, stores the airtime that
     /// the stations have used so far.
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if let Some(warmup) = self.meter.due(now) {
-            self.wifi.poll(warmup, out);
+            self.poll_parts(warmup, out);
             self.meter.begins(self.wifi.usage());
         }
-        self.wifi.poll(now, out);
+        self.poll_parts(now, out);
+    }
+    fn poll_parts<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
+        match &mut self.wan {
+            Some(wan) => wan.poll(&mut self.wifi, now, out),
+            None => self.wifi.poll(now, out),
+        }
     }
 }

@@ -185,7 +185,7 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
         self.queues[usize::from(hop)].departed(now, entered, 0);
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason) {
-        self.queues[usize::from(hop)].dropped(reason);
+        self.queues[usize::from(hop)].dropped(now, reason);
         self.judge(now, &packet, PacketEvent::Dropped(reason));
         self.record_verdict(now, hop, &packet, true, reason);
         self.trace(now, TraceEvent::Dropped, hop, &packet);

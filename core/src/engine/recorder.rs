@@ -23,7 +23,11 @@ impl Recorder {
         Recorder {
             capture,
             hops: match &scenario.wifi {
-                Some(wifi) => wifi.stack.levels().map(String::from).into(),
+                Some(wifi) => {
+                    let levels = wifi.stack.levels().map(String::from).into_iter();
+                    let wan = wifi.wan.iter().flat_map(|path| path::hop_names(path));
+                    levels.chain(wan).collect()
+                }
                 None => path::hop_names(&scenario.path),
             },
             head: Vec::new(),

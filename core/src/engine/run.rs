@@ -6,7 +6,7 @@ use crate::metrics::{
 };
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
-use crate::units::{Rate, Time};
+use crate::units::{Rate, Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
@@ -97,7 +97,7 @@ impl Run {
             scenario: scenario.clone(),
             seed: scenario.seed,
             fairness: Fairness::of(&flows, |i| scenario.flows[i].direction == Direction::Up),
-            queue: queues[scenario.path.narrowest()].clone(),
+            queue: queues[scenario.bottleneck()].clone(),
             stations: station_metrics(scenario, &used, &queues, &flows),
             flows,
             queues,
@@ -138,9 +138,15 @@ pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
     let interval = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
     let rtts = scenario.flows.iter().map(|flow| {
         let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
-        station.map_or_else(|| scenario.rtt_of(flow), |station| station.rtt + flow.rtt)
+        let wan = wifi.and_then(|wifi| wifi.wan.as_deref());
+        let before = wan.map_or(Span::ZERO, |path| path.rtt());
+        station.map_or_else(
+            || scenario.rtt_of(flow),
+            |station| before + station.rtt + flow.rtt,
+        )
     });
-    PathMetrics::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
+    let air = wifi.filter(|wifi| wifi.narrower().is_none());
+    PathMetrics::of(path, air.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
 /// Returns the transfers of a scenario's flows. The slowdown of a transfer is its completion time

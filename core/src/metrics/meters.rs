@@ -2,8 +2,8 @@
 
 use super::samples::PingSample;
 use super::{
-    ClassMetrics, CountMetrics, DelaySamples, FlowMetrics, Histogram, LimitMetrics, LinkMetrics,
-    PingSamples, ProbeMetrics, Quantiles, QueueMetrics, Spread,
+    ClassMetrics, CountMetrics, DelaySamples, DropMetrics, FlowMetrics, Histogram, LimitMetrics,
+    LinkMetrics, PingSamples, ProbeMetrics, Quantiles, QueueMetrics, Spread,
 };
 use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, DropReason, QueueDiscipline};
@@ -271,8 +271,9 @@ pub struct QueueMeter {
     name: String,
     kind: String,
     warmup: Time,
-    drops: u64,
-    random_losses: u64,
+    lost: DropMetrics,
+    /// Packets lost after the warm-up, for every reason.
+    lost_later: u64,
     marks: u64,
     delay: Histogram,
     /// Packets, at each [`metric_interval`](super::metric_interval) after the warm-up.
@@ -303,8 +304,8 @@ impl QueueMeter {
             name,
             kind,
             warmup,
-            drops: 0,
-            random_losses: 0,
+            lost: DropMetrics::default(),
+            lost_later: 0,
             marks: 0,
             delay: Histogram::new(),
             backlog: Vec::new(),
@@ -314,12 +315,9 @@ impl QueueMeter {
         }
     }
     /// Counts a drop; random losses count separately.
-    pub fn dropped(&mut self, reason: DropReason) {
-        let count = match reason {
-            DropReason::Loss => &mut self.random_losses,
-            _ => &mut self.drops,
-        };
-        *count += 1;
+    pub fn dropped(&mut self, now: Time, reason: DropReason) {
+        self.lost.add(reason);
+        self.lost_later += u64::from(now >= self.warmup);
     }
     /// Counts a mark.
     pub fn marked(&mut self) {
@@ -370,11 +368,11 @@ impl QueueMeter {
     }
     /// Drops so far.
     pub fn drops(&self) -> u64 {
-        self.drops
+        self.lost.drops()
     }
     /// Random losses of the hop so far, packets.
     pub fn random_losses(&self) -> u64 {
-        self.random_losses
+        self.lost.loss
     }
     /// Marks so far.
     pub fn marks(&self) -> u64 {
@@ -399,12 +397,14 @@ impl QueueMeter {
         QueueMetrics {
             name: self.name.clone(),
             kind: self.kind.clone(),
-            drops: self.drops,
+            drops: self.lost.drops(),
             marks: self.marks,
             delay_ms: self.delay.quantiles(),
             backlog_packets: packets(&self.backlog),
             classes: self.classes.iter().map(class).collect(),
-            link: self.link,
+            link: self
+                .link
+                .map(|link| link.losing(self.lost, self.lost_later, &self.delay)),
         }
     }
 }

@@ -20,6 +20,8 @@
 //! | `queue.backlog_packets` | backlog, sampled each [`metric_interval`] after the warm-up |
 //! | `queues` | the same for every hop; delay and backlog of every class or band |
 //! | `queues[].carried_mbit` | mean rate of the frames carried by a link, in the summary interval |
+//! | `queues[].carried_bytes` | bytes of these frames |
+//! | `queues[].lost` | packets dropped or lost at a link, by drop reason, whole run |
 //! | `probes[].sent`, `received` | pings of the whole run; `rtt_ms` is of pings sent after the warm-up |
 //! | `flows[].workload` | metrics of its application, by kind |
 //! | `fairness` | Jain's index of goodputs |
@@ -84,8 +86,8 @@ pub use transfers::{Empty, TransferSamples};
 pub use workload::{Metric, Named, WorkloadMetrics};
 
 pub use summary::{
-    CcFairness, ClassMetrics, CountMetrics, Fairness, FlowMetrics, LimitMetrics, LinkMetrics,
-    NO_CC, ProbeMetrics, QueueMetrics,
+    CcFairness, ClassMetrics, CountMetrics, DropMetrics, Fairness, FlowMetrics, LimitMetrics,
+    LinkMetrics, NO_CC, ProbeMetrics, QueueMetrics,
 };
 
 pub use packet_events::{DROP_REASONS, PacketEvent, PacketEvents, VERDICTS};

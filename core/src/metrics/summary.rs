@@ -1,7 +1,7 @@
 //! The metrics of flows, queues and probes over the summary interval, and of fairness among flows.
 
-use super::{LevelDelays, Quantiles, Shown, Spread, WorkloadMetrics, jain, six_digits};
-use crate::queue::ClassCounts;
+use super::{Histogram, LevelDelays, Quantiles, Shown, Spread, WorkloadMetrics, jain, six_digits};
+use crate::queue::{ClassCounts, DropReason};
 use crate::units::{Bytes, Rate, Span};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -116,6 +116,36 @@ pub struct QueueMetrics {
     pub link: Option<LinkMetrics>,
 }
 
+/// Packets that were lost at a link in the whole run, by drop reason.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DropMetrics {
+    /// The buffer was full.
+    pub overflow: u64,
+    /// The queue discipline's active queue management.
+    pub aqm: u64,
+    /// The packet exceeded the rate of a policer.
+    pub policer: u64,
+    /// Random loss, which `drops` does not include.
+    pub loss: u64,
+}
+
+impl DropMetrics {
+    /// Counts a packet.
+    pub fn add(&mut self, reason: DropReason) {
+        let count = match reason {
+            DropReason::Overflow => &mut self.overflow,
+            DropReason::Aqm => &mut self.aqm,
+            DropReason::Policer => &mut self.policer,
+            DropReason::Loss => &mut self.loss,
+        };
+        *count += 1;
+    }
+    /// Packets that the queue discipline and the policer dropped.
+    pub fn drops(&self) -> u64 {
+        self.overflow + self.aqm + self.policer
+    }
+}
+
 /// The metrics of one link of a network.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct LinkMetrics {
@@ -125,9 +155,16 @@ pub struct LinkMetrics {
     /// Mean rate of the frames that have arrived behind the link in the summary interval, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub carried_mbit: f64,
+    /// Bytes of these frames.
+    pub carried_bytes: u64,
     /// `carried_mbit` over `rate_mbit`.
     #[serde(serialize_with = "six_digits")]
     pub utilisation: f64,
+    /// Lost packets by drop reason.
+    pub lost: DropMetrics,
+    /// Share of packets that were lost at the link in the summary interval, for every reason.
+    #[serde(serialize_with = "six_digits")]
+    pub loss_rate: f64,
 }
 
 impl LinkMetrics {
@@ -136,11 +173,24 @@ impl LinkMetrics {
         LinkMetrics {
             rate_mbit: rate.as_mbit(),
             carried_mbit: f64::NAN,
+            carried_bytes: 0,
             utilisation: f64::NAN,
+            lost: DropMetrics::default(),
+            loss_rate: f64::NAN,
+        }
+    }
+    /// Returns the metrics with the lost packets: by drop reason, and their number `later` in the
+    /// summary interval. `delays` are those of the packets that left the queue in this interval.
+    pub(super) fn losing(self, lost: DropMetrics, later: u64, delays: &Histogram) -> LinkMetrics {
+        LinkMetrics {
+            lost,
+            loss_rate: later as f64 / (later + delays.count()) as f64,
+            ..self
         }
     }
     /// Stores the bytes that the link carried in `time`.
     pub fn carried(&mut self, bytes: Bytes, time: Span) {
+        self.carried_bytes = bytes.get();
         self.carried_mbit = bytes.get() as f64 * 8e-6 / time.as_s();
         self.utilisation = self.carried_mbit / self.rate_mbit;
     }

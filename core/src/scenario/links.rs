@@ -95,10 +95,7 @@ pub(super) fn read(
     let mut good = true;
     for (name, instead) in [
         ("path", "write its keys as those of a link"),
-        (
-            "wifi",
-            "this version has links or a Wi-Fi; remove one of them",
-        ),
+        ("wifi", "write the link before the access point as [path]"),
     ] {
         if let Some(f) = top.field(name) {
             let problem = format!("cannot be combined with [link.NAME]: {instead}");

@@ -73,6 +73,7 @@ pub use crate::net::spec::{
     Buffer, DelayFile, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, Step,
     SwitchSpec, TraceFile, Varying,
 };
+use crate::net::wifi::LEVELS;
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
@@ -156,6 +157,12 @@ pub struct FlowSpec {
 }
 
 impl Scenario {
+    /// Returns the number of the bottleneck's queue. It belongs to the hop with the lowest rate on
+    /// the forward path, or is the first level of a Wi-Fi.
+    pub fn bottleneck(&self) -> usize {
+        let wan = self.wifi.as_ref().and_then(WifiSpec::narrower);
+        wan.map_or(self.path.narrowest(), |wan| LEVELS + wan.narrowest())
+    }
     /// Returns the two-way propagation delay of a flow.
     pub fn rtt_of(&self, flow: &FlowSpec) -> Span {
         let route = flow.route.as_ref();

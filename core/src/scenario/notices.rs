@@ -65,7 +65,8 @@ impl Scenario {
     /// Warns about a summary interval that is short compared with the data in flight at its start.
     fn too_short(&self) -> Option<String> {
         let left = self.duration - self.warmup;
-        let (fits, least, what) = match &self.wifi {
+        let air = self.wifi.as_ref().filter(|wifi| wifi.narrower().is_none());
+        let (fits, least, what) = match air {
             Some(wifi) => {
                 let fits = left.as_s() / wifi.limits.duration.as_s();
                 (

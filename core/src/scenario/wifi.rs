@@ -1,19 +1,20 @@
-//! Parses the section `[wifi]`, which replaces `[path]` and describes an access point and its
-//! stations, and writes it back.
+//! Parses the section `[wifi]`, which describes an access point and its stations, and writes it
+//! back. With `[wifi]`, `[path]` is the path between the servers and the access point.
 
 use super::error::{Collector, Fix};
-use super::hop::usual_queue;
-use super::parse::{Known, MOST_NAME, missing, optional, section, sections};
+use super::hop::{path, usual_queue};
+use super::parse::{Known, MOST_NAME, inside, missing, optional, section, sections};
 use super::read::Section;
 use super::schema::Values;
 use super::value::Node;
 use super::write::{Entries, choice_node, put, put_all, quote, write};
-use super::{Speed, StationSpec, WifiSpec};
+use super::{PathSpec, Speed, StationSpec, WifiSpec};
 use crate::net::wifi::airtime::WEIGHT;
 use crate::net::wifi::ampdu::Limits;
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack, Tuning};
 use crate::units::format_rate;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -139,14 +140,7 @@ pub(super) fn read(
     let Some(s) = section(out, top, "wifi").ok()? else {
         return Some(None);
     };
-    if let Some(f) = top.field("path") {
-        out.refuse(
-            &f,
-            "cannot be combined with [wifi], which replaces it",
-            Fix::None,
-        );
-        return None;
-    }
+    let wan = wan(out, top, known);
     let mut values = out.values(&s);
     let wrong = values.is_wrong("stack");
     let stack = values.word("stack", &STACKS);
@@ -188,6 +182,7 @@ pub(super) fn read(
             codel: (values.take("codel_target"), values.take("codel_interval")),
         },
         stations: Vec::new(),
+        wan: wan?.map(Box::new),
         keys: values.rest()?,
     };
     if wifi.standard == Standard::N && wifi.width == Width::W80 {
@@ -260,6 +255,26 @@ pub(super) fn read(
         spec: wifi,
         names: written,
     }))
+}
+
+/// Reads `[path]`, which is the path before the access point.
+fn wan(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Option<PathSpec>> {
+    let Some(f) = top.field("path") else {
+        return Some(None);
+    };
+    let path = path(out, top, known)?;
+    let s = inside(&f, "path")?;
+    for (key, given) in [("offload", path.offload), ("nat", path.nat)] {
+        if let Some(f) = s.field(key).filter(|_| given) {
+            out.refuse(
+                &f,
+                "cannot be combined with [wifi]",
+                Fix::Value("false".into()),
+            );
+            return None;
+        }
+    }
+    Some(Some(path))
 }
 
 /// Reads `frames`, `bytes` and `duration` of an aggregate.

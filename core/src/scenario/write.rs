@@ -56,7 +56,12 @@ impl Scenario {
         write(&mut top, "start_jitter", &self.start_jitter);
         put_all(&mut top, &self.keys);
         match (&self.wifi, &self.path.links) {
-            (Some(wifi), _) => put(&mut top, "wifi", wifi::node(wifi)),
+            (Some(wifi), _) => {
+                if let Some(path) = &wifi.wan {
+                    put(&mut top, "path", path_node(path));
+                }
+                put(&mut top, "wifi", wifi::node(wifi));
+            }
             (None, Some(network)) => links::put_links(&mut top, &self.path, network),
             (None, None) => put(&mut top, "path", path_node(&self.path)),
         }

@@ -66,6 +66,16 @@ pub fn check_scenario(
             wifi.stations.len()
         ));
     }
+    if scenario
+        .wifi
+        .as_ref()
+        .is_some_and(|wifi| wifi.wan.is_some())
+    {
+        return unlike(format!(
+            "path: the engine {engine} has a path or a Wi-Fi; remove one of them, or write \
+             --engine sim"
+        ));
+    }
     if host.nic.is_some() {
         return unlike(format!(
             "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \

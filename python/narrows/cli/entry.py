@@ -53,7 +53,7 @@ COMMANDS = {
             "narrows.host.command:doctor",
             "Check whether this host supports runs with real packets",
         ),
-        "new": ("narrows.models.command:new", "Write a new scenario, trace or model"),
+        "new": ("narrows.models.command:new", "Write a new scenario, trace, topology or model"),
         "kernel": (
             "narrows.kernel.command:kernel",
             "Build Linux kernels for runs in virtual time, compare TCP rules",

@@ -423,6 +423,7 @@ def _run(name: str, told: LatencyJson) -> PageRunJson:
         "sure": [said[-1], *findings(told)],
         "tables": [paged(t) for t in (figures(told), episodes(told)) if t.rows],
         "notes": [],
+        "topology": None,
         **drawn(pictures([(name, told)])),
         "verdicts": None,
         "flows": [],

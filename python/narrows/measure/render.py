@@ -393,6 +393,7 @@ def _run(measured: Measurement, name: str) -> PageRunJson:
             for t in (latencies(measured), flows(measured))
         ],
         "notes": [],
+        "topology": None,
         **drawn(pictures(measured)),
         "verdicts": None,
         "flows": [flow.id for flow in measured.flows],

@@ -10,9 +10,12 @@ import click
 
 from narrows.cli.command import Group, argument, option
 from narrows.errors import named_by
-from narrows.models import traces
+from narrows.models import shaped_devices, traces
 from narrows.models.skeleton import LANGUAGES, Skeleton, checkout, scenario_text, write_new
 from narrows.render.terminal import echo
+
+TOPOLOGIES = ("shaped-devices",)
+"""The kinds of files from which a topology is read."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,7 +64,7 @@ def _passed(command: F) -> F:
     ),
 )
 def new() -> None:
-    """Write a new scenario, trace or model.
+    """Write a new scenario, trace, topology or model.
 
     A model is a congestion control or a queue discipline: a skeleton that works, with a test, a
     scenario and a README. Traces describe the rate and the delay of a link that change with time.
@@ -129,6 +132,72 @@ def trace(kind: str, file: Path, rate: str, duration: str, seed: int) -> None:
     for written in made.write(file):
         echo(str(written))
     echo(f"narrows run {file} runs the scenario.")
+
+
+@new.command(
+    examples=(
+        "narrows new topology shaped-devices ShapedDevices.csv isp.toml --network network.json",
+        "narrows new topology shaped-devices ShapedDevices.csv isp.toml --rate 1Gbit --flows 4",
+    )
+)
+@option(
+    "--network",
+    group="Network",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    show_default="all circuits are below the uplink",
+    help="Tree of sites and access points (network.json of LibreQoS)",
+)
+@option(
+    "--rate",
+    group="Network",
+    metavar="RATE",
+    show_default="the sum of the rates below it",
+    help="Rate of the uplink in both directions",
+)
+@option("--rtt", group="Network", metavar="TIME", default="20ms", help="Base RTT of the flows")
+@option("--duration", group="Traffic", metavar="TIME", default="30s", help="Duration of the run")
+@option("--cc", group="Traffic", metavar="CC", default="cubic", help="Congestion control")
+@option(
+    "--flows",
+    group="Traffic",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    default=1,
+    help="Number of downloads to each device",
+)
+@argument("kind", type=click.Choice(TOPOLOGIES), help="Kind of SOURCE: shaped-devices")
+@argument(
+    "source",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Devices of subscribers (ShapedDevices.csv of LibreQoS)",
+)
+@argument("file", type=click.Path(dir_okay=False, path_type=Path), help="New scenario (TOML)")
+def topology(  # noqa: PLR0917 - Click calls it by keyword
+    kind: str,
+    source: Path,
+    file: Path,
+    network: Path | None,
+    rate: str | None,
+    rtt: str,
+    duration: str,
+    cc: str,
+    flows: int,
+) -> None:
+    """Write a scenario of the access network of an internet provider.
+
+    The queue of each direction is an HTB tree, as LibreQoS configures it. It has a class for the
+    uplink, for each node of the network and for each circuit. A circuit has a guaranteed and a
+    maximum rate, and CAKE as its queue discipline. Each device of a circuit downloads.
+    """
+    del kind  # There is one kind.
+    others = {"duration": "duration", "flow[0].cc": "cc"}
+    with named_by({"rate": rate, "rtt": rtt, "duration": duration, "cc": cc}, others):
+        made = shaped_devices.scenario(
+            source, network, rate=rate, rtt=rtt, duration=duration, cc=cc, flows=flows
+        )
+    write_new(file, made)
+    echo(f"{file}: written; narrows run {file} runs it")
 
 
 def _write(kind: str, name: str, lang: str, folder: Path | None, core: Path | None) -> None:

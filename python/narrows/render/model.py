@@ -49,6 +49,41 @@ class DrawnJson(TypedDict):
     xs: list[list[float]]
 
 
+class TopologyTextJson(TypedDict):
+    """A line of text. `box` is the x coordinate and the width of its background. Each part is a
+    pair: its text, and the path of its value in `figures`.
+    """
+
+    x: float
+    y: float
+    anchor: str
+    box: list[float]
+    parts: list[list[str]]
+
+
+class TopologyLinkJson(TypedDict):
+    """A link: a path of SVG, the position and angle of its arrow, its load from 0 to 1, and a
+    sentence with its metrics.
+    """
+
+    name: str
+    curve: str
+    arrow: list[float]
+    load: float | None
+    about: str
+
+
+class TopologyJson(TypedDict):
+    """The picture of a network, in pixels from the upper left corner."""
+
+    width: float
+    height: float
+    about: str
+    nodes: list[list[float]]
+    links: list[TopologyLinkJson]
+    texts: list[TopologyTextJson]
+
+
 class PageRunJson(DrawnJson):
     """A run, measurement or latency result on a page."""
 
@@ -57,6 +92,7 @@ class PageRunJson(DrawnJson):
     sure: list[str]
     tables: list[PageTableJson]
     notes: list[str]
+    topology: TopologyJson | None
     verdicts: JsonObject | None
     """Dropped, marked and lost packets by column, and the names to which the numbers in columns of
     names refer."""

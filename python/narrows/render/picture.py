@@ -73,3 +73,6 @@ data."""
 STATE = "state"
 """Key of the pictures of the internal state of congestion controls: one picture for each state
 variable, drawn on request only."""
+
+NETWORK = "network"
+"""Key of the picture of the nodes and links, which is drawn alone."""

@@ -20,6 +20,7 @@ from narrows import __version__, _core
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.render import tables, words
+from narrows.render.layout import Curve, draw
 from narrows.render.model import (
     DrawnJson,
     PageJson,
@@ -27,10 +28,12 @@ from narrows.render.model import (
     PageTableJson,
     PictureJson,
     PictureLineJson,
+    TopologyJson,
 )
 from narrows.render.picture import TIME, Picture
 from narrows.render.pictures import pictures
 from narrows.render.terminal import printable
+from narrows.render.topology import graph
 from narrows.storage import output
 
 if TYPE_CHECKING:
@@ -192,7 +195,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
             _table(tables.waits(figures), ""),
             *(
                 [_table(tables.links(figures, tables.MOST_ROWS), "")]
-                if words.has_links(figures)
+                if tables.has_links(figures)
                 else []
             ),
             *(
@@ -214,6 +217,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
                 else []
             ),
         ],
+        "topology": topology(figures),
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],
@@ -273,6 +277,48 @@ def drawn(shown: list[Picture]) -> DrawnJson:
             }
         )
     return {"pictures": out, "xs": [list(x) for x in xs]}
+
+
+def topology(figures: RunJson) -> TopologyJson:
+    """The picture of the network of a run."""
+    made = graph(figures)
+    shown = draw(made)
+    loads = "the utilisation of hops and the airtime of stations"
+    if not tables.has_stations(figures):
+        loads = "their utilisation"
+    known = any(link.load is not None for link in made.links)
+    return {
+        "width": shown.width,
+        "height": shown.height,
+        "about": "Nodes and links of the network, in the direction of the data from left to right."
+        + (f" The width and colour of links show {loads}." if known else ""),
+        "nodes": [list(node) for node in shown.nodes],
+        "links": [
+            {
+                "name": curve.link.name,
+                "curve": _svg_path(curve),
+                "arrow": list(curve.arrow()),
+                "load": curve.link.load,
+                "about": curve.link.about,
+            }
+            for curve in shown.curves
+        ],
+        "texts": [
+            {
+                "x": text.x,
+                "y": text.y,
+                "anchor": text.anchor,
+                "box": [round(text.left - 2, 1), round(text.width + 4, 1)],
+                "parts": [[part.text, part.path] for part in text.parts],
+            }
+            for text in shown.texts
+        ],
+    }
+
+
+def _svg_path(curve: Curve) -> str:
+    (x1, y1), (cx, cy), (x2, y2) = curve.start, curve.control, curve.end
+    return f"M{x1:g} {y1:g}Q{cx:g} {cy:g} {x2:g} {y2:g}"
 
 
 def _short(value: float) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from narrows.render import tables
 from narrows.render.terminal import PIPE_COLUMNS, echo, one_line
-from narrows.render.words import fairness, has_links, number, sentence
+from narrows.render.words import fairness, number, sentence
 
 if TYPE_CHECKING:
     from narrows.runs.model import InstrumentsJson, RunJson
@@ -85,7 +85,7 @@ def parts_of(figures: RunJson) -> Iterator[Part]:
             )
     yield ""
     yield tables.waits(figures)
-    if has_links(figures):
+    if tables.has_links(figures):
         yield ""
         yield tables.links(figures, most)
     if tables.has_stations(figures):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from narrows.errors import NarrowsError
-from narrows.render.picture import EVERY, STATE
+from narrows.render.network_plot import plot_networks
+from narrows.render.picture import EVERY, NETWORK, STATE
 from narrows.render.pictures import pictures
 from narrows.render.plot import check, draw_columns, kernels_of, matplotlib
 from narrows.render.sketch import draw
@@ -58,7 +59,7 @@ def compare_plot(
             returned.
         names: Names of the runs; by default the titles of their scenarios, or their seeds.
         only: The pictures to draw: throughput, rtt, window, queue, losses, delay, work, state; all
-            but the last by default.
+            but the last by default. Or `["network"]` alone: nodes and links, with load and loss.
         look: `"screen"` in colour, `"print"` in black and white.
         style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
@@ -72,10 +73,10 @@ def compare_plot(
         raise NarrowsError("compare_plot needs a run")
     if file is not None:
         check(file)
-    unknown = [key for key in only if key not in {*EVERY, STATE}]
+    unknown = [key for key in only if key not in {*EVERY, STATE, NETWORK}]
     if unknown or look not in {"screen", "print"}:
         known = (
-            f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}"
+            f"`{unknown[0]}` among the pictures; known: {', '.join((*EVERY, NETWORK))}"
             if unknown
             else f"look `{look}`"
         )
@@ -87,6 +88,11 @@ def compare_plot(
     titles = [
         f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)
     ]
+    if NETWORK in only:
+        if len(only) > 1:
+            raise NarrowsError(f"the picture `{NETWORK}` has a figure of its own; draw it alone")
+        shown = [(title, run.json) for title, run in zip(titles, runs, strict=True)]
+        return plot_networks(shown, file, look=look, style=style, kernels=kernels_of(runs))
     columns = [
         (title, [p for p in pictures(run, only) if p.key.partition(".")[0] in only])
         for title, run in zip(titles, runs, strict=True)

@@ -6,7 +6,7 @@ test can compare both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from narrows.render.words import number, percent, seconds, waited
 
@@ -218,20 +218,60 @@ def stations(figures: RunJson, most: int | None = None) -> Table:
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
+_REASONS: tuple[tuple[Literal["overflow", "aqm", "policer", "loss"], str], ...] = (
+    ("overflow", "queue full"),
+    ("aqm", "AQM"),
+    ("policer", "policer"),
+    ("loss", "random loss"),
+)
+"""The drop reasons of a link, and their columns."""
+
+
+def has_links(figures: RunJson) -> bool:
+    """Whether the run has metrics of single links."""
+    return any("utilisation" in queue for queue in figures["queues"])
+
+
 def links(figures: RunJson, most: int | None = None) -> Table:
-    """A row for each of the first `most` links of a network."""
+    """A row for each of the first `most` links, with its packets that were lost in the whole run by
+    reason. Reasons that apply to no link have no column.
+    """
+    found = [(i, q) for i, q in enumerate(figures["queues"]) if "utilisation" in q]
+    reasons = [
+        (reason, head) for reason, head in _REASONS if any(q["lost"][reason] for _, q in found)
+    ]
+    marked = any(queue["marks"] for _, queue in found)
     rows = []
-    for i, queue in enumerate(figures["queues"][:most]):
+    for i, queue in found[:most]:
         at = f"queues.{i}"
         rows.append(
             [
                 Cell(queue["name"], f"{at}.name"),
                 Cell(number(queue.get("rate_mbit"), 2), f"{at}.rate_mbit"),
                 Cell(number(queue.get("carried_mbit"), 2), f"{at}.carried_mbit"),
+                Cell(f"{queue['carried_bytes']}", f"{at}.carried_bytes"),
                 Cell(percent(queue.get("utilisation")), f"{at}.utilisation"),
+                *(
+                    Cell(waited(queue["delay_ms"][which]), f"{at}.delay_ms.{which}")
+                    for which in ("mean", "p95")
+                ),
+                Cell(percent(queue.get("loss_rate")), f"{at}.loss_rate"),
+                *(Cell(f"{queue['lost'][of]}", f"{at}.lost.{of}") for of, _ in reasons),
+                *([Cell(f"{queue['marks']}", f"{at}.marks")] if marked else []),
             ]
         )
-    return Table("Links", ("link",), ("rate Mbit/s", "carried Mbit/s", "utilisation"), rows)
+    head = (
+        "rate Mbit/s",
+        "carried Mbit/s",
+        "carried bytes",
+        "utilisation",
+        "mean delay ms",
+        "p95 delay ms",
+        "loss rate",
+        *(head for _, head in reasons),
+        *(["marked"] if marked else []),
+    )
+    return Table("Links; columns with a drop reason cover the whole run", ("link",), head, rows)
 
 
 def has_workloads(figures: RunJson) -> bool:

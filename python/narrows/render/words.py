@@ -290,16 +290,33 @@ def _used(
     """The sentence about the share of a direction's rate that its flows used. `both` are flows of
     the other direction whose application also sends in this direction.
     """
-    mbit = _arriving(figures, reverse=reverse)
-    total = sum(flow["goodput_mbit"] or 0 for flow in flows)
-    total += sum(flow["workload"]["up_mbit"] or 0 for flow in both)
     mean = " on average" if figures["path"]["varies"] and not reverse else ""
     senders = [who(flows)] if flows or not both else []
     senders += [f"the uploads of {who(both)}"] if both else []
     return (
-        f"{listed(senders)} used {percent(total / mbit if mbit else None)} of "
+        f"{listed(senders)} used {percent(_share(figures, flows, both, reverse=reverse))} of "
         f"{rate(figures, reverse=reverse)}{mean}"
     )
+
+
+def _share(
+    figures: RunJson, flows: list[FlowJson], both: list[FlowJson], *, reverse: bool
+) -> float | None:
+    """The share of a direction's rate that its flows used; see `_used`."""
+    mbit = _arriving(figures, reverse=reverse)
+    total = sum(flow["goodput_mbit"] or 0 for flow in flows)
+    total += sum(flow["workload"]["up_mbit"] or 0 for flow in both)
+    return total / mbit if mbit else None
+
+
+def used(figures: RunJson, *, reverse: bool = False) -> float | None:
+    """The share of the bottleneck's rate, or of the reverse hop's rate, that the flows used; None
+    without flows of this direction.
+    """
+    down, up = _ways(figures)
+    both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")] if reverse else []
+    flows = up if reverse else down
+    return _share(figures, flows, both, reverse=reverse) if flows or both else None
 
 
 def _uses(figures: RunJson) -> list[str]:

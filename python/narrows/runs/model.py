@@ -84,6 +84,15 @@ class ClassJson(TypedDict):
     borrowed: NotRequired[int]
 
 
+class LostJson(TypedDict):
+    """Packets that were lost at a link in the whole run, by drop reason."""
+
+    overflow: int
+    aqm: int
+    policer: int
+    loss: int
+
+
 class QueueJson(TypedDict):
     """The metrics of a queue."""
 
@@ -95,9 +104,13 @@ class QueueJson(TypedDict):
     backlog_packets: Spread
     classes: NotRequired[list[ClassJson]]
     rate_mbit: NotRequired[float]
-    """Mean rate of the link behind the queue, in Mbit/s; only in a network of links."""
+    """Mean rate of the link behind the queue, in Mbit/s; only in a network of links, and for the
+    path before a Wi-Fi."""
     carried_mbit: NotRequired[float]
+    carried_bytes: NotRequired[int]
     utilisation: NotRequired[float | None]
+    lost: NotRequired[LostJson]
+    loss_rate: NotRequired[float | None]
 
 
 class ProbeJson(TypedDict):

@@ -213,6 +213,16 @@ class Run:
         """
         return self._table("transfers")
 
+    @property
+    def links(self) -> pa.Table:
+        """The metrics of the links, a row for each link; empty unless the scenario is a network of
+        links, or a Wi-Fi behind a path.
+        """
+        extras.require_pyarrow()
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.table(_links(self._figures))
+
     def rows(self) -> list[Row]:
         """The metrics as rows with the columns of a sweep, one row for each flow."""
         from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
@@ -263,7 +273,8 @@ class Run:
                 only returned.
             only: The pictures to draw: throughput, rtt, window, queue, losses, delay, work
                 (response times of applications); all of these by default. `state` draws the
-                internal state of congestion controls, for a run with `states=True`.
+                internal state of congestion controls, for a run with `states=True`. `["network"]`
+                draws the nodes and links.
             look: `"screen"` in colour, `"print"` in black and white.
             style: Size, fonts, resolution, axes and colours of the figure, instead of `look`.
 
@@ -408,6 +419,30 @@ class Run:
             f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed "
             f"{self._figures['seed']}>"
         )
+
+
+_LINK_COLUMNS = {
+    "link": ("name",),
+    "queue": ("kind",),
+    **{of: (of,) for of in ("rate_mbit", "carried_mbit", "carried_bytes", "utilisation")},
+    "delay_mean_ms": ("delay_ms", "mean"),
+    "delay_p95_ms": ("delay_ms", "p95"),
+    "loss_rate": ("loss_rate",),
+    **{f"lost_{of}": ("lost", of) for of in ("overflow", "aqm", "policer", "loss")},
+    "marks": ("marks",),
+}
+"""The columns of the table of links, and the places of their values in the JSON."""
+
+
+def _links(figures: RunJson) -> dict[str, list[Any]]:
+    rows: list[Any] = [queue for queue in figures["queues"] if "utilisation" in queue]
+    columns: dict[str, list[Any]] = {}
+    for column, places in _LINK_COLUMNS.items():
+        values = rows
+        for place in places:
+            values = [value[place] for value in values]
+        columns[column] = values
+    return columns
 
 
 def run(

@@ -36,7 +36,8 @@ def save(run: Run, directory: str | PathLike[str]) -> None:
             (part / "scenario.toml").write_text(toml, encoding="utf-8")
             like = run.json["scenario"]["host"]["like"]
             about = {"narrows.version": run.json["narrows"], "narrows.like": like}
-            for name in TABLES:
+            # Few scenarios have links, so a table of them is written only if it has rows.
+            for name in (*TABLES, *(["links"] if run.links.num_rows else [])):
                 _write(getattr(run, name).replace_schema_metadata(about), part, name)
     except OSError as error:
         raise OutputError(f"{name_of(directory)}: {reason(error)}") from error
@@ -55,7 +56,7 @@ def _copy_of(name: str, taken: set[str]) -> str:
     in `taken`.
     """
     base = FilePath(name).name
-    taken |= {"scenario.toml", *(f"{table}.parquet" for table in TABLES)}
+    taken |= {"scenario.toml", *(f"{table}.parquet" for table in (*TABLES, "links"))}
     return next(
         copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken
     )

@@ -228,8 +228,8 @@ class Station(Part):
             (default: 0).
         weight: Weight of the station's airtime: its credit per round, in microseconds; needs
             stack = "airtime". Count; 1 to 65535 (default: 256).
-        rtt: Two-way propagation delay between the access point and the other end of the flows.
-            Time; 0s to 1h (default: 2ms).
+        rtt: Two-way propagation delay between the access point and the other end of the flows,
+            or the path before the access point. Time; 0s to 1h (default: 2ms).
     """
 
     name: str

@@ -15,6 +15,7 @@
 //! | [`minstrel`] | rate control, and frame errors by signal |
 //! | `host` | the queues between a host's packets and its antenna: the three stacks |
 //! | `medium` | the medium as a [`Network`](super::Network) |
+//! | [`wan`] | a path between the servers and the access point |
 //! | `spec` | [`WifiSpec`]: the description of a Wi-Fi |
 //!
 //! **Hops.** [`NetworkObserver`](super::NetworkObserver) reports the levels at which a packet
@@ -40,6 +41,7 @@ mod medium;
 pub mod minstrel;
 pub mod phy;
 mod spec;
+pub mod wan;
 
 pub use medium::Wifi;
 pub use spec::{Speed, StationSpec, WifiSpec};
@@ -203,7 +205,7 @@ impl<P: 'static> Setup<P> {
         route: Route<P>,
     ) -> Setup<P> {
         let (make, params) = (kind.make, wifi.qdisc.params.clone());
-        let rate = wifi.as_path().bottleneck().rate;
+        let rate = wifi.fastest();
         Setup {
             band: wifi.band,
             stack: wifi.stack,

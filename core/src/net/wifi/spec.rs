@@ -7,6 +7,7 @@ use super::{Link, Peer, Stack, Tuning};
 use crate::net::spec::{HopSpec, PathSpec};
 use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Span};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -33,6 +34,8 @@ pub struct WifiSpec {
     pub tuning: Tuning,
     /// The stations, `count` expanded; at least one.
     pub stations: Vec<StationSpec>,
+    /// The path between the servers and the access point, if it has hops.
+    pub wan: Option<Box<PathSpec>>,
     /// Keys that have no field, by name.
     pub keys: Params,
 }
@@ -122,21 +125,37 @@ impl WifiSpec {
             Standard::Ac => MEMORY_AC,
         }
     }
-    /// The medium as a path of one hop, with the fastest station's rate and the shortest distance.
+    /// The data rate of the symbols of the fastest station.
+    pub fn fastest(&self) -> Rate {
+        let rates = self.stations.iter().filter_map(|s| self.phy(s.speed));
+        rates.map(|phy| phy.rate()).max().unwrap_or(Rate::mbit(1))
+    }
+    /// Returns the path to the access point if its rate is below the data rate of the fastest
+    /// station. Its bottleneck is then that of the scenario.
+    pub fn narrower(&self) -> Option<&PathSpec> {
+        let wan = self.wan.as_deref();
+        wan.filter(|wan| wan.bottleneck().target() < self.fastest())
+    }
+    /// The medium as a path of one hop, with the fastest station's rate and the shortest distance,
+    /// or the narrower path to the access point.
     /// This path is for callers that need only the rate and the distance.
     pub fn as_path(&self) -> PathSpec {
-        let rates = self
-            .stations
-            .iter()
-            .filter_map(|s| self.phy(s.speed))
-            .map(|phy| phy.rate());
-        let rtt = self
-            .stations
-            .iter()
-            .map(|s| s.rtt)
-            .min()
-            .unwrap_or_default();
-        let rate = rates.max().unwrap_or(Rate::mbit(1));
-        PathSpec::from(HopSpec::new(rate, rtt, self.qdisc.clone()))
+        let rtts = self.stations.iter().map(|s| s.rtt);
+        let behind = rtts.min().unwrap_or_default();
+        let before = self.wan.as_deref().map_or(Span::ZERO, PathSpec::rtt);
+        let rtt = behind + before;
+        let Some(wan) = self.narrower() else {
+            return PathSpec::from(HopSpec::new(self.fastest(), rtt, self.qdisc.clone()));
+        };
+        let forward = wan.delay_forward() + Span::ns(behind.as_ns() / 2);
+        PathSpec {
+            hops: alloc::vec![HopSpec {
+                rtt,
+                delay_forward: forward,
+                ..wan.bottleneck().clone()
+            }],
+            reverse: wan.reverse.clone(),
+            ..wan.clone()
+        }
     }
 }

@@ -55,13 +55,13 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "path",
         "required unless wifi or links are given",
-        "path between the hosts",
+        "path between the hosts; with wifi, the path between the senders and the access point",
     ),
     section(
         "",
         "wifi",
         "none",
-        "access point and stations, instead of a path",
+        "access point and stations, instead of a path or behind it",
     ),
     section("", "host", "Linux 6.12", "TCP settings of both ends"),
     sections(

@@ -194,6 +194,7 @@ pub(super) const KEYS: &[Key] = &[
         "wifi.station",
         "rtt",
         Kind::Span(Span::ms(2), Span::ZERO, Span::s(3600)),
-        "two-way propagation delay between the access point and the other end of the flows",
+        "two-way propagation delay between the access point and the other end of the flows, or \
+         the path before the access point",
     ),
 ];
