@@ -1,15 +1,16 @@
 //! The filters of system calls of a server ([`confine`](super::confine)).
 //!
-//! The calls of `REFUSED` fail with EPERM. So do calls that create namespaces, sockets other than UDP
-//! and netlink, data that opens a TCP connection, and schedules of other processes. Calls of the
-//! x32 ABI fail, too. `clone3` fails with ENOSYS: it takes its flags from memory, which a filter cannot read. The C library
-//! then falls back to `clone`, whose flags can be compared. The server itself needs none of these
-//! calls, with one exception. With `--xdp` it reads the counters of its XDP program by `bpf`, which
-//! then stays permitted.
+//! The calls of `REFUSED` fail with EPERM. So do calls that create namespaces, sockets other than
+//! UDP and netlink, data that opens a TCP connection, and schedules of other processes. Calls of
+//! the x32 ABI fail, too. `clone3` fails with ENOSYS: it takes its flags from memory, which a
+//! filter cannot read. The C library then falls back to `clone`, whose flags can be compared. The
+//! server itself needs none of these calls, with one exception. With `--xdp` it reads the counters
+//! of its XDP program by `bpf`, which then stays permitted.
 //!
 //! No more stream sockets can be created; all listeners are open by then. Landlock's rule for TCP
-//! ports covers neither TCP Fast Open, which connects by a call that sends, nor Multipath TCP. Calls that send are refused with the flag `MSG_FASTOPEN`, which would open a connection on
-//! the socket of an accepted connection after a disconnect.
+//! ports covers neither TCP Fast Open, which connects by a call that sends, nor Multipath TCP.
+//! Calls that send are refused with the flag `MSG_FASTOPEN`. With this flag they would open a
+//! connection on the socket of an accepted connection after a disconnect.
 //!
 //! `seccompiler` supports little-endian processors only. On others no filter is installed, and the
 //! server reports that.

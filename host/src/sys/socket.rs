@@ -217,8 +217,8 @@ fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
             set(&fd, libc::SOL_SOCKET, asked, &BUFFER)?;
         }
     }
-    // User-mode emulators lack both options. Without a timestamp of the kernel, the time of the read
-    // counts; without the counter of dropped datagrams, it stays 0.
+    // User-mode emulators lack both options. Without a timestamp of the kernel, the time of the
+    // read counts; without the counter of dropped datagrams, it stays 0.
     let _ = set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32);
     let _ = set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32);
     if shared {
