@@ -172,7 +172,11 @@ fn check(params: &Params) -> Result<(), Refusal> {
     }
     let (reservoir, cushion) = (params.number("reservoir"), params.number("cushion"));
     if cushion <= 0.0 || reservoir + cushion > 1.0 + 1e-9 {
-        let most = if reservoir < 0.95 { 1.0 - reservoir } else { 0.05 };
+        let most = if reservoir < 0.95 {
+            1.0 - reservoir
+        } else {
+            0.05
+        };
         return refuse(
             "cushion",
             "must be above 0, and at most 1 together with reservoir",

@@ -121,7 +121,9 @@ impl Frames {
     /// Metrics up to `end`; frames from `waiting` on have not left the sender.
     pub fn metrics(&self, end: Time, waiting: Option<u64>) -> Named {
         let first = self.first.unwrap_or(u64::MAX);
-        let waiting = waiting.map_or(0, |number| (self.last + 1).saturating_sub(number.max(first)));
+        let waiting = waiting.map_or(0, |number| {
+            (self.last + 1).saturating_sub(number.max(first))
+        });
         let sent = self.captured.saturating_sub(waiting);
         let mut shown = Frames {
             open: Vec::new(),

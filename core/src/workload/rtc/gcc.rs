@@ -27,9 +27,7 @@
 //! - A loss ratio is of at least 20 packets (WebRTC: `kLimitNumPackets`).
 //! - There are no bandwidth probes, and nothing happens if reports stay away.
 
-use super::{
-    Controller, FPS, Feedback, MAX_RATE, MIN_RATE, Permit, SPREAD, call, check, packet,
-};
+use super::{Controller, FPS, Feedback, MAX_RATE, MIN_RATE, Permit, SPREAD, call, check, packet};
 use crate::metrics::{Metric, Named};
 use crate::param::{Kind, Param, Params};
 use crate::units::{Rate, Span, Time};
@@ -317,8 +315,8 @@ impl Detector {
         if excess <= OUTLIER {
             let k = if excess < 0.0 { self.k_down } else { self.k_up };
             let passed = (now - since).clamp(0.0, LONGEST_UPDATE);
-            self.threshold = (self.threshold + passed * k * excess)
-                .clamp(LEAST_THRESHOLD, MOST_THRESHOLD);
+            self.threshold =
+                (self.threshold + passed * k * excess).clamp(LEAST_THRESHOLD, MOST_THRESHOLD);
         }
         self.last = Some((m, now));
     }
@@ -528,5 +526,122 @@ impl Controller for Gcc {
     }
     fn metrics(&self) -> Named {
         alloc::vec![("overuses", Metric::Count(self.overuses))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::Value;
+
+    fn detector(set: &[(&'static str, f64)]) -> Detector {
+        let mut params = Params::defaults(KIND.params);
+        set.iter()
+            .for_each(|(name, x)| params.set(name, Value::Number(*x)));
+        Detector::new(&params)
+    }
+
+    fn gcc() -> Gcc {
+        let setting = Setting {
+            seed: 1,
+            from: Time::ZERO,
+            end: Time::ZERO + Span::s(1),
+        };
+        Gcc::new(&Params::defaults(KIND.params), setting)
+    }
+
+    /// A queue that grows by 0.1 ms per ms: `d` of each group is a tenth of its distance.
+    #[test]
+    fn the_filter_converges_to_the_growth_of_the_queue() {
+        let mut detector = detector(&[]);
+        let at = |us: u64| Time::ZERO + Span::us(us);
+        for n in 0..2000 {
+            detector.packet(at(10_000 * n), at(11_000 * n + 20_000));
+        }
+        assert!((detector.m - 1.0).abs() < 0.01, "{}", detector.m);
+        assert_eq!(detector.signal, Signal::Over);
+        for n in 2000..2300 {
+            detector.packet(at(10_000 * n), at(9_000 * (n - 2000) + 22_020_000));
+        }
+        assert_eq!(detector.signal, Signal::Under);
+    }
+
+    #[test]
+    fn packets_of_a_burst_are_one_group() {
+        let mut detector = detector(&[]);
+        let at = Time::ZERO + Span::ms(100);
+        // Three packets within 5 ms, and one that arrives together with them.
+        for sent in [0, 2, 4, 20] {
+            assert!(!detector.packet(Time::ZERO + Span::ms(sent), at));
+        }
+        let next = detector.packet(Time::ZERO + Span::ms(40), at + Span::ms(20));
+        assert!(!next, "the first group has no predecessor");
+        let next = detector.packet(Time::ZERO + Span::ms(60), at + Span::ms(40));
+        assert!(next);
+        assert_eq!(detector.m, 0.0);
+    }
+
+    /// Section 5.4: the threshold moves by K · Δt · (|m| − threshold).
+    #[test]
+    fn the_threshold_follows_the_estimate() {
+        let mut detector = detector(&[("gain", 1.0)]);
+        detector.groups = 1;
+        detector.last = Some((0.0, 0.0));
+        (detector.m, detector.threshold) = (20.0, 10.0);
+        detector.detect(10.0);
+        assert!((detector.threshold - (10.0 + 10.0 * 0.01 * 10.0)).abs() < 1e-9);
+        detector.m = 0.0;
+        detector.detect(20.0);
+        assert!((detector.threshold - (11.0 - 10.0 * 0.000_18 * 11.0)).abs() < 1e-9);
+        let before = detector.threshold;
+        detector.m = before + 15.1;
+        detector.detect(30.0);
+        assert_eq!(detector.threshold, before, "an outlier");
+    }
+
+    /// Section 6.
+    #[test]
+    fn the_loss_based_rate_grows_stays_and_shrinks() {
+        let mut gcc = gcc();
+        let mut after = |lost: u64, counted: u64| {
+            (gcc.lost, gcc.counted) = (lost, counted);
+            gcc.loss();
+            gcc.by_loss
+        };
+        assert!((after(1, 100) - 315_000.0).abs() < 1e-6);
+        assert!((after(5, 100) - 315_000.0).abs() < 1e-6);
+        assert!((after(20, 100) - 315_000.0 * 0.9).abs() < 1e-6);
+        assert!(
+            (after(1, 19) - 315_000.0 * 0.9).abs() < 1e-6,
+            "too few packets"
+        );
+    }
+
+    /// Section 5.5: the table of states, and a decrease to 0.85 of the received rate.
+    #[test]
+    fn the_rate_control_has_the_states_of_the_draft() {
+        let mut gcc = gcc();
+        let (rtt, mut now) = (Span::ms(50), Time::ZERO);
+        for _ in 0..100 {
+            now += Span::ms(10);
+            gcc.receive(now, 1250);
+        }
+        assert!((gcc.received_rate().unwrap() - 1e6).abs() < 1.0);
+        gcc.by_delay = 2e6;
+        let mut next = |signal| {
+            now += Span::ms(100);
+            gcc.control(now, signal, rtt);
+            (gcc.state, gcc.by_delay)
+        };
+        assert_eq!(next(Signal::Over), (State::Decrease, 850_000.0));
+        assert_eq!(next(Signal::Normal), (State::Hold, 850_000.0));
+        let (state, rate) = next(Signal::Normal);
+        // The received rate is that of the decrease, so the increase is additive: half of a packet
+        // of 7083 bits for a response time of 150 ms.
+        assert_eq!(state, State::Increase);
+        let more = 0.5 * (100.0 / 150.0) * 850_000.0 / 30.0 / 3.0;
+        assert!((rate - 850_000.0 - more).abs() < 1e-6, "{rate}");
+        assert_eq!(next(Signal::Under).0, State::Hold);
+        assert_eq!(next(Signal::Under).0, State::Hold);
     }
 }

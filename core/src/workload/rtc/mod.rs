@@ -251,7 +251,11 @@ impl<C: Controller> Call<C> {
             self.targets += target / 1e6;
             self.encoded += 1;
         }
-        if self.queue.front().is_some_and(|p| now.since(p.captured) > DISCARD) {
+        if self
+            .queue
+            .front()
+            .is_some_and(|p| now.since(p.captured) > DISCARD)
+        {
             self.queue.clear();
             self.queued = 0;
         }

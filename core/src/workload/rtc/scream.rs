@@ -22,9 +22,7 @@
 //! probes the path. Without this rule, a sender whose last packets are lost would wait forever. L4S
 //! and the other changes of the successor (draft-ietf-ccwg-rfc8298bis-screamv2) are not included.
 
-use super::{
-    Controller, FPS, Feedback, MAX_RATE, MIN_RATE, Permit, SPREAD, call, check, packet,
-};
+use super::{Controller, FPS, Feedback, MAX_RATE, MIN_RATE, Permit, SPREAD, call, check, packet};
 use crate::metrics::{Histogram, Metric, Named};
 use crate::packet::Ecn;
 use crate::param::{Kind, Param, Params, Refusal};
@@ -190,9 +188,8 @@ impl History {
     fn prediction(&self) -> f64 {
         let mean = self.mean(self.most);
         let of = |n: usize| self.samples[n] - mean;
-        let at_lag = |lag: usize| -> f64 {
-            (lag..self.samples.len()).map(|n| of(n) * of(n - lag)).sum()
-        };
+        let at_lag =
+            |lag: usize| -> f64 { (lag..self.samples.len()).map(|n| of(n) * of(n - lag)).sum() };
         let all = at_lag(0);
         if all > 0.0 { at_lag(1) / all } else { 0.0 }
     }
@@ -321,7 +318,10 @@ impl Scream {
 
     /// Section 4.1.2: `update_variables`.
     fn sample(&mut self, now: Time) {
-        if self.sampled.is_some_and(|at| now.since(at) < TREND_INTERVAL) {
+        if self
+            .sampled
+            .is_some_and(|at| now.since(at) < TREND_INTERVAL)
+        {
             return;
         }
         self.sampled = Some(now);
@@ -407,8 +407,7 @@ impl Scream {
         if self.fast {
             self.target += ramp_up * seconds * scale;
         } else {
-            let mut change =
-                current * (1.0 - self.guard * self.trend) - self.queue_factor * queued;
+            let mut change = current * (1.0 - self.guard * self.trend) - self.queue_factor * queued;
             if change > 0.0 {
                 change = (change * scale).min(ramp_up * seconds);
             }
@@ -511,5 +510,99 @@ impl Controller for Scream {
             ("congestion_events", Metric::Count(self.events)),
             ("queueing_ms", Metric::Quantiles(self.qdelays.quantiles())),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Acked;
+    use super::*;
+
+    fn scream() -> Scream {
+        let setting = Setting {
+            seed: 1,
+            from: Time::ZERO,
+            end: Time::ZERO + Span::s(1),
+        };
+        Scream::new(&Params::defaults(KIND.params), setting)
+    }
+
+    #[test]
+    fn the_trend_is_the_autocorrelation_of_the_samples() {
+        let mut history = History::new(4);
+        [9.0, 1.0, 2.0, 3.0, 4.0]
+            .iter()
+            .for_each(|x| history.push(*x));
+        // Without the mean, the samples are −1.5, −0.5, 0.5 and 1.5.
+        let law = (0.75 - 0.25 + 0.75) / (2.25 + 0.25 + 0.25 + 2.25);
+        assert!((history.prediction() - law).abs() < 1e-12);
+        assert_eq!((history.mean(2), history.median()), (3.5, 3.0));
+        assert!((history.variance() - 1.25).abs() < 1e-12);
+        assert_eq!(History::new(4).prediction(), 0.0);
+    }
+
+    /// A report at `now` of a packet with this one-way delay.
+    fn report(scream: &mut Scream, now: Time, delay: Span, lost: u64, ce: bool) {
+        let acked = [Acked {
+            sent: now - delay,
+            arrived: now,
+            bytes: 1000,
+            ce,
+        }];
+        let (rtt, srtt) = (Span::ms(50), Span::ms(50));
+        let feedback = Feedback {
+            acked: &acked,
+            lost,
+            newly: 1000,
+            in_flight: 1_000_000,
+            rtt,
+            srtt,
+        };
+        scream.reported(now, &feedback);
+    }
+
+    /// Section 4.1.2.2.
+    #[test]
+    fn the_window_shrinks_once_per_round_trip() {
+        let mut scream = scream();
+        let now = Time::ZERO + Span::s(1);
+        (scream.cwnd, scream.target) = (100_000.0, 1e6);
+        report(&mut scream, now, Span::ms(20), 3, false);
+        assert!((scream.cwnd - 80_000.0).abs() < 1e-6);
+        assert!((scream.target - 900_000.0).abs() < 1e-6);
+        let before = scream.cwnd;
+        report(&mut scream, now + Span::ms(10), Span::ms(20), 3, true);
+        assert!(scream.cwnd <= before && scream.events == 1);
+        scream.cwnd = 100_000.0;
+        report(&mut scream, now + Span::ms(60), Span::ms(20), 0, true);
+        assert!((scream.cwnd - 90_000.0).abs() < 1e-6);
+        assert!((scream.target - 810_000.0).abs() < 1e-6);
+    }
+
+    /// The increase of the window is that of LEDBAT: none at the target of the queueing delay.
+    #[test]
+    fn the_window_follows_the_queueing_delay() {
+        let mut scream = scream();
+        scream.fast = false;
+        scream.compensate = false;
+        scream.in_flight[0] = (0, 1e9);
+        report(&mut scream, Time::ZERO + Span::s(1), Span::ms(20), 0, false);
+        for (queueing, law) in [(0, 1.0), (50, 0.5), (100, 0.0), (150, -0.5)] {
+            scream.cwnd = 100_000.0;
+            let delay = Span::ms(20 + queueing);
+            report(&mut scream, Time::ZERO + Span::s(2), delay, 0, false);
+            let change = law * 1000.0 * 1000.0 / 100_000.0;
+            assert!(
+                (scream.cwnd - 100_000.0 - change).abs() < 1e-6,
+                "{queueing}"
+            );
+        }
+    }
+
+    /// Section 4.2.1.
+    #[test]
+    fn reports_come_more_often_at_higher_rates() {
+        let ms = |rate| scream().interval(rate).as_ms();
+        assert_eq!((ms(0.0), ms(100_000.0), ms(1e7)), (400.0, 100.0, 20.0));
     }
 }

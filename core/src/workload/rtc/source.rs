@@ -42,7 +42,8 @@ impl Source {
     }
     /// Time of the next frame.
     pub fn due(&self) -> Time {
-        self.started + Span::ns((u128::from(self.frame) * 1_000_000_000 / u128::from(self.fps)) as u64)
+        self.started
+            + Span::ns((u128::from(self.frame) * 1_000_000_000 / u128::from(self.fps)) as u64)
     }
     /// Encodes a frame at `target` bit/s; returns its number and its size in bytes.
     pub fn frame(&mut self, target: f64) -> (u64, u64) {
