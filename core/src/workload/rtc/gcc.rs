@@ -10,8 +10,7 @@
 //!   `overuse_time` and does not fall. The threshold follows `|m(i)|`, upwards with `k_up` and
 //!   downwards with `k_down`, within 6 to 600 ms. It ignores estimates of more than 15 ms above it.
 //! - Rate control (5.5): the states increase, hold and decrease. The increase is by `eta` per
-//!   second, or by half a packet per response time while the received rate is within three standard
-//!   deviations of its mean at earlier decreases. It ends at 1.5 times the received rate. A
+//!   second, or by half a packet per response time near to convergence. It ends at 1.5 times the received rate. A
 //!   decrease sets the rate to `beta` times the received rate.
 //! - Loss (section 6): below `loss_low`, the loss-based rate grows by 5 %. Above `loss_high`, it
 //!   shrinks by half of the loss ratio. The target is the smaller one of both rates.
@@ -21,6 +20,11 @@
 //!   (`overuse_detector.cc`), and its threshold has this scale. The draft's equation is `gain = 1`.
 //! - The pacer sends at `pacing` times the target; the draft's value 1 lets the queue of the sender
 //!   grow without limit when frame sizes vary.
+//! - After a decrease, the increase is additive until the received rate is three standard deviations
+//!   above its mean at decreases, as in WebRTC (`aimd_rate_control.cc`). By the draft, it is
+//!   multiplicative while the rate is three standard deviations below. As a decrease is larger than
+//!   that, the increase would nearly always be multiplicative, and two calls would not converge to
+//!   equal rates.
 //! - The normalised variance of the received rate at decreases starts at 0.4 and stays within 0.4 to
 //!   2.5, as in WebRTC (`link_capacity_estimator.cc`). Otherwise the first deviation would be zero.
 //! - An over-use between two reports counts, even if it is over at the report.
@@ -408,17 +412,17 @@ impl Gcc {
             .then(|| self.received_bytes as f64 * 8.0 / self.window.as_s())
     }
 
-    /// Whether the rate is near to the mean at earlier decreases. A rate far above it discards the
-    /// mean.
+    /// Three standard deviations of the received rate at earlier decreases, kbit/s.
+    fn deviations((mean, variance): (f64, f64)) -> f64 {
+        3.0 * libm::sqrt(variance * mean)
+    }
+
+    /// Whether the rate was exceeded before, so that the increase is additive. A received rate far
+    /// above the mean at earlier decreases discards this mean.
     fn near(&mut self, rate: f64) -> bool {
-        let Some((mean, variance)) = self.decreases else {
-            return false;
-        };
-        let most = 3.0 * libm::sqrt(variance * mean);
-        if rate / 1e3 > mean + most {
-            self.decreases = None;
-        }
-        (rate / 1e3 - mean).abs() <= most
+        let above = |of: &(f64, f64)| rate / 1e3 > of.0 + Gcc::deviations(*of);
+        self.decreases = self.decreases.filter(|of| !above(of));
+        self.decreases.is_some()
     }
 
     fn increase(&mut self, now: Time, rtt: Span) {
@@ -439,7 +443,9 @@ impl Gcc {
     fn decrease(&mut self) {
         let rate = self.received_rate().unwrap_or(self.by_delay);
         let kbit = rate / 1e3;
-        let (mean, variance) = self.decreases.unwrap_or((kbit, LEAST_VARIANCE));
+        let near = |of: &(f64, f64)| kbit >= of.0 - Gcc::deviations(*of);
+        let known = self.decreases.filter(near);
+        let (mean, variance) = known.unwrap_or((kbit, LEAST_VARIANCE));
         let deviation = kbit - mean;
         let mean = SMOOTHING * mean + (1.0 - SMOOTHING) * kbit;
         let normal = deviation * deviation / mean.max(1.0);
