@@ -121,8 +121,9 @@ fn an_adaptive_threshold_keeps_gcc_from_starving_beside_cubic() {
 #[test]
 fn two_calls_of_gcc_share_a_link() {
     let run = play(
-        "duration = \"300s\"\nwarmup = \"150s\"\n[path]\nrate = \"3Mbit\"\nrtt = \"50ms\"\nbuffer = \
-         \"112kB\"\n[[flow]]\nworkload = \"gcc\"\n[[flow]]\nworkload = \"gcc\"\nstart = \"60s\"\n",
+        "duration = \"300s\"\nwarmup = \"150s\"\n[path]\nrate = \"3Mbit\"\nrtt = \"50ms\"\nbuffer \
+         = \"112kB\"\n[[flow]]\nworkload = \"gcc\"\n[[flow]]\nworkload = \
+         \"gcc\"\nstart = \"60s\"\n",
     );
     let [first, second] = [0, 1].map(|flow| run.flows[flow].goodput_mbit);
     let share = first / (first + second);

@@ -11,12 +11,12 @@
 //!   last `samples` segments (from request to last byte). Source of the estimate: Jiang, Sekar,
 //!   Zhang, "FESTIVE", CoNEXT 2012.
 //! - `buffer`: by the level of the buffer. Up to the `reservoir`, the bit rate is the lowest, and
-//!   from the end of the `cushion` on the highest. Within the cushion, the bit rate follows a linear
-//!   function of the level. The bit rate changes only when this linear function has reached the next
-//!   higher or lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to rate
-//!   adaptation", SIGCOMM 2014, sections 3 and 4. Its reservoir is 90 s and its cushion 126 s, with
-//!   a buffer of 240 s. On a path between two bit rates, the two alternate, and their mean is the
-//!   rate of the path.
+//!   from the end of the `cushion` on the highest. Within the cushion, the bit rate follows a
+//!   linear function of the level. The bit rate changes only when this linear function has reached
+//!   the next higher or lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to
+//!   rate adaptation", SIGCOMM 2014, sections 3 and 4. Its reservoir is 90 s and its cushion 126 s,
+//!   with a buffer of 240 s. On a path between two bit rates, the two alternate, and their mean is
+//!   the rate of the path.
 //!
 //! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
@@ -107,7 +107,8 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "reservoir",
             kind: Kind::Probability(0.375),
-            help: "share of the buffer up to which the bit rate is the lowest, with abr = \"buffer\"",
+            help: "share of the buffer up to which the bit rate is the lowest, with abr = \
+                \"buffer\"",
             source: "BBA-0 2014: 90 s of 240 s",
         },
         Param {

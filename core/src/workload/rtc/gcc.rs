@@ -10,8 +10,8 @@
 //!   `overuse_time` and does not fall. The threshold follows `|m(i)|`, upwards with `k_up` and
 //!   downwards with `k_down`, within 6 to 600 ms. It ignores estimates of more than 15 ms above it.
 //! - Rate control (5.5): the states increase, hold and decrease. The increase is by `eta` per
-//!   second, or by half a packet per response time near to convergence. It ends at 1.5 times the received rate. A
-//!   decrease sets the rate to `beta` times the received rate.
+//!   second, or by half a packet per response time near to convergence. It ends at 1.5 times the
+//!   received rate. A decrease sets the rate to `beta` times the received rate.
 //! - Loss (section 6): below `loss_low`, the loss-based rate grows by 5 %. Above `loss_high`, it
 //!   shrinks by half of the loss ratio. The target is the smaller one of both rates.
 //!
@@ -20,13 +20,14 @@
 //!   (`overuse_detector.cc`), and its threshold has this scale. The draft's equation is `gain = 1`.
 //! - The pacer sends at `pacing` times the target; the draft's value 1 lets the queue of the sender
 //!   grow without limit when frame sizes vary.
-//! - After a decrease, the increase is additive until the received rate is three standard deviations
-//!   above its mean at decreases, as in WebRTC (`aimd_rate_control.cc`). By the draft, it is
-//!   multiplicative while the rate is three standard deviations below. As a decrease is larger than
-//!   that, the increase would nearly always be multiplicative, and two calls would not converge to
-//!   equal rates.
-//! - The normalised variance of the received rate at decreases starts at 0.4 and stays within 0.4 to
-//!   2.5, as in WebRTC (`link_capacity_estimator.cc`). Otherwise the first deviation would be zero.
+//! - After a decrease, the increase is additive until the received rate is three standard
+//!   deviations above its mean at decreases, as in WebRTC (`aimd_rate_control.cc`). By the draft,
+//!   it is multiplicative while the rate is three standard deviations below. As a decrease is
+//!   larger than that, the increase would nearly always be multiplicative, and two calls would not
+//!   converge to equal rates.
+//! - The normalised variance of the received rate at decreases starts at 0.4, as in WebRTC
+//!   (`link_capacity_estimator.cc`), and stays within 0.4 to 2.5. Otherwise the first deviation
+//!   would be zero.
 //! - An over-use between two reports counts, even if it is over at the report.
 //! - A loss ratio is of at least 20 packets (WebRTC: `kLimitNumPackets`).
 //! - There are no bandwidth probes, and nothing happens if reports stay away.

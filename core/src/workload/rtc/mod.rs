@@ -7,12 +7,12 @@
 //!   controller ◀───────────────── feedback ◀──path────────────────┘
 //! ```
 //!
-//! Algorithm: each frame is encoded at the target rate of that moment and divided into packets.
-//! The packets wait in a queue until the [`Controller`] permits them. The receiver reports the
-//! arrival time and the ECN bits of each packet. A report repeats the packets of the previous one,
-//! so the loss of a single report does no harm. A packet is lost if three packets with higher
-//! numbers were reported and it was not. If the oldest packet in the queue is older than
-//! [`DISCARD`], the queue is discarded (RFC 8298 section 4.1.3).
+//! Algorithm: each frame is encoded at the target rate of that moment and divided into packets. The
+//! packets wait in a queue until the [`Controller`] permits them. The receiver reports the arrival
+//! time and the ECN bits of each packet. A report repeats the packets of the previous one, so the
+//! loss of a single report does no harm. A packet is lost if three packets with higher numbers were
+//! reported and it was not. If the oldest packet in the queue is older than [`DISCARD`], the queue
+//! is discarded (RFC 8298 section 4.1.3).
 //!
 //! | file | contents |
 //! |---|---|

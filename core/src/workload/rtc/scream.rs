@@ -5,8 +5,8 @@
 //!   grows by the bytes reported. Afterwards it follows the queueing delay as LEDBAT does (RFC
 //!   6817). A loss multiplies it by `beta_loss` and an ECN mark by `beta_ecn`, once per round trip.
 //!   The queueing delay is the one-way delay minus its minimum.
-//! - The trend of the queueing delay (4.1.2) is the autocorrelation of twenty samples, one each
-//!   50 ms, times the mean share of the target. It ends the fast-increase mode.
+//! - The trend of the queueing delay (4.1.2) is the autocorrelation of twenty samples, one each 50
+//!   ms, times the mean share of the target. It ends the fast-increase mode.
 //! - The target of the queueing delay (4.1.2.3) grows from `target_low` up to `target_high` beside
 //!   flows that fill the queue, unless `compensate` is off.
 //! - Sender transmission control (4.1.2.5 and 4.1.2.6): packets leave while the window has room,
@@ -17,8 +17,8 @@
 //! With `ecn`, packets are ECT(0), and the reaction is that of classic ECN.
 //!
 //! Deviations, because the RFC leaves these points open: a packet is lost after three later ones.
-//! The minimum delay is that of the last ten minutes. If no report arrives for a second, and for
-//! two round trips, packets in flight count as lost, the window becomes its minimum, and a packet
+//! The minimum delay is that of the last ten minutes. If no report arrives for a second and for two
+//! round trips, packets in flight count as lost. The window then becomes its minimum, and a packet
 //! probes the path. Without this rule, a sender whose last packets are lost would wait forever. L4S
 //! and the other changes of the successor (draft-ietf-ccwg-rfc8298bis-screamv2) are not included.
 
