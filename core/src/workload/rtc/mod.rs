@@ -75,13 +75,13 @@ const FPS: Param = Param {
     name: "fps",
     kind: Kind::Count(30, 1, 240),
     help: "frames per second",
-    source: "RFC 8593 table 1",
+    source: "RFC 8593",
 };
 const SPREAD: Param = Param {
     name: "spread",
     kind: Kind::Number(0.15, 0.0, 1.0),
     help: "scale of the Laplace distribution of frame sizes, as a share of the mean size",
-    source: "RFC 8593 table 1: SCALE_B",
+    source: "RFC 8593: SCALE_B",
 };
 
 /// A packet that the receiver reports.
