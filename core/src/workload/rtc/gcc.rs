@@ -118,7 +118,8 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "k_up",
             kind: Kind::Number(0.01, 0.0, 1.0),
-            help: "coefficient of a threshold increase, 1/ms; if both are 0, the threshold is constant",
+            help: "coefficient of a threshold increase, 1/ms; if both are 0, the threshold is \
+                constant",
             source: "draft table 1",
         },
         Param {
