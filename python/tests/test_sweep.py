@@ -451,7 +451,7 @@ def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
     path = nw.Path(
         rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit", buffer="1bdp")
     )
-    kinds = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp"]
+    kinds = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp", "gcc"]
     flows = [nw.Flow(workload=kind, id=kind) for kind in kinds]
     scenario = nw.Scenario(path, flows=flows, duration="8s", warmup="1s")
     rows = {
@@ -470,6 +470,10 @@ def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
     )
     for name in ("stalls", "stalled_s", "startup_delay_s", "mean_bitrate_mbit"):
         assert rows["video"][name] == seen["video"][name]
+    for name in ("frames", "frame_loss_share", "stalls", "mean_bitrate_mbit"):
+        assert rows["gcc"][name] == seen["gcc"][name]
+    assert rows["gcc"]["frame_delay_p95_ms"] == seen["gcc"]["frame_delay_ms"]["p95"]
+    assert rows["gcc"]["udp_loss"] == seen["gcc"]["loss"]
     assert rows["torrent"]["up_mbit"] == seen["torrent"]["up_mbit"] > 0
     call = seen["voip"]["ways"].values()
     assert rows["voip"]["mos"] == seen["voip"]["mos"]

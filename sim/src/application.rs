@@ -16,7 +16,7 @@
 use crate::datapath::{Datapath, Nic};
 use crate::error::SimError;
 use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, slot_of};
-use crate::packet::{Kind, Label, Packet};
+use crate::packet::{Kind, Label, Packet, ecn_bits};
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::metrics::{MOST_CONNECTIONS, WorkloadMetrics};
@@ -343,6 +343,7 @@ impl Applications {
             number: packet.number(),
             sent: packet.sent_at(),
             bytes,
+            ce: packet.ecn() == Ecn::Ce,
         };
         self.notify(now, app, event, datapath);
     }
@@ -623,6 +624,7 @@ impl Applications {
                 from,
                 number,
                 bytes,
+                ecn,
             } => {
                 let of = &mut self.applications[app];
                 let port = if from == Side::Server {
@@ -638,7 +640,7 @@ impl Applications {
                 let way = (port, of.label);
                 datapath
                     .nic(now, flow, way)
-                    .send_datagram(packet.labelled(of.label, port));
+                    .send_datagram(packet.with_ecn(ecn_bits(ecn)).labelled(of.label, port));
             }
             _ => {}
         }

@@ -5,6 +5,7 @@
 
 mod ack_filter;
 mod bbr;
+mod calls;
 mod common;
 mod ecn;
 mod far_hosts;

@@ -31,6 +31,7 @@
 //! | `voip` | `voip`: calls |
 //! | [`emodel`] | the quality of a call |
 //! | `torrent` | `torrent`: peers in both directions |
+//! | `rtc` | `gcc` and `scream`: calls whose rate follows the path |
 //!
 //! The header of each kind states which metrics cover the summary interval and which the whole run.
 //!
@@ -45,6 +46,7 @@ mod on_off;
 mod partition;
 mod poisson;
 mod rpc;
+mod rtc;
 mod stream;
 mod torrent;
 mod udp;
@@ -53,6 +55,7 @@ mod voip;
 mod web;
 
 use crate::metrics::WorkloadMetrics;
+use crate::packet::Ecn;
 use crate::param::{Param, Params, Refusal};
 use crate::units::Time;
 use alloc::boxed::Box;
@@ -103,6 +106,8 @@ pub enum Event {
         sent: Time,
         /// UDP payload, bytes.
         bytes: u16,
+        /// Whether a queue has marked it (congestion experienced).
+        ce: bool,
     },
 }
 
@@ -139,6 +144,8 @@ pub enum Action {
         number: u64,
         /// UDP payload, at most [`MOST_DATAGRAM`].
         bytes: u16,
+        /// Its ECN bits.
+        ecn: Ecn,
     },
 }
 
@@ -240,6 +247,8 @@ pub const KINDS: &[WorkloadKind] = &[
     udp::POISSON,
     poisson::EMPIRICAL,
     partition::KIND,
+    rtc::gcc::KIND,
+    rtc::scream::KIND,
 ];
 
 /// The kind called `name`.

@@ -14,6 +14,7 @@ use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};
 use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind, draw};
 use crate::metrics::{Metric, WorkloadMetrics};
+use crate::packet::Ecn;
 use crate::param::{Kind, Param};
 use crate::rng::Rng;
 use crate::units::{Rate, Span, Time};
@@ -151,6 +152,7 @@ impl OnOff {
                 from: Side::Server,
                 number,
                 bytes: self.packet,
+                ecn: Ecn::NotEct,
             });
         } else {
             let bytes = u64::from(self.packet);

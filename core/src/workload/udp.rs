@@ -16,6 +16,7 @@ use super::draw::{Sizes, exponential};
 use super::stream::Stream;
 use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
 use crate::metrics::WorkloadMetrics;
+use crate::packet::Ecn;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
 use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_span};
@@ -228,6 +229,7 @@ impl Datagrams {
             from: Side::Server,
             number: self.number,
             bytes: self.packet,
+            ecn: Ecn::NotEct,
         });
         self.number += 1;
     }

@@ -7,14 +7,16 @@
 //! times its length.
 //!
 //! The bit rate of each segment is selected by the method `abr`; the first segment has the lowest:
-//! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five
-//!   segments' throughput (from request to last byte). Source of the estimate: Jiang, Sekar, Zhang,
-//!   "FESTIVE", CoNEXT 2012.
-//! - `buffer`: by the level of the buffer. Up to 3/8 of a full buffer, the bit rate is the lowest,
-//!   and from 9/10 on the highest. Between these levels, the bit rate follows a linear function of
-//!   the level. The bit rate changes only when this linear function has reached the next higher or
-//!   lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to rate adaptation",
-//!   SIGCOMM 2014. Its thresholds are 90 s and 216 s with a buffer of 240 s.
+//! - `rate`: the highest that is at most `safety` times the harmonic mean of the throughput of the
+//!   last `samples` segments (from request to last byte). Source of the estimate: Jiang, Sekar,
+//!   Zhang, "FESTIVE", CoNEXT 2012.
+//! - `buffer`: by the level of the buffer. Up to the `reservoir`, the bit rate is the lowest, and
+//!   from the end of the `cushion` on the highest. Within the cushion, the bit rate follows a
+//!   linear function of the level. The bit rate changes only when this linear function has reached
+//!   the next higher or lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to
+//!   rate adaptation", SIGCOMM 2014, sections 3 and 4. Its reservoir is 90 s and its cushion 126 s,
+//!   with a buffer of 240 s. On a path between two bit rates, the two alternate, and their mean is
+//!   the rate of the path.
 //!
 //! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
@@ -30,9 +32,6 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-
-/// Number of throughput samples.
-const REMEMBERED: usize = 5;
 
 const fn kbit(n: u64) -> Rate {
     Rate::bit(n * 1000)
@@ -100,6 +99,25 @@ pub const KIND: WorkloadKind = WorkloadKind {
             source: "FESTIVE 2012: 0.85; players use 0.7 to 0.9",
         },
         Param {
+            name: "samples",
+            kind: Kind::Count(5, 1, 100),
+            help: "number of segments whose throughput is averaged, with abr = \"rate\"",
+            source: "FESTIVE 2012: 20; players use 3 to 20",
+        },
+        Param {
+            name: "reservoir",
+            kind: Kind::Probability(0.375),
+            help: "share of the buffer up to which the bit rate is the lowest, with abr = \
+                \"buffer\"",
+            source: "BBA-0 2014: 90 s of 240 s",
+        },
+        Param {
+            name: "cushion",
+            kind: Kind::Probability(0.525),
+            help: "share of the buffer over which the bit rate rises linearly to the highest",
+            source: "BBA-0 2014: 126 s of 240 s",
+        },
+        Param {
             name: "request",
             kind: Kind::Bytes(Bytes::new(400), Bytes::new(1), Bytes::new(100_000)),
             help: "size of a request",
@@ -153,6 +171,19 @@ fn check(params: &Params) -> Result<(), Refusal> {
             fix,
         );
     }
+    let (reservoir, cushion) = (params.number("reservoir"), params.number("cushion"));
+    if cushion <= 0.0 || reservoir + cushion > 1.0 + 1e-9 {
+        let most = if reservoir < 0.95 {
+            1.0 - reservoir
+        } else {
+            0.05
+        };
+        return refuse(
+            "cushion",
+            "must be above 0, and at most 1 together with reservoir",
+            format!("{most:.3}"),
+        );
+    }
     Ok(())
 }
 
@@ -164,6 +195,9 @@ struct Video {
     start: Span,
     by_buffer: bool,
     safety: f64,
+    samples: usize,
+    /// Levels of the buffer at both ends of the cushion, s.
+    cushion: (f64, f64),
     request: u64,
     setting: Setting,
 
@@ -213,6 +247,12 @@ impl Video {
             start: params.span("start"),
             by_buffer: params.word("abr") == "buffer",
             safety: params.number("safety"),
+            samples: params.count("samples") as usize,
+            cushion: {
+                let room = params.span("buffer").as_s();
+                let low = room * params.number("reservoir");
+                (low, low + room * params.number("cushion"))
+            },
             request: params.bytes("request").get(),
             setting,
             begun: Time::ZERO,
@@ -308,7 +348,7 @@ impl Video {
             let inverse: f64 = self.throughputs.iter().map(|x| 1.0 / x).sum();
             return highest(self.safety * self.throughputs.len() as f64 / inverse);
         }
-        let (low, high) = (self.room.as_s() * 3.0 / 8.0, self.room.as_s() * 0.9);
+        let (low, high) = self.cushion;
         let last = self.ladder.len() - 1;
         let ahead = self.ahead.as_s();
         if ahead <= low {
@@ -352,7 +392,7 @@ impl Video {
         self.ahead = self.ahead + self.segment;
         self.rates += self.ladder[self.rung].as_mbit();
         let took = now.since(self.asked_at).as_s().max(1e-9);
-        if self.throughputs.len() == REMEMBERED {
+        if self.throughputs.len() == self.samples {
             self.throughputs.pop_front();
         }
         self.throughputs.push_back(self.size as f64 * 8.0 / took);

@@ -19,6 +19,7 @@ use super::emodel::{self, Codec};
 use super::stream::Stream;
 use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::metrics::{Metric, Named, WorkloadMetrics};
+use crate::packet::Ecn;
 use crate::param::{Kind, Param, no_check};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -254,6 +255,7 @@ impl Voip {
                 from,
                 number,
                 bytes,
+                ecn: Ecn::NotEct,
             });
         }
         self.number += 1;
@@ -275,6 +277,7 @@ impl Workload for Voip {
                 number,
                 sent,
                 bytes,
+                ..
             } => {
                 if let Some(direction) = self.directions.get_mut(usize::from(at == Side::Server)) {
                     direction.arrived(now, number, sent, bytes);

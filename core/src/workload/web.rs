@@ -33,6 +33,7 @@
 use super::draw::Sizes;
 use super::{Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::metrics::{Metric, Quantiles, WorkloadMetrics};
+use crate::packet::Ecn;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
@@ -337,6 +338,7 @@ impl Web {
             from: Side::Client,
             number: self.page << 32 | host as u64,
             bytes: QUESTION,
+            ecn: Ecn::NotEct,
         });
     }
     fn looked_up(&mut self, now: Time, number: u64, todo: &mut Vec<Action>) {
@@ -534,6 +536,7 @@ impl Workload for Web {
                 from: Side::Server,
                 number,
                 bytes: ANSWER,
+                ecn: Ecn::NotEct,
             }),
             Event::Datagram { number, .. } => self.looked_up(now, number, todo),
         }

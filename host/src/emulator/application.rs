@@ -425,6 +425,7 @@ impl<'s> Applications<'s> {
                         from,
                         number: at,
                         bytes,
+                        ..
                     } => {
                         self.all[number].send(clock.now(), place(from), at, bytes);
                     }
@@ -574,6 +575,7 @@ impl<'s> Applications<'s> {
                 number: of,
                 sent,
                 bytes: length as u16,
+                ce: false,
             };
             self.notify(clock.now(), number, event, clock)?;
         }

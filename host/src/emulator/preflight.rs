@@ -126,6 +126,13 @@ pub fn check_scenario(
                 flow.id, workload.kind
             ));
         }
+        if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
+            return unlike(format!(
+                "flow {}: the engine {engine} sends and reads no ECN bits of datagrams; remove ecn \
+                 of the workload {}, or write --engine sim",
+                flow.id, workload.kind
+            ));
+        }
         if !flow.has_cc() {
             continue;
         }

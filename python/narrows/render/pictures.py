@@ -236,6 +236,8 @@ _WAITS_FOR = {
     "poisson": "transfers",
     "empirical": "transfers",
     "partition": "queries",
+    "gcc": "frames",
+    "scream": "frames",
 }
 
 

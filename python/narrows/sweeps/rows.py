@@ -68,6 +68,9 @@ APPLICATION: dict[str, tuple[str, ...]] = {
     "stalled_s": ("stalled_s",),
     "mean_bitrate_mbit": ("mean_bitrate_mbit",),
     "switches": ("switches",),
+    "frames": ("frames",),
+    "frame_loss_share": ("frame_loss_share",),
+    **{f"frame_delay_{which}_ms": ("frame_delay_ms", which) for which in WAITS},
     "mos": ("mos",),
     "r": ("r",),
     **{f"response_{which}_ms": ("response_ms", which) for which in WAITS},
@@ -97,6 +100,7 @@ MOST = {
     "jain_down": 1.0,
     "jain_up": 1.0,
     "udp_loss": 1.0,
+    "frame_loss_share": 1.0,
     "mos": 4.5,
     "r": 100.0,
 }

@@ -137,7 +137,7 @@ impl Packet {
             | flag(segment.psh, PSH)
             | flag(segment.joined, JOINED)
             | flag(segment.cwr, CWR)
-            | bits(segment.ecn);
+            | ecn_bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
         let (seq, word, tsecr, bytes) = (
             segment.seq,
@@ -165,7 +165,7 @@ impl Packet {
             flags: flag(ack.syn, SYN)
                 | flag(ack.ece || ack.marks.ace() & 1 != 0, ECE)
                 | flag(ack.marks.ace() & 2 != 0, CWR)
-                | bits(ack.marks.ecn()),
+                | ecn_bits(ack.marks.ecn()),
             word: place,
             bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
@@ -478,7 +478,8 @@ fn option(options: TcpOptions) -> u32 {
 }
 
 /// The two ECN bits of the IP header.
-fn bits(ecn: Ecn) -> u8 {
+/// The ECN bits of a codepoint, as a packet has them.
+pub fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,
         Ecn::Ect1 => 1,
