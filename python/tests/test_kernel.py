@@ -158,9 +158,13 @@ def test_a_build_is_stored_and_not_repeated(archive: Path, cache: Path) -> None:
     assert store.find("6.12") == store.find(None) == store.find(kernel.key) == kernel
 
 
+PATCH = "--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-717\n+819\n"
+"""A patch of the archive."""
+
+
 def test_a_patch_makes_another_kernel(archive: Path, tmp_path: Path) -> None:
     patch = tmp_path / "beta.patch"
-    patch.write_text("--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-717\n+819\n", encoding="utf-8")
+    patch.write_text(PATCH, encoding="utf-8")
     plain, _ = build.build(str(archive), [], quiet)
     patched, _ = build.build(str(archive), [patch], quiet)
     assert patched.name == "6.12+beta"
@@ -306,6 +310,10 @@ def test_a_kernel_that_is_not_built_is_an_error_with_the_command(archive: Path) 
         store.find("7.3")
     with pytest.raises(EngineError, match=r"write narrows kernel build 6.12 with its patches"):
         store.find("6.12+beta")
+    with pytest.raises(EngineError, match=r"--kernel 7.3.1: .* write narrows kernel build 7.3$"):
+        store.find("7.3.1")
+    with pytest.raises(EngineError, match=r"write narrows kernel build RELEASE, such as 6.12$"):
+        store.find("0123456789abcdef")
 
 
 def test_a_kernel_of_another_version_is_an_error(
@@ -314,8 +322,21 @@ def test_a_kernel_of_another_version_is_an_error(
     build.build(str(archive), [], quiet)
     monkeypatch.setattr(options, "OPTIONAL", ())
     assert not store.built()[0].current
-    with pytest.raises(EngineError, match=r"built by another version .* build 6.12$"):
-        store.find(None)
+    for name in (None, "6.12", store.built()[0].key):
+        with pytest.raises(EngineError, match=r"built by another version .* build 6.12$"):
+            store.find(name)
+
+
+def test_a_patched_kernel_of_another_version_is_an_error_with_its_patches(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = tmp_path / "beta.patch"
+    patch.write_text(PATCH, encoding="utf-8")
+    build.build(str(archive), [patch], quiet)
+    monkeypatch.setattr(options, "OPTIONAL", ())
+    for name in ("6.12+beta", store.built()[0].key):
+        with pytest.raises(EngineError, match=r"build 6.12 --patch beta.patch$"):
+            store.find(name)
 
 
 def test_the_command_builds_lists_and_removes(archive: Path) -> None:
