@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from click.testing import CliRunner
@@ -405,6 +406,24 @@ def test_a_machine_that_fails_is_an_error(
 ) -> None:
     become(kernel, body)
     with pytest.raises(EngineError, match=said):
+        nw.run(scenario(temporary), engine="linux")
+    assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
+
+
+@pytest.mark.parametrize(
+    "body", [PANIC, "echo 101 > $folder/code; : > $folder/stdout; : > $folder/stderr"]
+)
+def test_a_full_disk_is_the_reason_of_a_machine_that_failed(
+    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    become(kernel, body)
+
+    def full(dir: Path) -> BinaryIO:  # noqa: A002 - the name of the parameter
+        assert dir.is_dir()
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(EngineError, match=r"narrows-linux.*: no space left on device$"):
         nw.run(scenario(temporary), engine="linux")
     assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
 

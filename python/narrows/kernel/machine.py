@@ -424,11 +424,24 @@ def _code(folder: Path, console: list[str]) -> int:
 
     Raises:
         EngineError: If there is no exit code, because the machine ended early.
+        OSError: If the folder is full.
     """
     try:
         return int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
     except (OSError, ValueError) as error:
+        _check_space(folder)
         raise EngineError(ended(console)) from error
+
+
+def _check_space(folder: Path) -> None:
+    """Checks that a file can be written into the folder, because a machine that could not write
+    does not report the reason.
+
+    Raises:
+        OSError: If the file system of the folder is full.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(_MOST_LINE_BYTES))
 
 
 def _copy(captured: Path, to: Path) -> None:
@@ -455,6 +468,7 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
         case [b"run", json_size, size] if _sizes(json_size, size) == len(rest):
             document, samples = rest[: int(json_size)], rest[int(json_size) :]
         case _:
+            _check_space(folder)
             raise EngineError(
                 said or f"--engine linux: the run ended with {code}, without a result"
             )
