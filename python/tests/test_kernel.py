@@ -397,6 +397,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (PANIC, r"^--engine linux: the kernel of the virtual machine stopped: Out of memory$"),
         ("echo 'ptrace failed, errno = 1'; exit 1", r"may not trace processes .*SYS_PTRACE$"),
         ("exit 3", r"the virtual machine ended early: without a message$"),
+        ("kill -9 $$", r"the virtual machine ended early: signal 9 .* too little free memory$"),
         ("echo 2 > $folder/code; echo 'no cc' > $folder/stderr; : > $folder/stdout", r"^no cc$"),
         (LOST + "; echo 1 > $folder/code; : > $folder/stdout", r"^flow cubic0: timed out$"),
     ],
