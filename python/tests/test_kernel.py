@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from click.testing import CliRunner
@@ -158,9 +159,13 @@ def test_a_build_is_stored_and_not_repeated(archive: Path, cache: Path) -> None:
     assert store.find("6.12") == store.find(None) == store.find(kernel.key) == kernel
 
 
+PATCH = "--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-717\n+819\n"
+"""A patch of the archive."""
+
+
 def test_a_patch_makes_another_kernel(archive: Path, tmp_path: Path) -> None:
     patch = tmp_path / "beta.patch"
-    patch.write_text("--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-717\n+819\n", encoding="utf-8")
+    patch.write_text(PATCH, encoding="utf-8")
     plain, _ = build.build(str(archive), [], quiet)
     patched, _ = build.build(str(archive), [patch], quiet)
     assert patched.name == "6.12+beta"
@@ -306,6 +311,10 @@ def test_a_kernel_that_is_not_built_is_an_error_with_the_command(archive: Path) 
         store.find("7.3")
     with pytest.raises(EngineError, match=r"write narrows kernel build 6.12 with its patches"):
         store.find("6.12+beta")
+    with pytest.raises(EngineError, match=r"--kernel 7.3.1: .* write narrows kernel build 7.3$"):
+        store.find("7.3.1")
+    with pytest.raises(EngineError, match=r"write narrows kernel build RELEASE, such as 6.12$"):
+        store.find("0123456789abcdef")
 
 
 def test_a_kernel_of_another_version_is_an_error(
@@ -314,8 +323,21 @@ def test_a_kernel_of_another_version_is_an_error(
     build.build(str(archive), [], quiet)
     monkeypatch.setattr(options, "OPTIONAL", ())
     assert not store.built()[0].current
-    with pytest.raises(EngineError, match=r"built by another version .* build 6.12$"):
-        store.find(None)
+    for name in (None, "6.12", store.built()[0].key):
+        with pytest.raises(EngineError, match=r"built by another version .* build 6.12$"):
+            store.find(name)
+
+
+def test_a_patched_kernel_of_another_version_is_an_error_with_its_patches(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = tmp_path / "beta.patch"
+    patch.write_text(PATCH, encoding="utf-8")
+    build.build(str(archive), [patch], quiet)
+    monkeypatch.setattr(options, "OPTIONAL", ())
+    for name in ("6.12+beta", store.built()[0].key):
+        with pytest.raises(EngineError, match=r"build 6.12 --patch beta.patch$"):
+            store.find(name)
 
 
 def test_the_command_builds_lists_and_removes(archive: Path) -> None:
@@ -375,6 +397,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (PANIC, r"^--engine linux: the kernel of the virtual machine stopped: Out of memory$"),
         ("echo 'ptrace failed, errno = 1'; exit 1", r"may not trace processes .*SYS_PTRACE$"),
         ("exit 3", r"the virtual machine ended early: without a message$"),
+        ("kill -9 $$", r"the virtual machine ended early: signal 9 .* too little free memory$"),
         ("echo 2 > $folder/code; echo 'no cc' > $folder/stderr; : > $folder/stdout", r"^no cc$"),
         (LOST + "; echo 1 > $folder/code; : > $folder/stdout", r"^flow cubic0: timed out$"),
     ],
@@ -384,6 +407,24 @@ def test_a_machine_that_fails_is_an_error(
 ) -> None:
     become(kernel, body)
     with pytest.raises(EngineError, match=said):
+        nw.run(scenario(temporary), engine="linux")
+    assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
+
+
+@pytest.mark.parametrize(
+    "body", [PANIC, "echo 101 > $folder/code; : > $folder/stdout; : > $folder/stderr"]
+)
+def test_a_full_disk_is_the_reason_of_a_machine_that_failed(
+    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    become(kernel, body)
+
+    def full(dir: Path) -> BinaryIO:  # noqa: A002 - the name of the parameter
+        assert dir.is_dir()
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(EngineError, match=r"narrows-linux.*: no space left on device$"):
         nw.run(scenario(temporary), engine="linux")
     assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
 

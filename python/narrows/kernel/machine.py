@@ -54,6 +54,7 @@ _MOST_CODE_BYTES = 16
 
 _LOOK_S = 0.5
 _FOLLOW_S = 0.05
+_END_S = 5.0
 _SECCOMP = (6, 16)
 """From this release on, the kernel needs no ptrace, because it intercepts its programs with
 seccomp.
@@ -339,6 +340,8 @@ def _boot(
         try:
             watch.start()
             _listen(child.stdout, lines, progress, watch)
+            with suppress(subprocess.TimeoutExpired):
+                lines += killed(child.wait(_END_S))
         finally:
             watch.end()
             with suppress(ProcessLookupError, PermissionError):
@@ -350,6 +353,21 @@ def _boot(
             f"time, because {busy} does not sleep; write a pause into its loop"
         )
     return lines
+
+
+def killed(code: int) -> list[str]:
+    """A line about the signal that ended a machine, from the exit code of its process; no line
+    without a signal.
+
+    >>> killed(-9)
+    ['signal 9 (Killed) ended its process; this host may have too little free memory']
+    >>> killed(-15), killed(1)
+    (['signal 15 (Terminated) ended its process'], [])
+    """
+    if code >= 0:
+        return []
+    why = "; this host may have too little free memory" if code == -signal.SIGKILL else ""
+    return [f"signal {-code} ({signal.strsignal(-code)}) ended its process{why}"]
 
 
 class Watchdog(threading.Thread):
@@ -424,11 +442,24 @@ def _code(folder: Path, console: list[str]) -> int:
 
     Raises:
         EngineError: If there is no exit code, because the machine ended early.
+        OSError: If the folder is full.
     """
     try:
         return int(untrusted_input.head(folder / "code", _MOST_CODE_BYTES))
     except (OSError, ValueError) as error:
+        _check_space(folder)
         raise EngineError(ended(console)) from error
+
+
+def _check_space(folder: Path) -> None:
+    """Checks that a file can be written into the folder, because a machine that could not write
+    does not report the reason.
+
+    Raises:
+        OSError: If the file system of the folder is full.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(_MOST_LINE_BYTES))
 
 
 def _copy(captured: Path, to: Path) -> None:
@@ -455,6 +486,7 @@ def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
         case [b"run", json_size, size] if _sizes(json_size, size) == len(rest):
             document, samples = rest[: int(json_size)], rest[int(json_size) :]
         case _:
+            _check_space(folder)
             raise EngineError(
                 said or f"--engine linux: the run ended with {code}, without a result"
             )

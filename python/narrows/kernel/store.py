@@ -149,18 +149,26 @@ def find(name: str | None) -> Kernel:
     if current:
         return current[-1]
     place = "--engine linux" if name is None else f"--kernel {name}"
-    release = (name or found[-1].name if found else name or "6.12").partition("+")[0]
-    patched = " with its patches" if name and "+" in name else ""
     if found:
         raise EngineError(
-            f"{place}: this kernel was built by another version of narrows; write narrows kernel "
-            f"build {release}{patched}"
+            f"{place}: this kernel was built by another version of narrows; write "
+            f"{_build_command(found[-1].name, found[-1].patches)}"
         )
     names = ", ".join(dict.fromkeys(kernel.name for kernel in kernels if kernel.current))
     known = f" (built: {names})" if names else ""
-    raise EngineError(
-        f"{place}: this kernel is not built{known}; write narrows kernel build {release}{patched}"
-    )
+    raise EngineError(f"{place}: this kernel is not built{known}; write {_build_command(name)}")
+
+
+def _build_command(name: str | None, patches: Iterable[str] = ()) -> str:
+    """The command that builds a kernel of this name, with the file names of its patches if they are
+    known. The command accepts neither a key nor a whole release such as 6.12.117.
+    """
+    match = re.match(r"(\d+\.\d+)(\.\d+)*(\+|$)", name or "6.12")
+    if match is None:
+        return "narrows kernel build RELEASE, such as 6.12"
+    options = "".join(f" --patch {patch}" for patch in patches)
+    known = options or (" with its patches" if match[3] else "")
+    return f"narrows kernel build {match[1]}{known}"
 
 
 def add(kernel: Kernel, binary: Path) -> None:
