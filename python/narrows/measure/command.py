@@ -100,6 +100,7 @@ _passed = passed_options(
     "narrows measure server.example --out today.json --report today.html",
     "narrows measure https://server.example/large.iso",
     "narrows measure scenarios/asymmetric/down-and-up.toml --cc bbr",
+    "narrows measure scenarios/asymmetric/down-and-up.toml --test rrul",
 )
 @argument(
     "host",
@@ -189,8 +190,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
     HOST is a URL, only the download is measured, with the congestion control of the server. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. Of the
-    options under Load, a scenario accepts only --streams, and --cc with one congestion control.
-    Without [path.reverse] in the scenario, the upload is omitted.
+    options under Load, a scenario accepts only --streams, --cc with one congestion control, and
+    --test with both, bidir, rrul or rrul_be. Without [path.reverse] in the scenario, the upload is
+    omitted.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of

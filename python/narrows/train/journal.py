@@ -56,6 +56,7 @@ class Journal:
             self._opened.seek(0)
             content = self._opened.read()
         except BlockingIOError as error:
+            self._opened.close()
             raise NarrowsError(
                 f"{self._file}: another training uses it; write another --into"
             ) from error

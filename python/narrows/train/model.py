@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StepsJson(TypedDict):
-    """Geometric steps of a value of an action: ±`first`, ±`first` · `factor`, …"""
+    """Geometric steps of a value of an action: ±`first`, ±`first` · `factor` and so on."""
 
     first: float
     factor: float

@@ -2,13 +2,12 @@
 
 A specimen is a dumbbell: a rate, an RTT and a number of senders, drawn uniformly from the ranges of
 the file. Each sender is alternately off and on, for exponentially distributed times. An on period
-is a flow of its own with unlimited data, so that the sender's memory is empty at its start, as in
-the paper. The throughput of a sender is the data acknowledged in its on periods, divided by their
+is a flow of its own with unlimited data. The sender's memory is therefore empty at its start. The throughput of a sender is the data acknowledged in its on periods, divided by their
 length. Its delay is the mean RTT, weighted by these data. Both are relative to the specimen: to
 the rate divided by the number of senders, and to the base RTT.
 
-Deviation from the paper: the use of a rule is the number of samples of senders' memories, one every
-50 ms, for which the tree selects this rule. The paper counts ACKs.
+Deviation from the paper: the senders' memories are sampled every 50 ms. The use of a rule is the
+number of samples for which the tree selects it. The paper counts ACKs.
 """
 
 from __future__ import annotations
@@ -239,7 +238,7 @@ def specimen(training: TrainingJson, round_: str, number: int) -> Specimen:
     It depends only on the file's seed, the round and the number.
     """
     network, seed = training["network"], training["search"]["seed"]
-    draw = random.Random(f"{seed}/{round_}/{number}")  # noqa: S311 - no secret
+    draw = random.Random(f"{seed}/{round_}/{number}")
     rate = draw.uniform(*network["rate_mbit"])
     rtt = draw.uniform(*network["rtt_ms"])
     senders = draw.randint(*network["senders"])
