@@ -94,8 +94,8 @@ def test_a_memory_finds_the_rule_whose_box_contains_it() -> None:
     tree = rules.divided(Rule(), 0, (1.0, 2.0, 1.5))
     for memory in [(0.5, 1.0, 1.2), (1.0, 1.0, 1.2), (0.5, 3.0, 9.0), (2.0, 3.0, 1.5)]:
         number = rules.number_of(tree, memory)
-        inside = [low <= x < high for x, (low, high) in zip(memory, rules.box(tree, number))]
-        assert all(inside)
+        for x, (low, high) in zip(memory, rules.box(tree, number), strict=True):
+            assert low <= x < high
     # A value at an end of the box splits nothing.
     assert rules.divided(tree, 0, (0.0, 0.0, 0.0)) == tree
 

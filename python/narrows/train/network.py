@@ -2,9 +2,10 @@
 
 A specimen is a dumbbell: a rate, an RTT and a number of senders, drawn uniformly from the ranges of
 the file. Each sender is alternately off and on, for exponentially distributed times. An on period
-is a flow of its own with unlimited data. The sender's memory is therefore empty at its start. The throughput of a sender is the data acknowledged in its on periods, divided by their
-length. Its delay is the mean RTT, weighted by these data. Both are relative to the specimen: to
-the rate divided by the number of senders, and to the base RTT.
+is a flow of its own with unlimited data. The sender's memory is therefore empty at its start. The
+throughput of a sender is the data acknowledged in its on periods, divided by their length. Its
+delay is the mean RTT, weighted by these data. Both are relative to the specimen: to the rate
+divided by the number of senders, and to the base RTT.
 
 Deviation from the paper: the senders' memories are sampled every 50 ms. The use of a rule is the
 number of samples for which the tree selects it. The paper counts ACKs.
@@ -130,8 +131,8 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
         "on_s": value("network.on", _core.seconds, 1e-3, '"5s"'),
         "off_s": value("network.off", _core.seconds, 0, '"5s"'),
         "duration_s": value("network.duration", _core.seconds, 1, '"100s"'),
-        "buffer": value("network.buffer", str, "", '"1000p"'),
-        "queue": value("network.queue", str, "", '"fifo"'),
+        "buffer": given["network"]["buffer"],
+        "queue": given["network"]["queue"],
     }
     search = {
         "seed": value("search.seed", int, 0, "1"),
@@ -250,7 +251,8 @@ def specimen(training: TrainingJson, round_: str, number: int) -> Specimen:
 
 def _periods(draw: random.Random, network: Any) -> list[tuple[int, int]]:  # noqa: ANN401
     """The on periods of a sender, which begins off, in ms."""
-    periods, now = [], 0.0
+    periods: list[tuple[int, int]] = []
+    now = 0.0
     end = network["duration_s"]
     while True:
         now += draw.expovariate(1 / network["off_s"]) if network["off_s"] > 0 else 0.0
