@@ -20,28 +20,33 @@ from ray.cluster_utils import Cluster
 from narrows.train import network, pool
 from narrows.train.training import Limits, Training
 
-folder = Path(sys.argv[1])
-training = network.load(folder / "small.toml")
-here = Training(training, folder / "here", Limits(1e9, 5)).run(pool.pool("local", 2))
+def main():
+    folder = Path(sys.argv[1])
+    training = network.load(folder / "small.toml")
+    here = Training(training, folder / "here", Limits(1e9, 5)).run(pool.pool("local", 2))
 
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-node = cluster.add_node(num_cpus=2)
-ray.init(address=cluster.address, log_to_driver=False)
-killed = []
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    node = cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False)
+    killed = []
 
-def kill(step):
-    if step["step"] == 2:
-        killed.append(step["step"])
-        cluster.remove_node(node, allow_graceful=False)
+    def kill(step):
+        if step["step"] == 2:
+            killed.append(step["step"])
+            cluster.remove_node(node, allow_graceful=False)
 
-asked = Training(training, folder / "there", Limits(1e9, 5), told=kill)
-there = asked.run(pool.pool("ray"))
-same = [key for key in ("tree_sha256", "score_before", "score_after") if here[key] != there[key]]
-scores = [[step["score"] for step in of["steps"]] for of in (here, there)]
-result = {"different": same, "scores": scores[0] == scores[1], "killed": killed}
-(folder / "result.json").write_text(json.dumps(result))  # Ray prints on stdout, too.
-ray.shutdown()
-cluster.shutdown()
+    asked = Training(training, folder / "there", Limits(1e9, 5), told=kill)
+    there = asked.run(pool.pool("ray"))
+    same = [key for key in ("tree_sha256", "score_before", "score_after") if here[key] != there[key]]
+    scores = [[step["score"] for step in of["steps"]] for of in (here, there)]
+    result = {"different": same, "scores": scores[0] == scores[1], "killed": killed}
+    (folder / "result.json").write_text(json.dumps(result))  # Ray prints on stdout, too.
+    ray.shutdown()
+    cluster.shutdown()
+
+# Processes of the training import this program.
+if __name__ == "__main__":
+    main()
 """
 
 SMALL = """\

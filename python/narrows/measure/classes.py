@@ -1,4 +1,4 @@
-"""The traffic classes of a measurement: goodput and RTT under load by DSCP, as in the test `rrul`."""
+"""The traffic classes of a measurement: goodput and RTT under load by DSCP, as in `rrul`."""
 
 from __future__ import annotations
 
