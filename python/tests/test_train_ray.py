@@ -37,7 +37,8 @@ def main():
 
     asked = Training(training, folder / "there", Limits(1e9, 5), told=kill)
     there = asked.run(pool.pool("ray"))
-    same = [key for key in ("tree_sha256", "score_before", "score_after") if here[key] != there[key]]
+    keys = ("tree_sha256", "score_before", "score_after")
+    same = [key for key in keys if here[key] != there[key]]
     scores = [[step["score"] for step in of["steps"]] for of in (here, there)]
     result = {"different": same, "scores": scores[0] == scores[1], "killed": killed}
     (folder / "result.json").write_text(json.dumps(result))  # Ray prints on stdout, too.
