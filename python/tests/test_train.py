@@ -18,7 +18,7 @@ from narrows import _core
 from narrows.errors import EngineError, NarrowsError
 from narrows.train import network, pool, rules
 from narrows.train.journal import Journal
-from narrows.train.model import ResultJson, TaskJson, TrainingJson
+from narrows.train.model import ResultJson, TaskJson, TrainedJson, TrainingJson, UseJson
 from narrows.train.rules import Rule, Split
 from narrows.train.search import Search, candidates
 from narrows.train.training import JOURNAL
@@ -56,19 +56,21 @@ def _train(folder: Path, *words: str) -> list[str]:
     return [sys.executable, "-c", own, "train", "remy", str(folder / "small.toml"), *words]
 
 
-def _done(folder: Path, into: str, *words: str) -> dict[str, object]:
+def _done(folder: Path, into: str, *words: str) -> TrainedJson:
     command = _train(folder, "--json", "--into", str(folder / into), *words)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    told: dict[str, object] = json.loads(done.stdout)
+    told: TrainedJson = json.loads(done.stdout)
     return told
 
 
-def _same(one: dict[str, object], other: dict[str, object]) -> None:
+def _same(one: TrainedJson, other: TrainedJson) -> None:
     """Asserts that two trainings took the same steps to the same tree."""
-    keys = ("training_sha256", "tree_sha256", "rules", "score_before", "score_after")
-    assert {key: one[key] for key in keys} == {key: other[key] for key in keys}
-    for a, b in zip(one["steps"], other["steps"], strict=True):  # type: ignore[call-overload]
+    assert one["training_sha256"] == other["training_sha256"]
+    assert one["tree_sha256"] == other["tree_sha256"]
+    assert one["score_before"] == other["score_before"]
+    assert one["score_after"] == other["score_after"]
+    for a, b in zip(one["steps"], other["steps"], strict=True):
         assert {**a, "cpu_s": 0} == {**b, "cpu_s": 0}
 
 
@@ -160,11 +162,11 @@ def _invented(task: TaskJson) -> ResultJson:
     score = -abs(actions[0].intersend - 1.0) - abs(actions[1].intersend - 2.2)
     score -= sum(abs(one.multiple - 1) + abs(one.increment - 1) for one in actions)
     numbers = [rules.number_of(tree, memory) for memory in seen]
-    uses = [
+    uses: list[UseJson] = [
         {"rule": n, "count": numbers.count(n), "medians": [0.0, 0.0, 1.5]}
         for n in sorted(set(numbers))
     ]
-    return {"scores": [score for _ in task["specimens"]], "cpu_s": 0.0, "uses": uses}  # type: ignore[typeddict-item]
+    return {"scores": [score for _ in task["specimens"]], "cpu_s": 0.0, "uses": uses}
 
 
 def test_the_shortlist_runs_only_the_best_on_all_specimens(training: TrainingJson) -> None:
@@ -181,10 +183,10 @@ def test_the_shortlist_runs_only_the_best_on_all_specimens(training: TrainingJso
 
 def test_a_training_repeats_and_its_tree_runs(cli: Cli, tmp_path: Path) -> None:
     done = _done(tmp_path, "a", "--steps", "8")
-    assert [step["step"] for step in done["steps"]] == list(range(1, 9))  # type: ignore[attr-defined]
+    assert [step["step"] for step in done["steps"]] == list(range(1, 9))
     # On the specimens of its round, each improvement is better than the step before it.
-    scores = [step["score"] for step in done["steps"] if step["did"] == "improved"]  # type: ignore[attr-defined]
-    first = scores[: [step["did"] for step in done["steps"]].index("kept")]  # type: ignore[attr-defined]
+    scores = [step["score"] for step in done["steps"] if step["did"] == "improved"]
+    first = scores[: [step["did"] for step in done["steps"]].index("kept")]
     assert len(first) > 1
     assert first == sorted(set(first))
     file = tmp_path / "scenario.toml"
@@ -198,7 +200,7 @@ def test_a_training_repeats_and_its_tree_runs(cli: Cli, tmp_path: Path) -> None:
     _same(done, _done(tmp_path, "a", "--steps", "8"))
     # A larger limit continues; without a step the tree is the first one.
     more = _done(tmp_path, "a", "--steps", "9")
-    assert more["steps"][:8] == done["steps"]  # type: ignore[index]
+    assert more["steps"][:8] == done["steps"]
     assert _done(tmp_path, "c", "--budget", "0")["steps"] == []
 
 

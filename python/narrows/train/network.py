@@ -35,6 +35,9 @@ _SAMPLE_MS = 50
 _LEAST_ON_S = 0.01
 """On periods below this length are left out, in s."""
 
+_MOST_STEPS = 8
+"""Maximum number of geometric steps of a value in each direction."""
+
 _NO_DATA = 1e-4
 """Throughput, relative to the fair share, of a sender that delivered no data."""
 
@@ -118,8 +121,9 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
             wrong.append(f"search.{key}: write {key} = {{ first = 1, factor = 8, count = 2 }}")
             return _STEPS[key]
         merged = {**_STEPS[key], **found}
-        if not all(isinstance(x, int | float) for x in merged.values()) or (
-            merged["first"] <= 0 or merged["factor"] <= 1 or not 0 <= merged["count"] <= 8  # noqa: PLR2004
+        numbers = all(isinstance(x, int | float) for x in merged.values())
+        if not numbers or (
+            merged["first"] <= 0 or merged["factor"] <= 1 or not 0 <= merged["count"] <= _MOST_STEPS
         ):
             wrong.append(f"search.{key}: `first` is above 0, `factor` above 1, `count` 0 to 8")
         return cast("StepsJson", merged)
