@@ -81,9 +81,7 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
         if isinstance(value, list):
             return [named(part, key) for part in value]
         return (
-            hashes.get(value, value)
-            if isinstance(value, str) and key.endswith(_NAMING)
-            else value
+            hashes.get(value, value) if isinstance(value, str) and key.endswith(_NAMING) else value
         )
 
     canonical = json.dumps(
