@@ -221,19 +221,31 @@ def _text(words: str) -> list[str]:
     return textwrap.wrap(words, 98, break_long_words=False, break_on_hyphens=False)
 
 
-def _result(verdicts: list[Verdict], of: str) -> str:
+def _result(verdicts: list[Verdict]) -> str:
     """The result of a workload in sentences."""
     better = [one.scheme.name for one in verdicts if all(one.agrees)]
     worse = [one.scheme.name for one in verdicts if one.high < 0]
     words = (
-        f"With {of}, the trained tree has the published result beside {len(better)} of "
-        f"{len(verdicts)} schemes: {listed(better) or 'none'}."
+        f"The trained tree has the published result beside {len(better)} of {len(verdicts)} "
+        f"schemes: {listed(better) or 'none'}."
     )
-    if len(better) < len(verdicts):
-        words += " This is a negative result for the others."
+    others = [one.scheme.name for one in verdicts if not all(one.agrees)]
+    if others:
+        words += f" Beside {listed(others)}, the result is negative."
     if worse:
         words += f" The objective of the trained tree is lower than that of {listed(worse)}."
     return words
+
+
+def _ended(trained: JsonObject, judgement: JsonObject) -> str:
+    """A sentence with the reason for the end of the training."""
+    steps = len(trained["steps"])
+    if trained["cpu_s"] >= judgement["budget_cpu_s"]:
+        return f"The training ended after step {steps}, which reached the budget."
+    return (
+        f"The training was ended after {steps} steps and did not use the whole budget. The tree "
+        "was not judged before."
+    )
 
 
 def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
@@ -286,6 +298,8 @@ def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
             ],
         ),
         "",
+        *_text(_ended(trained, judgement)),
+        "",
         "The search is deterministic. This command makes the same tree:",
         "",
         "```sh",
@@ -311,7 +325,7 @@ def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
         trained_scheme, *others = judged(judgement, workload, tree)
         verdicts = [verdict(trained_scheme, one, judgement["tolerance"]) for one in others]
         lines += [f"### Senders: {workload['name']}", ""]
-        lines += [*_text(_result(verdicts[:-1], workload["name"])), ""]
+        lines += [*_text(_result(verdicts[:-1])), ""]
         own = [TRAINED, f"{trained_scheme.mbit:.2f}", f"{trained_scheme.queue_ms:.1f}"]
         lines += _table(
             [
