@@ -315,7 +315,7 @@ def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
             f"{of['seeds']} runs of {of['duration'].removesuffix('s')} s. *Throughput* is that of "
             "a sender while it is on. The last three columns compare the trained tree with the "
             "scheme. The paper reports a higher throughput and a shorter delay for its trees. "
-            "*yes* means that a ratio is at least "
+            "The word *yes* means that a ratio is at least "
             f"{judgement['tolerance']['throughput_ratio']}, or that the 95 % interval of the "
             "difference of objectives is above zero."
         ),
