@@ -99,7 +99,6 @@ _passed = passed_options(
     "narrows measure server.example",
     "narrows measure server.example --out today.json --report today.html",
     "narrows measure https://server.example/large.iso",
-    "narrows measure scenarios/asymmetric/down-and-up.toml --cc bbr",
     "narrows measure scenarios/asymmetric/down-and-up.toml --test rrul",
 )
 @argument(
