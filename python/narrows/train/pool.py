@@ -57,6 +57,9 @@ def _quietly() -> None:
     to the process group.
     """
     die_with_parent()
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:
+        os._exit(1)  # The driver was killed while this process started.
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
