@@ -46,6 +46,14 @@ def lock(file: int | object, kind: int) -> None:
         fcntl.flock(file, kind)  # type: ignore[arg-type]
 
 
+def die_with_parent() -> None:
+    """Ends this process when its parent ends, even if the parent is killed; on Linux only."""
+    if LINUX:
+        import ctypes  # noqa: PLC0415 - for child processes only
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def require_linux(what: str) -> None:
     """Checks that this is Linux.
 

@@ -53,6 +53,12 @@ def test_byte_queue_limits_let_low_delay_pass_and_nobody_else(rows: dict[str, la
     assert bql.ping_p95 > 0.9 * before.ping_p95
 
 
+def test_random_drops_from_the_queue_of_a_flow_cost_goodput(rows: dict[str, ladder.Row]) -> None:
+    bql, sfq, codel = rows["3.3 BQL"], rows["3.4 SFQ with RED"], rows["3.5 fq_codel"]
+    assert sfq.large_rtt < bql.large_rtt / 5
+    assert sfq.large_mbit < 0.9 * codel.large_mbit
+
+
 def test_fair_queues_end_the_waiting_behind_others(rows: dict[str, ladder.Row]) -> None:
     bql, codel = rows["3.3 BQL"], rows["3.5 fq_codel"]
     assert codel.ping_p95 < bql.ping_p95 / 5

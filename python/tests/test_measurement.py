@@ -168,7 +168,7 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute",
         "pings_lost",
-        "latency_by_cc_ms", "outages",
+        "latency_by_cc_ms", "outages", "classes",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
@@ -68,6 +69,22 @@ def test_a_file_of_remys_becomes_a_tree_that_a_scenario_may_name(cli: Cli, tmp_p
     run = nw.run(loaded)
     assert list(run.files.values()) == [TREE]
     assert run.flows[0]["goodput_mbit"] == pytest.approx(1448 * 8 / 3000, rel=0.2)
+
+
+def test_a_tree_beside_the_scenario_is_found_from_another_directory(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "two.remy").write_text(TREE, encoding="utf-8")
+    text = TINY.replace('"cubic"', '{ kind = "remy", tree = "two.remy" }')
+    (tmp_path / "scenario.toml").write_text(text, encoding="utf-8")
+    sums = []
+    for tree in (TREE, TREE.replace("intersend 3", "intersend 4")):
+        (tmp_path / "two.remy").write_text(tree, encoding="utf-8")
+        done = cli("run", tmp_path / "scenario.toml", "--json")
+        assert done.returncode == 0, done.stderr
+        sums.append(json.loads(done.stdout)["provenance"]["scenario_sha256"])
+    # The content of the file is part of the scenario.
+    assert sums[0] != sums[1]
 
 
 def test_the_text_itself_does_as_well() -> None:

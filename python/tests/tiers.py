@@ -16,7 +16,8 @@ import pytest
 
 SYSTEM = frozenset(
     {
-        "test_board_echo.py", "test_interrupt.py", "test_ipv6.py", "test_kernel_machine.py",
+        "test_board_echo.py", "test_board_echo_lwip.py", "test_interrupt.py", "test_ipv6.py",
+        "test_kernel_machine.py",
         "test_measure_far_end.py", "test_measure_web.py", "test_serve_confined.py",
         "test_serve_limits.py", "test_terminal_servers.py", "test_tune_kernel.py",
         "test_tune_netns.py", "test_with.py",

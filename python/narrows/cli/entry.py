@@ -49,6 +49,7 @@ COMMANDS = {
             "narrows.runs.command:remy",
             "Convert a congestion control that the search program Remy found",
         ),
+        "train": ("narrows.train.command:train", "Search for a congestion control by simulation"),
         "doctor": (
             "narrows.host.command:doctor",
             "Check whether this host supports runs with real packets",

@@ -99,7 +99,7 @@ _passed = passed_options(
     "narrows measure server.example",
     "narrows measure server.example --out today.json --report today.html",
     "narrows measure https://server.example/large.iso",
-    "narrows measure scenarios/asymmetric/down-and-up.toml --cc bbr",
+    "narrows measure scenarios/asymmetric/down-and-up.toml --test rrul",
 )
 @argument(
     "host",
@@ -189,8 +189,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
     HOST is a URL, only the download is measured, with the congestion control of the server. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. A scenario
-    accepts --streams, and --cc with one congestion control; other options under Load are errors.
-    Without [path.reverse] in the scenario, the upload is omitted.
+    accepts --streams, --cc with one congestion control, and --test with both, bidir, rrul or
+    rrul_be. Other options under Load are errors. Without [path.reverse] in the scenario, the upload
+    is omitted.
 
     The exit code is 1 if neither replies to pings nor data arrive for two seconds. After Ctrl-C,
     SIGTERM or SIGHUP, the results so far are printed, written to the files of the options and added

@@ -176,6 +176,15 @@ class LostJson(TypedDict):
     loaded: float | None
 
 
+class ClassJson(TypedDict):
+    """A traffic class: goodput by direction, and the RTTs of its pings under load."""
+
+    dscp: str
+    rates_mbit: dict[str, float]
+    rtt_ms: SpreadJson
+    pings_lost: float | None
+
+
 class AnswerJson(TypedDict):
     """The main metrics of a measurement."""
 
@@ -188,3 +197,4 @@ class AnswerJson(TypedDict):
     trips_per_minute: float | None
     pings_lost: LostJson
     outages: list[OutageJson]
+    classes: list[ClassJson]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from narrows.render.run import Part
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
+_OF_CLASS = ("mean", "p50", "p95", "p99")
 _LATE_MS = 1.0
 _BUSY_PCT = 80.0
 _HELD_PCT = 20.0
@@ -324,6 +325,32 @@ def latencies(measured: Measurement) -> Table:
     return Table("RTT", ("RTT of pings",), (*(f"{k} ms" for k in _SPREAD), "pings"), cells)
 
 
+def by_class(measured: Measurement) -> Table:
+    """A row per traffic class; empty if all flows have the same DSCP."""
+    rows = []
+    for i, one in enumerate(answer(measured).classes):
+        at = f"classes.{i}"
+        rows.append([
+            Cell(one.name, f"{at}.dscp"),
+            *(
+                Cell(number(one.rates_mbit.get(way), 2), f"{at}.rates_mbit.{way}")
+                for way in DIRECTIONS[::-1]
+            ),
+            *(Cell(millis(getattr(one.rtt, k)), f"{at}.rtt_ms.{k}") for k in _OF_CLASS),
+            Cell(percent(one.lost), f"{at}.pings_lost"),
+        ])  # fmt: skip
+    return Table(
+        "Traffic classes",
+        ("DSCP",),
+        (
+            *(f"{LOADS[way]} Mbit/s" for way in DIRECTIONS[::-1]),
+            *(f"RTT {k} ms" for k in _OF_CLASS),
+            "pings lost",
+        ),
+        rows,
+    )
+
+
 def flows(measured: Measurement, most: int = 200) -> Table:
     """A row per flow."""
     rows = []
@@ -349,11 +376,15 @@ def flows(measured: Measurement, most: int = 200) -> Table:
     )
 
 
+def _tables(measured: Measurement) -> tuple[Table, ...]:
+    return (latencies(measured), by_class(measured), flows(measured))
+
+
 def parts(measured: Measurement) -> Iterator[Part]:
     """The sentences and tables of a measurement."""
     for at, sentence in enumerate(sentences(measured)):
         yield (sentence, "bold") if at == 0 else sentence
-    yield from (shown for shown in (latencies(measured), flows(measured)) if shown.rows)
+    yield from (shown for shown in _tables(measured) if shown.rows)
     yield own_error(measured)
     yield from notes(measured)
 
@@ -362,7 +393,7 @@ def show(measured: Measurement, out: Console) -> None:
     """Prints the results, the tables and the measurement error."""
     for at, sentence in enumerate(sentences(measured)):
         out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
-    for shown in (latencies(measured), flows(measured)):
+    for shown in _tables(measured):
         if shown.rows:
             out.print()
             table(out, shown)
@@ -390,7 +421,8 @@ def _run(measured: Measurement, name: str) -> PageRunJson:
                 "numbers": t.numbers,
                 "rows": [[[c.text, c.path] for c in r] for r in t.rows],
             }
-            for t in (latencies(measured), flows(measured))
+            for t in _tables(measured)
+            if t.rows or t.caption != "Traffic classes"
         ],
         "notes": [],
         "topology": None,

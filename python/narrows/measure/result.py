@@ -359,15 +359,20 @@ class Measurement:
         return 2 * shared > longest > 0
 
     def rtts(
-        self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0
+        self,
+        spans: Sequence[tuple[float, float]],
+        *,
+        settle_s: float = 0.0,
+        trains: Sequence[Pings] | None = None,
     ) -> list[float | None]:
         """RTTs of all pings that were sent within spans, in ms; None for unanswered pings. The
-        first `settle_s` seconds of each span, at most a fifth of it, are left out.
+        first `settle_s` seconds of each span, at most a fifth of it, are left out. `trains` selects
+        trains of pings; the default is all of them.
         """
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
         return [
             rtt
-            for train in self.pings
+            for train in (self.pings if trains is None else trains)
             for t, rtt in train.rtts()
             if any(begin <= t < end for begin, end in inside)
         ]

@@ -12,10 +12,12 @@ from narrows import registry
 from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
 from narrows.json_object import JsonObject
+from narrows.measure.classes import RRUL
 from narrows.measure.model import AskedJson, DataJson, MeasurementJson
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.simulated import Plan
 from narrows.measure.simulated import measure as play
+from narrows.render.words import listed
 from narrows.runs.scenario import load
 
 TESTS = registry.measurement_tests()
@@ -25,6 +27,9 @@ DEFAULT = next(iter(TESTS))
 """The default test: many download flows, then many upload flows. A path model needs loads of single
 directions.
 """
+
+SIMULATED = [DEFAULT, "bidir", "rrul", "rrul_be"]
+"""The tests that the simulator runs on the path of a scenario."""
 
 LOADER = "cubic"
 """Default congestion control. Every Linux host has CUBIC, and CUBIC fills buffers, which shows most
@@ -137,18 +142,24 @@ def simulated(
         NarrowsError: If the file is not a scenario, or an option applies only to real paths.
     """
     odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
-    if odd or test != DEFAULT:
-        name = odd[0].replace("_", "-") if odd else "test"
+    if odd or test not in SIMULATED:
+        what = f"--{odd[0].replace('_', '-')}" if odd else f"--test {test}"
         raise NarrowsError(
-            f"--{name}: not supported for a scenario file, only for a host\n"
-            f"    write: narrows measure {file}, with --streams and --cc as needed"
+            f"{what}: not supported for a scenario file, only for a host\n"
+            f"    write: narrows measure {file}, with --streams and --cc as needed, and --test "
+            f"{listed(SIMULATED, 'or')}"
         )
     scenario = load(file)
     path = scenario.path
     if path is None:
         raise NarrowsError(f"{file}: the scenario has no [path], which a measurement needs")
     directions: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
-    streams, most = passed.get("streams") or str(registry.streams(DEFAULT)), registry.most_streams()
+    together = test != DEFAULT
+    if together and len(directions) == 1:
+        raise NarrowsError(
+            f"--test {test}: loads both directions, but the scenario has no [path.reverse]; add it"
+        )
+    streams, most = passed.get("streams") or str(registry.streams(test)), registry.most_streams()
     if not streams.isdecimal() or not 1 <= int(streams) <= most:
         raise NarrowsError(f"--streams {streams}: not a number from 1 to {most}")
     cc = passed.get("cc") or LOADER
@@ -158,7 +169,14 @@ def simulated(
             f"{cc.partition(',')[0]}"
         )
     registry.check_cc("--cc", cc)
-    plan = Plan(cc=cc, streams=int(streams), directions=directions)
+    plan = Plan(
+        cc=cc,
+        streams=int(streams),
+        directions=directions,
+        at_once=together,
+        dscps=RRUL if test == "rrul" else ("BE",),
+        test=test if together else "simulated",
+    )
     measured = play(path, plan, progress=progress)
     asked: AskedJson = measured.json.get("asked") or {}
     stated = {**asked, "host": file, "flows_left_out": len(scenario.flows)}

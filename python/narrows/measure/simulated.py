@@ -27,7 +27,7 @@ from narrows.measure.result import (
     short,
 )
 from narrows.measure.result import Flow as Flow_
-from narrows.runs.run import run
+from narrows.runs.run import Run, run
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 _MSS = 1448
@@ -52,6 +52,8 @@ class Plan:
         sample_ms: Sample interval of a flow, in ms.
         directions: The loaded directions, in this order.
         at_once: Whether all directions are loaded at the same time instead of in sequence.
+        dscps: Traffic classes of the flows of a direction, in turn; each class has its own pings.
+        test: Name of the test in the result.
     """
 
     cc: str = "cubic"
@@ -64,6 +66,12 @@ class Plan:
     sample_ms: float = 100.0
     directions: tuple[Direction, ...] = DIRECTIONS[::-1]
     at_once: bool = False
+    dscps: tuple[str, ...] = ("BE",)
+    test: str = "simulated"
+
+    def dscp(self, flow: str) -> str:
+        """The traffic class of a flow, by its name in the scenario."""
+        return self.dscps[int(flow.lstrip("updown")) % len(self.dscps)]
 
     def spacing(self) -> Literal["random", "constant"]:
         """The spacing of the pings, as in a scenario."""
@@ -105,14 +113,24 @@ def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) 
     measurement.
     """
     flows = [
-        Flow(plan.cc, id=f"{direction}{n}", direction=direction, start=f"{begin}s", stop=f"{end}s")
+        Flow(
+            plan.cc,
+            id=f"{direction}{n}",
+            direction=direction,
+            start=f"{begin}s",
+            stop=f"{end}s",
+            dscp=plan.dscp(f"{direction}{n}"),
+        )
         for direction, (begin, end) in plan.times().items()
         for n in range(plan.streams)
     ]
     return Scenario(
         path,
         flows=[*flows, *beside],
-        probes=[Ping(interval=f"{plan.ping_ms:g}ms", spacing=plan.spacing())],
+        probes=[
+            Ping(interval=f"{plan.ping_ms:g}ms", spacing=plan.spacing(), dscp=dscp)
+            for dscp in plan.dscps
+        ],
         duration=f"{plan.end_s()}s",
         warmup="0s",
         seed=seed,
@@ -183,27 +201,33 @@ def watch(
             "retransmits": told["retransmits"],
             "retransmit_rate": told["run_retransmit_rate"],
             "mss_bytes": _MSS,
+            "dscp": plan.dscp(told["id"]),
         }
         flows.append(
             Flow_(own[told["id"]], direction, "tcp", told["cc"], begin, end, about, columns)
         )
-    pings = done.columns("pings")
-    sent, rtts = pings["t_s"], pings["rtt_ms"]
-    answered = sum(rtt is not None for rtt in rtts)
-    train = Pings(
-        "ping0",
-        "udp",
-        None,
-        plan.ping_ms,
-        len(rtts),
-        answered,
-        {"t_s": sent, "rtt_ms": rtts},
-        {"spacing": plan.spacing()},
-    )
+    trains = [_train(done, number, plan) for number in range(len(plan.dscps))]
     phases = [Phase("idle", 0.0, plan.idle_s)]
     for begin, end in dict.fromkeys(times.values()):
         phases += [Phase("loaded", begin, end, plan.cc), Phase("recovery", end, end + plan.pause_s)]
-    return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, [train])
+    return Measurement({}, [p for p in phases if p.to_s > p.from_s], flows, trains)
+
+
+def _train(done: Run, number: int, plan: Plan) -> Pings:
+    """The pings of the probe with this number."""
+    pings = done.columns("pings")
+    mine = [at for at, probe in enumerate(pings["probe"]) if probe == number]
+    sent, rtts = ([pings[name][at] for at in mine] for name in ("t_s", "rtt_ms"))
+    return Pings(
+        f"ping{number}",
+        "udp",
+        plan.dscps[number] if len(plan.dscps) > 1 else None,
+        plan.ping_ms,
+        len(rtts),
+        sum(rtt is not None for rtt in rtts),
+        {"t_s": sent, "rtt_ms": rtts},
+        {"spacing": plan.spacing()},
+    )
 
 
 def _tree(seen: Measurement, plan: Plan) -> JsonObject:
@@ -214,7 +238,7 @@ def _tree(seen: Measurement, plan: Plan) -> JsonObject:
         "started": "",
         "asked": {
             "host": "simulated",
-            "test": "simulated",
+            "test": plan.test,
             "streams": plan.streams,
             "cc": [plan.cc],
             "duration_s": plan.load_s,
@@ -229,7 +253,7 @@ def _tree(seen: Measurement, plan: Plan) -> JsonObject:
             {
                 "id": train.id,
                 "protocol": train.protocol,
-                "dscp": None,
+                "dscp": train.dscp,
                 "interval_ms": train.interval_ms,
                 "spacing": plan.spacing(),
                 "sent": train.sent,
@@ -252,7 +276,6 @@ def _flow(flow: Flow_) -> JsonObject:
         "direction": flow.direction,
         "protocol": flow.protocol,
         "cc": flow.cc,
-        "dscp": "BE",
         "ecn": None,
         "from_s": flow.from_s,
         "to_s": flow.to_s,

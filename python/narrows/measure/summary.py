@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
+from narrows.measure.classes import TrafficClass, classes
 from narrows.measure.model import AnswerJson, LatencyJson, OutageJson
 from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 
@@ -77,6 +78,7 @@ class Answer:
         by_cc: RTTs under load by congestion control and direction (`both` for both at once), if
             several congestion controls were measured.
         outages: Periods of at least `SILENT_S` seconds without any answered ping.
+        classes: The traffic classes, if flows have different DSCPs.
     """
 
     rates_mbit: dict[Direction, float]
@@ -87,6 +89,7 @@ class Answer:
     together: bool = False
     by_cc: dict[str, dict[str, Spread]] = field(default_factory=dict)
     outages: tuple[Outage, ...] = ()
+    classes: tuple[TrafficClass, ...] = ()
 
     @property
     def connectivity_lost(self) -> bool:
@@ -141,6 +144,7 @@ class Answer:
             "trips_per_minute": short(self.trips_per_minute),
             "pings_lost": {"idle": short(self.lost[0]), "loaded": short(self.lost[1])},
             "outages": [outage.json() for outage in self.outages],
+            "classes": [one.json() for one in self.classes],
         }
 
 
@@ -196,6 +200,7 @@ def answer(measured: Measurement) -> Answer:
         measured.together,
         _by_cc(measured),
         tuple(outages(measured)),
+        classes(measured),
     )
 
 

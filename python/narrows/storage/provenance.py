@@ -60,6 +60,10 @@ def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())}
 
 
+_NAMING = (".trace.file", ".delay_trace.file", ".cc.tree", ".workload.sizes")
+"""Ends of the keys of a scenario whose value may name a file."""
+
+
 def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None) -> str:
     """The SHA-256 hash of a scenario with its defaults filled in. It is the same for a scenario
     from a file and from Python objects.
@@ -77,9 +81,7 @@ def scenario_sha256(scenario: JsonObject, files: Mapping[str, str] | None = None
         if isinstance(value, list):
             return [named(part, key) for part in value]
         return (
-            hashes.get(value, value)
-            if isinstance(value, str) and key.endswith((".trace.file", ".delay_trace.file"))
-            else value
+            hashes.get(value, value) if isinstance(value, str) and key.endswith(_NAMING) else value
         )
 
     canonical = json.dumps(
@@ -137,7 +139,7 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
     path = figures["scenario"]["path"]
     if follows_file(path):
         return []  # No stored case follows a file, and the file need not be here.
-    here = _core.path_numbers(figures["scenario"])
+    here = numbers(figures)
 
     def apart(a: float | None, b: float | None) -> float:
         return abs(math.log(a / b)) if a and b else 0.0 if a == b else math.inf
@@ -161,8 +163,28 @@ def evidence(figures: RunJson, file: str | PathLike[str] = EVIDENCE) -> list[Evi
 
 
 def numbers(figures: RunJson) -> JsonObject:
-    """The properties of the path of a result that `evidence` compares with the cases."""
-    return dict(_core.path_numbers(figures["scenario"]))
+    """The properties of the path of a result that `evidence` compares with the cases.
+
+    Rule trees and flow sizes may be files that are not here. They are no properties of the path, so
+    that those of narrows take their place.
+    """
+    scenario = figures["scenario"]
+    flows = [
+        {key: _without_file(value) for key, value in flow.items()}
+        for flow in scenario.get("flow", ())
+    ]
+    return dict(_core.path_numbers({**scenario, "flow": flows} if flows else scenario))
+
+
+_FILES = (("remy", "tree"), ("empirical", "sizes"))
+"""Kind and parameter of the congestion controls and workloads whose parameter may name a file."""
+
+
+def _without_file(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    left_out = {parameter for kind, parameter in _FILES if value.get("kind") == kind}
+    return {key: part for key, part in value.items() if key not in left_out}
 
 
 def of(figures: RunJson, watch: Watch, files: Mapping[str, str]) -> ProvenanceJson:

@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from narrows.models.plugins import Cargo
     from narrows.runs.engines import EngineChoice
     from narrows.runs.run import Progress
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BATCH_S = 0.5
 """Approximate run time of a batch of small cases, in s."""
@@ -376,6 +379,36 @@ class Ray:
     def hands(self) -> int:
         """The present number of cores of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def results(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yields the number and the result of `function` for each item, in any order. If a node
+        dies, other nodes run its items.
+
+        Raises:
+            EngineError: If the cluster is lost.
+        """
+        remote = self._ray.remote(num_cpus=1, max_retries=-1)(function)
+        todo = iter(enumerate(items))
+        waiting: dict[Any, int] = {}
+        try:
+            while True:
+                for number, item in islice(todo, max(0, 2 * self.hands - len(waiting))):
+                    waiting[remote.remote(item)] = number
+                if not waiting:
+                    return
+                ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE_S)
+                for one in ready:
+                    yield waiting.pop(one), self._ray.get(one)
+        except self._ray.exceptions.RayError as error:
+            raise EngineError(
+                f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}"
+            ) from error
+        finally:
+            for one in waiting:
+                with suppress(Exception):  # A cluster that is gone has nothing left to cancel.
+                    self._ray.cancel(one, force=True)
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields the outcomes of the cases. If a node dies, other nodes run its batches."""

@@ -91,7 +91,7 @@ def main(loaded: list[PluginJson]) -> None:
     for number in operating_system.SIGNALS:
         # The caller handles signals, but a signal may be sent to the whole process group.
         signal.signal(number, signal.SIG_IGN)
-    _die_with_parent()
+    operating_system.die_with_parent()
     if loaded:
         for plugin in loaded:
             Cargo(**plugin).unpack()
@@ -102,10 +102,3 @@ def main(loaded: list[PluginJson]) -> None:
             print(json.dumps(work(json.loads(line))), flush=True)
             if _core.stuck_runs():
                 os._exit(0)  # A model goes on in a thread; another process takes the next cases.
-
-
-def _die_with_parent() -> None:
-    if operating_system.LINUX:
-        import ctypes  # noqa: PLC0415
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -35,6 +35,7 @@ class Rung:
         host: Keys of `[host]` that change with this step.
         cc: Congestion control from this step on.
         beyond: True if the step is also run on a path whose bottleneck is outside the host.
+        added: True for a step whose file has the number of the step before it and a letter.
     """
 
     since: str
@@ -44,6 +45,7 @@ class Rung:
     host: dict[str, str] = field(default_factory=dict)
     cc: str | None = None
     beyond: bool = False
+    added: bool = False
 
     @property
     def name(self) -> str:
@@ -62,6 +64,16 @@ RUNGS = (
         "cubic", beyond=True,
     ),
     Rung("3.3", "March 2012", "BQL", "bql: Byte queue limits (Herbert)", {"bql": "true"}),
+    Rung(
+        "3.4", "May 2012", "SFQ with RED",
+        "net_sched: sfq: add optional RED on top of SFQ (Dumazet)",
+        # The example of tc-sfq(8), without ECN.
+        {
+            "qdisc": '{ kind = "sfq", redflowlimit = "100kB", min = "8kB", max = "60kB", '
+            "probability = 0.2 }"
+        },
+        added=True,
+    ),
     Rung("3.5", "July 2012", "fq_codel", "fq_codel: Fair Queue Codel AQM (Dumazet)",
     {"qdisc": '"fq_codel"'}),
     Rung("3.6", "September 2012", "small queues", "tcp: TCP Small Queues (Dumazet)",
@@ -123,7 +135,8 @@ def scenario(rung: int, *, beyond: bool = False) -> str:
 def file(rung: int) -> tuple[str, str]:
     """Name and text of the scenario file of a step in scenarios/ladder."""
     it = RUNGS[rung]
-    name = f"{rung + 1:02}-{it.what.lower().replace(' ', '-')}.toml"
+    number = f"{sum(not step.added for step in RUNGS[: rung + 1]):02}{'b' if it.added else ''}"
+    name = f"{number}-{it.what.lower().replace(' ', '-')}.toml"
     step = "Linux 3.2" if rung == 0 else f"Linux {it.since}: {it.what}"
     text = f"# How long are packets queued in the sending host with {step}?\n"
     if it.source:

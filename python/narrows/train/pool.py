@@ -1,0 +1,177 @@
+"""The processes that evaluate trees: on this machine, or on a Ray cluster.
+
+A process or node that dies loses only the tasks that it runs. They run again elsewhere.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from narrows.errors import EngineError, NarrowsError
+from narrows.operating_system import SIGNALS, die_with_parent
+from narrows.sweeps.executors import Ray
+from narrows.train.network import evaluate
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from narrows.train.model import ResultJson, TaskJson
+
+_ATTEMPTS = 5
+"""Maximum number of times that a pool is replaced before any further task ends."""
+
+_PATIENCE_S = 0.2
+
+
+class Pool(Protocol):
+    """An executor of tasks; a context manager."""
+
+    @property
+    def hands(self) -> int:
+        """Number of simultaneous tasks."""
+
+    def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:
+        """Yields the number and the result of each task, in any order."""
+
+    def __enter__(self) -> Pool:
+        """Returns the pool."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends its processes."""
+
+
+def _quietly() -> None:
+    """Prepares a process, which ends with the driver. Only the driver handles signals, also those
+    to the process group.
+    """
+    die_with_parent()
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:
+        os._exit(1)  # The driver was killed while this process started.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+class Local:
+    """Processes on this machine, by default one for each core."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        """Uses `jobs` processes; the default is the number of cores that this process may use."""
+        self.hands = jobs or len(os.sched_getaffinity(0))
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Local:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _begin(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self.hands, multiprocessing.get_context("spawn"), initializer=_quietly
+            )
+        return self._pool
+
+    def _end(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            processes = list((getattr(pool, "_processes", None) or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                with suppress(OSError, ValueError):
+                    process.kill()
+
+    def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:
+        """Yields the results. Tasks of a process that died run again in a new one.
+
+        Raises:
+            EngineError: If processes die repeatedly, and no task ends in between.
+        """
+        left = dict(enumerate(tasks))
+        attempts = 0
+        while left:
+            try:
+                for number, result in self._some(left):
+                    attempts = 0
+                    del left[number]
+                    yield number, result
+            except BrokenProcessPool as error:
+                self._end()
+                attempts += 1
+                if attempts >= _ATTEMPTS:
+                    raise EngineError("the processes of the training die repeatedly") from error
+
+    def _some(self, left: dict[int, TaskJson]) -> Iterator[tuple[int, ResultJson]]:
+        pool = self._begin()
+        waiting: dict[Future[ResultJson], int] = {
+            pool.submit(evaluate, task): number for number, task in left.items()
+        }
+        while waiting:
+            ready, _ = wait(waiting, _PATIENCE_S, FIRST_COMPLETED)
+            for one in ready:
+                result = one.result()
+                yield waiting.pop(one), result
+
+
+class OnRay:
+    """A Ray cluster: that of this machine (`ray`), or that at an address (`ray://HOST:PORT`)."""
+
+    def __init__(self, address: str | None = None) -> None:
+        """Joins the cluster.
+
+        Raises:
+            NarrowsError: If Ray is not installed.
+            EngineError: If the cluster does not answer.
+        """
+        self._cluster = Ray(address)
+
+    @property
+    def hands(self) -> int:
+        """The present number of cores of the cluster."""
+        return self._cluster.hands
+
+    def __enter__(self) -> OnRay:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leaves the cluster as it is."""
+
+    def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:
+        """Yields the results. If a node dies, other nodes run its tasks."""
+        return self._cluster.results(evaluate, tasks)
+
+
+def pool(on: str, jobs: int | None = None) -> Pool:
+    """The executor with the name `local`, `ray` or `ray://HOST:PORT`.
+
+    Raises:
+        NarrowsError: If there is no executor of this name.
+    """
+    if on == "local":
+        return Local(jobs)
+    if on == "ray" or on.startswith("ray://"):
+        return OnRay(None if on == "ray" else on)
+    raise NarrowsError(f"--on {on}: no such executor; write local, ray or ray://HOST:10001")
