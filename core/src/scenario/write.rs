@@ -4,6 +4,7 @@
 use super::dscp;
 use super::ecn;
 use super::hop::path_node;
+use super::hosts;
 use super::links;
 use super::nested;
 use super::schema::OfKey;
@@ -60,7 +61,7 @@ impl Scenario {
             (None, Some(network)) => links::put_links(&mut top, &self.path, network),
             (None, None) => put(&mut top, "path", path_node(&self.path)),
         }
-        put(&mut top, "host", self.host.node());
+        put(&mut top, "host", hosts::node(self));
         if !self.flows.is_empty() {
             put(
                 &mut top,
@@ -100,6 +101,7 @@ impl Scenario {
 
     fn flow_node(&self, flow: &FlowSpec) -> Node {
         let mut e = flow_entries(flow);
+        hosts::put_ends(&mut e, self, flow);
         self.put_station(&mut e, flow.station);
         links::put_route(&mut e, &self.path, flow.route.as_deref());
         put_all(&mut e, &flow.keys);
