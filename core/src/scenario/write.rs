@@ -12,7 +12,9 @@ use super::value::{Node, Table, Tree, Value};
 use super::version;
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario, Spacing};
-use crate::param::{self, Params};
+use crate::cc::cubic;
+use crate::param::{self, Param, Params};
+use crate::queue::fifo;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -155,10 +157,26 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     e
 }
 
+/// Parameters that are written only if they differ from the default, so that the scenarios in
+/// earlier runs stay as they were.
+const SILENT: [(&str, &Param); 3] = [
+    ("cubic", &cubic::BETA),
+    ("cubic", &cubic::C),
+    ("fifo", &fifo::MARK_ABOVE),
+];
+
 pub(super) fn choice_node(choice: &Choice) -> Node {
     let mut e = Entries::new();
+    let silent = SILENT.iter().filter(|(kind, _)| *kind == choice.kind);
+    let is_silent = |name: &str, value: &param::Value| {
+        silent
+            .clone()
+            .any(|(_, param)| param.name == name && param.default() == *value)
+    };
     for (name, value) in choice.params.iter() {
-        put(&mut e, name, param_node(value));
+        if !is_silent(name, value) {
+            put(&mut e, name, param_node(value));
+        }
     }
     if e.is_empty() {
         return Node::string(choice.kind.clone());
