@@ -278,8 +278,8 @@ impl Device {
 }
 
 impl Datapath {
-    /// Lets packets leave the first interface that is due, and enter the path. Their senders may then send more;
-    /// `of_application` is called for senders of applications.
+    /// Lets packets leave the first interface that is due, and enter the path. Their senders may
+    /// then send more; `of_application` is called for senders of applications.
     pub fn leave_device(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, u32)) {
         let Some(number) = self.devices.due(now) else {
             return;

@@ -1,5 +1,5 @@
-//! The network interfaces of sending hosts: queue discipline, device, and the packets that have left
-//! it.
+//! The network interfaces of sending hosts: queue discipline, device, and the packets that have
+//! left it.
 
 use crate::error::SimError;
 use crate::packet::{Kind, Packet};

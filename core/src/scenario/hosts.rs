@@ -1,9 +1,9 @@
 //! Hosts with names: `[host.NAME]`, and the hosts of each flow.
 //!
 //! A section `[host.NAME]` has the keys of `[host]`; a key that it lacks has the value of `[host]`.
-//! The keys `sender` and `receiver` of a flow select hosts by name. In a network of links, the nodes
-//! `from` and `to` of a flow are hosts, if there are hosts with these names. All other flows are
-//! between hosts with the settings of `[host]`.
+//! The keys `sender` and `receiver` of a flow select hosts by name. In a network of links, the
+//! nodes `from` and `to` of a flow are hosts, if there are hosts with these names. All other flows
+//! are between hosts with the settings of `[host]`.
 //!
 //! Settings of the sender's side, such as the initial window, come from the host of the sender.
 //! Settings of the receiver's side, such as the receive buffer and delayed ACKs, come from the host

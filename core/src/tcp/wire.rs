@@ -82,7 +82,7 @@ impl Segment {
 }
 
 /// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header. The byte
-/// also contains the number of counters in the AccECN option, and whether the ACK has no timestamps.
+/// also contains the number of counters in the AccECN option, and whether the ACK lacks timestamps.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 

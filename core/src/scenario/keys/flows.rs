@@ -130,8 +130,8 @@ pub(super) const KEYS: &[Key] = &[
         "sender",
         MOST_NAME,
         "[host]",
-        "host that sends the data, with the settings of [host.NAME]; flows with the same host share \
-         its interface",
+        "host that sends the data, with the settings of [host.NAME]; flows with the same host \
+         share its interface",
     )
     .within("the name of a host"),
     text(

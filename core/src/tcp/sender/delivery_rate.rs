@@ -107,7 +107,8 @@ impl Delivered {
             app_limited: then.app_limited,
         })
     }
-    /// The delivery rate in segments of `mss` bytes that TCP_INFO shows, and whether the application limited it.
+    /// The delivery rate that TCP_INFO shows, with segments of `mss` bytes, and whether the
+    /// application limited it.
     pub fn shown(&self, mss: u32) -> (Option<Rate>, bool) {
         let (packets, us) = self.shown;
         let rate = (us > 0).then(|| Rate::bit(packets * u64::from(mss) * 8_000_000 / us));
