@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::units::Span;
 
-    const MSS64: u64 = MSS as u64;
+    const MSS64: u64 = crate::transport::MSS as u64;
 
     /// A flow of which `flight` packets are in flight, on a path with an RTT of `rtt_us`.
     struct Flow {

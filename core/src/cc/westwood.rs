@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::kernel::Kernel;
 
-    const SEGMENT: u64 = MSS as u64;
+    const SEGMENT: u64 = crate::transport::MSS as u64;
 
     /// A congestion control and its window after a handshake at 0.
     fn begun(hz: u32) -> (Westwood, Window) {

@@ -438,7 +438,7 @@ mod tests {
         let request = |asks: EcnUse| {
             [0, 1, 2].map(|retransmits| {
                 let mut syn = Segment::default();
-                Ecn::new(asks).mark_syn(retransmits, &mut syn);
+                Ecn::new(asks).mark_syn(&Config::default(), retransmits, &mut syn);
                 syn.cwr
             })
         };
@@ -458,7 +458,7 @@ mod tests {
         ] {
             let mut ecn = Ecn::new(asks);
             let mut syn = Segment::default();
-            ecn.mark_syn(0, &mut syn);
+            ecn.mark_syn(&Config::default(), 0, &mut syn);
             assert_eq!((syn.cwr, syn.ecn), (asks != EcnUse::Off, asks.handshake()));
             let syn_ack = AckSegment {
                 syn: true,
