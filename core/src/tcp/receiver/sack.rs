@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_fifth_block_pushes_the_oldest_out_and_it_comes_back_only_as_far_as_seen_again() {
-        let mut h = Holes::default();
+        let mut h = Holes::new(crate::tcp::MSS);
         for i in 1..=5 {
             arrives(&mut h, r(i * 20, i * 20 + 10));
         }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn filling_joins_what_waited() {
-        let mut h = Holes::default();
+        let mut h = Holes::new(crate::tcp::MSS);
         for x in [r(20, 30), r(40, 50), r(30, 40)] {
             arrives(&mut h, x);
         }
