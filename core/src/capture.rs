@@ -26,7 +26,7 @@ use crate::packet::Ecn;
 use crate::queue::DropReason;
 use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
 use crate::text::is_control;
-use crate::transport::{MSS, TcpOptions};
+use crate::transport::{TIMESTAMPS, TcpOptions};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
@@ -265,14 +265,15 @@ pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -
     let mut options = Vec::with_capacity(20);
     if s.syn {
         options.extend([2, 4]);
-        options.extend((MSS as u16 + 12).to_be_bytes());
-        options.extend([4, 2]);
-        timestamps(&mut options, s.tsval, s.tsecr);
+        options.extend(announced(s.options));
+        stamps_or_padding(&mut options, s.options.has_timestamps(), (s.tsval, s.tsecr));
         options.extend([1, 3, 3, WINDOW_SCALE]);
     } else {
-        options.extend([1, 1]);
-        timestamps(&mut options, s.tsval, s.tsecr);
-        if s.options == TcpOptions::AccEcn {
+        if s.options.has_timestamps() {
+            options.extend([1, 1]);
+            timestamps(&mut options, s.tsval, s.tsecr);
+        }
+        if s.options.has_accecn() {
             accurate_ecn(&mut options, 3, MarkedBytes::default());
         }
     }
@@ -284,11 +285,31 @@ pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -
         ece: s.syn && s.cwr,
         cwr: s.cwr,
         // All three flags of a SYN request AccECN (RFC 9768, section 3.1.1).
-        ae: s.syn && s.cwr && (s.ecn == Ecn::Ect1 || s.options == TcpOptions::AccEcn),
+        ae: s.syn && s.cwr && (s.ecn == Ecn::Ect1 || s.options.has_accecn()),
     };
     tcp(
         endpoints, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out,
     )
+}
+
+/// The value of the MSS option of a host whose segments have these options.
+fn announced(options: TcpOptions) -> [u8; 2] {
+    let stamps = if options.has_timestamps() {
+        TIMESTAMPS
+    } else {
+        0
+    };
+    (options.mss() as u16 + stamps as u16).to_be_bytes()
+}
+
+/// Writes the SACK-permitted option of a SYN, and its timestamps or padding.
+fn stamps_or_padding(options: &mut Vec<u8>, stamped: bool, (tsval, tsecr): (u32, u32)) {
+    if stamped {
+        options.extend([4, 2]);
+        timestamps(options, tsval, tsecr);
+    } else {
+        options.extend([1, 1, 4, 2]);
+    }
 }
 
 /// Writes the headers of an acknowledgement into `out`; `endpoints` are reversed by the caller.
@@ -296,16 +317,17 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
     let mut options = Vec::with_capacity(40);
     if a.syn {
         options.extend([2, 4]);
-        options.extend((MSS as u16 + 12).to_be_bytes());
-        options.extend([4, 2]);
-        timestamps(&mut options, a.tsval, a.tsecr);
+        options.extend(announced(TcpOptions::default()));
+        stamps_or_padding(&mut options, a.marks.has_timestamps(), (a.tsval, a.tsecr));
         options.extend([1, 3, 3, WINDOW_SCALE]);
         if a.marks.counters() > 0 {
             accurate_ecn(&mut options, a.marks.counters(), MarkedBytes::default());
         }
     } else {
-        options.extend([1, 1]);
-        timestamps(&mut options, a.tsval, a.tsecr);
+        if a.marks.has_timestamps() {
+            options.extend([1, 1]);
+            timestamps(&mut options, a.tsval, a.tsecr);
+        }
         if let Some(bytes) = a.bytes() {
             accurate_ecn(&mut options, a.marks.counters(), bytes);
         }

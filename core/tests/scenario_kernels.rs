@@ -18,7 +18,7 @@ fn read(host: &str, flows: &str) -> Result<Scenario, String> {
 fn senders_with_different_releases_share_a_path() {
     let flows = "[[flow]]\ncc = \"cubic\"\n[[flow]]\ncc = \"bbr\"\nlike = \"linux-4.11\"";
     let s = read("like = \"linux-4.4\"\npacing = \"fq\"", flows).unwrap();
-    let [old, new] = [0, 1].map(|i| s.host.kernel_of(&s.flows[i]));
+    let [old, new] = [0, 1].map(|i| s.kernel_of(&s.flows[i]));
     assert_eq!(old, Kernel::named("linux-4.4").unwrap());
     assert_eq!(new, Kernel::named("linux-4.11").unwrap());
     assert!(new.follows(Rule::Bbr) && !old.follows(Rule::Bbr));

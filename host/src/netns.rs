@@ -9,7 +9,7 @@
 
 use crate::error::HostError;
 use crate::sys;
-use crate::sys::netlink::{Link, Netlink};
+use crate::sys::netlink::{Link, Netlink, RouteMetrics};
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -29,10 +29,8 @@ const LOOPBACK: u32 = 1;
 pub struct Peer {
     /// The address of the host.
     pub address: IpAddr,
-    /// Whether connections to it request ECN.
-    pub ecn: bool,
-    /// The initial window of connections to it, in packets.
-    pub iw: u32,
+    /// The settings of connections to it.
+    pub metrics: RouteMetrics,
 }
 
 /// The configuration of a host.
@@ -151,5 +149,5 @@ fn configure(spec: &SpaceSpec) -> io::Result<()> {
         .try_for_each(|own| netlink.address(index, *own))?;
     spec.peers
         .iter()
-        .try_for_each(|peer| netlink.route(index, peer.address, peer.iw, peer.ecn))
+        .try_for_each(|peer| netlink.route(index, peer.address, &peer.metrics))
 }

@@ -59,11 +59,17 @@ class Cubic(Choice):
             6.12 tcp_cubic: fast_convergence = 1).
         tcp_friendliness: Keep the window at least as large as that of Reno with the same
             reduction factor. Default true (Linux 6.12 tcp_cubic: tcp_friendliness = 1).
+        beta: Window after a reduction, relative to the window before; in units of 1/1024. From
+            0.1 to 0.99, default 0.7 (RFC 9438 section 4.6; Linux 6.12 tcp_cubic: beta = 717).
+        c: Factor of the cubic function, in packets/s³; in units of 10/1024. From 0.01 to 100.0,
+            default 0.4 (RFC 9438 section 5; Linux 6.12 tcp_cubic: bic_scale = 41).
     """
 
     hystart: str | None = None
     fast_convergence: bool | None = None
     tcp_friendliness: bool | None = None
+    beta: float | None = None
+    c: float | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr(Choice):

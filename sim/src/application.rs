@@ -167,13 +167,13 @@ impl Applications {
         owners.applications.push(number);
         let unknown = || SimError::UnknownWorkload(choice.kind.clone());
         let factory = workload::find(&choice.kind).ok_or_else(unknown)?;
-        let (mut config, mut far_config) = (scenario.host.config(), scenario.host.far_config());
-        // The server sends most of the data.
-        let kernel = scenario.host.kernel_of(flow);
-        match flow.direction {
-            Direction::Down => config.kernel = kernel,
-            Direction::Up => far_config.kernel = kernel,
-        }
+        // The server, which sends most of the data, is the sender of the flow.
+        let [sender, receiver] = scenario.ends_of(flow);
+        let (kernel, gso, mss) = (sender.kernel, sender.gso, sender.options(false).mss());
+        let (config, far_config) = match flow.direction {
+            Direction::Down => (sender, receiver),
+            Direction::Up => (receiver, sender),
+        };
         let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
         let end = flow
             .stop
@@ -191,16 +191,17 @@ impl Applications {
             new_cc: kind.make,
             cc: flow.cc.params.clone(),
             host: cc::Host {
-                hz: scenario.host.hz,
+                hz: scenario.sender_of(flow).hz,
                 kernel,
-                gso: config.gso,
+                gso,
+                mss,
                 seed: 0,
             },
             config: config.under(kind.signals(), flow.ecn).into(),
             far_config: far_config.under(kind.signals(), flow.ecn).into(),
             seeds,
             readers: Rng::named(scenario.seed, &format!("reader/{}", flow.id)),
-            read_latency: scenario.host.read_latency,
+            read_latency: scenario.receiver_of(flow).read_latency,
             server: match flow.direction {
                 Direction::Down => NEAR,
                 Direction::Up => FAR,

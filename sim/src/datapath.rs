@@ -16,7 +16,7 @@
 //! The connections of [applications](crate::application) have their own endpoints, and use steps 2
 //! to 4 and 8.
 
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::flow::{Flow, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::network::SimNetwork;
 use crate::observer::Observer;
@@ -35,9 +35,9 @@ use narrows_core::units::{Rate, Span, Time};
 pub(crate) struct Datapath {
     pub flows: Vec<Flow>,
     pub probes: Vec<Probe>,
-    /// The interface of the sending host, if it has a rate or packets wait in it for their
-    /// departure times.
-    pub device: Option<Box<Device>>,
+    /// The interfaces of hosts, if these have a rate or packets wait in them for their departure
+    /// times.
+    pub devices: Devices,
     /// Whether super-packets cross the path as one packet.
     pub offload: bool,
     pub network: SimNetwork,
@@ -75,12 +75,13 @@ impl Datapath {
         act: impl FnOnce(&mut Flow, &mut Nic),
     ) -> Option<Time> {
         let flow = &mut self.flows[id as usize];
+        let forward = flow.forward();
         let mut nic = Nic::new(
             now,
             id,
-            flow.forward(),
+            forward,
             self.offload,
-            self.device.as_deref_mut(),
+            self.devices.of(id, forward.0),
             &mut self.network,
             &mut self.observer,
         );
@@ -119,12 +120,13 @@ impl Datapath {
     /// The interface for the packets of `id`, which enter the network at the port and with the
     /// label of `forward`.
     pub fn nic(&mut self, now: Time, id: u32, forward: (Port, Label)) -> Nic<'_> {
+        let number = self.observer.packets.owners.flow(id);
         Nic::new(
             now,
             id,
             forward,
             self.offload,
-            self.device.as_deref_mut(),
+            self.devices.of(number, forward.0),
             &mut self.network,
             &mut self.observer,
         )
@@ -165,8 +167,7 @@ impl<'a> Nic<'a> {
             label,
             offload,
             held: None,
-            // The interface with a rate in a scenario is that of the near host.
-            device: device.filter(|device| port == NEAR || device.free),
+            device,
             network,
             observer,
         }
@@ -277,12 +278,13 @@ impl Device {
 }
 
 impl Datapath {
-    /// Lets packets leave the interface and enter the path. Their senders may then send more;
-    /// `of_application` is called for senders of applications.
+    /// Lets packets leave the first interface that is due, and enter the path. Their senders may
+    /// then send more; `of_application` is called for senders of applications.
     pub fn leave_device(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, u32)) {
-        let Some(device) = &mut self.device else {
+        let Some(number) = self.devices.due(now) else {
             return;
         };
+        let device = &mut self.devices.list[number];
         device.interface.poll(now, &mut device.departures);
         device.enter_path(now, &mut self.network, &mut self.observer);
         for (packet, why) in device.departures.dropped.drain(..) {
@@ -303,10 +305,9 @@ impl Datapath {
         }
         // Completions that these calls caused are handled in a separate event. The vector is
         // reused.
-        if let Some(device) = &mut self.device {
-            completed.append(&mut device.departures.completed);
-            device.departures.completed = completed;
-        }
+        let device = &mut self.devices.list[number];
+        completed.append(&mut device.departures.completed);
+        device.departures.completed = completed;
     }
 }
 

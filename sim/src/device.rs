@@ -1,17 +1,18 @@
-//! The network interface of the sending host: its queue discipline, its device, and the packets
-//! that have left it.
+//! The network interfaces of sending hosts: queue discipline, device, and the packets that have
+//! left it.
 
 use crate::error::SimError;
 use crate::packet::{Kind, Packet};
 use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::metrics::QueueMeter;
+use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
 use narrows_core::queue::fq::{self, Fq};
 use narrows_core::queue::{DropReason, QueueContext};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{Link, Scenario};
+use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Link, Scenario};
 use narrows_core::units::{Rate, Time};
 
 /// The packets that have left the interface or were dropped there, and are not handled yet.
@@ -31,14 +32,15 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Empty lists; `kind` is the queue discipline of the interface.
-    pub fn new(kind: &str, warmup: Time) -> Departures {
+    /// Empty lists; `name` is that of the queue in metrics, and `kind` the queue discipline of the
+    /// interface.
+    pub fn new(name: &str, kind: &str, warmup: Time) -> Departures {
         Departures {
             packets: Vec::new(),
             completed: Vec::new(),
             dropped: Vec::new(),
             since: Time::MAX,
-            meter: QueueMeter::new(HOST.into(), kind.into(), Vec::new(), warmup),
+            meter: QueueMeter::new(name.into(), kind.into(), Vec::new(), warmup),
         }
     }
     /// Records that all departures and drops are reported.
@@ -88,7 +90,7 @@ impl Cut for Packet {
     }
 }
 
-/// The interface of the near host and its departures.
+/// The interface of a host and its departures.
 pub(crate) struct Device {
     pub interface: Interface<Packet>,
     pub departures: Departures,
@@ -97,34 +99,121 @@ pub(crate) struct Device {
     pub free: bool,
 }
 
+/// The interfaces of all hosts that have a rate, or in which packets wait for their departure
+/// times.
+#[derive(Default)]
+pub(crate) struct Devices {
+    pub list: Vec<Device>,
+    /// For each flow, the index of the interface of its near and of its far host, if these have
+    /// names; [`NONE`] without an interface. Empty if no flow is between hosts with names.
+    of_flows: Vec<[u8; 2]>,
+    /// The indices for all other flows and for probes.
+    usual: [u8; 2],
+}
+
+/// No interface.
+const NONE: u8 = u8::MAX;
+
+impl Devices {
+    /// The interfaces of the hosts of `scenario`.
+    pub fn new(scenario: &Scenario, registry: &Registry<Packet>) -> Result<Devices, SimError> {
+        let mut list = Vec::new();
+        let mut add = |host, name: &str| -> Result<u8, SimError> {
+            let device = Device::new(scenario, host, name, registry)?;
+            Ok(device.map_or(NONE, |device| {
+                list.push(device);
+                list.len() as u8 - 1
+            }))
+        };
+        let index = add(&scenario.host, HOST)?;
+        // The interface with a rate of a host without a name is that of the near host.
+        let both = scenario.host.nic.is_none();
+        let usual = [index, if both { index } else { NONE }];
+        let hosts = scenario.hosts.iter();
+        let named: Result<Vec<u8>, SimError> = hosts
+            .map(|(name, host)| add(host, &format!("{HOST}.{name}")))
+            .collect();
+        let named = named?;
+        let of_flow = |flow: &FlowSpec| {
+            let [near, far] = match flow.direction {
+                Direction::Down => [flow.sender, flow.receiver],
+                Direction::Up => [flow.receiver, flow.sender],
+            };
+            let of = |number: Option<u8>, usual| {
+                number.map_or(usual, |number| named[usize::from(number)])
+            };
+            [of(near, usual[0]), of(far, usual[1])]
+        };
+        let of_flows = if named.iter().all(|index| *index == NONE) && index == NONE {
+            Vec::new()
+        } else {
+            scenario.flows.iter().map(of_flow).collect()
+        };
+        Ok(Devices {
+            list,
+            of_flows,
+            usual,
+        })
+    }
+    /// The interface by which flow or probe `number` of the scenario sends from `port`.
+    #[inline]
+    pub fn of(&mut self, number: u32, port: Port) -> Option<&mut Device> {
+        if self.list.is_empty() {
+            return None;
+        }
+        self.find(number, port)
+    }
+    #[cold]
+    fn find(&mut self, number: u32, port: Port) -> Option<&mut Device> {
+        let [near, far] = *self.of_flows.get(number as usize).unwrap_or(&self.usual);
+        let index = if port == NEAR { near } else { far };
+        self.list.get_mut(usize::from(index))
+    }
+    /// Time of the next event or report of an interface.
+    #[inline]
+    pub fn next(&self) -> Time {
+        let times = self.list.iter().map(Device::next);
+        times.min().unwrap_or(Time::MAX)
+    }
+    /// The index of the first interface with an event or report at `now`.
+    pub fn due(&self, now: Time) -> Option<usize> {
+        self.list.iter().position(|device| device.next() <= now)
+    }
+    /// The interfaces with a rate.
+    pub fn with_rate(&self) -> impl Iterator<Item = &Device> {
+        self.list.iter().filter(|device| !device.free)
+    }
+}
+
 /// Name of the host's queue in the metrics.
 const HOST: &str = "host";
 
 impl Device {
-    /// The interface of `scenario`, if it has a rate or packets wait in it for their departure
-    /// times.
-    pub fn new(
+    /// The interface of a host, if it has a rate or packets wait in it for their departure times.
+    fn new(
         scenario: &Scenario,
+        host: &HostSpec,
+        name: &str,
         registry: &Registry<Packet>,
-    ) -> Result<Option<Box<Device>>, SimError> {
+    ) -> Result<Option<Device>, SimError> {
         let cuts = !scenario.path.offload;
-        let seed = Rng::named(scenario.seed, HOST).next_u64();
-        let Some(nic) = &scenario.host.nic else {
-            return Ok(scenario.host.paces_below().then(|| {
+        let seed = Rng::named(scenario.seed, name).next_u64();
+        let Some(nic) = &host.nic else {
+            return Ok(host.paces_below().then(|| {
                 let context = QueueContext {
                     limit: None,
                     rate: Rate::bit(0),
-                    hz: scenario.host.hz,
+                    hz: host.hz,
                     seed,
                 };
-                Box::new(Device {
+                Device {
                     interface: Interface::free(
                         Box::new(Fq::new(&Params::defaults(fq::PARAMS), &context)),
                         cuts,
                     ),
-                    departures: Departures::new("fq", Time::ZERO + scenario.warmup),
+                    departures: Departures::new(name, "fq", Time::ZERO + scenario.warmup),
                     free: true,
-                })
+                }
             }));
         };
         let kind = registry
@@ -135,18 +224,18 @@ impl Device {
                 .buffer
                 .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
             rate: nic.rate,
-            hz: scenario.host.hz,
+            hz: host.hz,
             seed,
         };
         let queue = (kind.make)(&nic.qdisc.params, &context);
-        Ok(Some(Box::new(Device {
+        Ok(Some(Device {
             interface: match nic.link {
                 Link::Htb { burst } => Interface::behind_htb(nic.rate, burst, queue, cuts),
                 _ => Interface::new(nic.rate, queue, nic.ring, nic.bql, cuts),
             },
-            departures: Departures::new(&nic.qdisc.kind, Time::ZERO + scenario.warmup),
+            departures: Departures::new(name, &nic.qdisc.kind, Time::ZERO + scenario.warmup),
             free: false,
-        })))
+        }))
     }
     /// Time of the interface's next event or report.
     pub fn next(&self) -> Time {

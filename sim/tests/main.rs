@@ -14,6 +14,7 @@ mod golden;
 mod hosts;
 mod htb;
 mod lookahead;
+mod named_hosts;
 mod pictures;
 mod reference;
 mod registration;

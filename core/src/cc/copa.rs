@@ -33,9 +33,8 @@
 //! - a window that is not used up does not grow, but may decrease; a timeout restarts slow start.
 
 use super::reno::slow_start;
-use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Rto, Sample, Start, Window};
+use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Rto, Sample, Start, Window};
 use crate::param::{Kind, Param, Params};
-use crate::transport::MSS;
 use crate::units::{Rate, Span, Time};
 use crate::windowed::{WindowedMax, WindowedMin};
 use alloc::boxed::Box;
@@ -114,12 +113,15 @@ pub struct Copa {
     least: WindowedMin,
     standing: WindowedMin,
     greatest: WindowedMax,
+    /// Payload of a full segment, in bytes.
+    mss: u32,
 }
 
 impl Copa {
     /// The state at the start of a connection.
-    pub fn new(params: &Params) -> Copa {
+    pub fn new(params: &Params, host: &Host) -> Copa {
         Copa {
+            mss: host.mss,
             delta: params.number("delta"),
             min_rtt_window: params.span("min_rtt_window"),
             may_compete: params.bool("competitive"),
@@ -153,8 +155,8 @@ impl Copa {
         ))
     }
 
-    fn pace(w: &mut Window, rtt: f64) {
-        let bits = PACING_GAIN * f64::from(w.cwnd) * f64::from(MSS) * 8.0 / rtt.max(1e-9);
+    fn pace(&self, w: &mut Window, rtt: f64) {
+        let bits = PACING_GAIN * f64::from(w.cwnd) * f64::from(self.mss) * 8.0 / rtt.max(1e-9);
         w.pacing = Some(Rate::bit(bits as u64));
         (w.min_burst, w.max_burst) = (1, 1);
     }
@@ -220,7 +222,7 @@ impl Copa {
 impl CongestionControl for Copa {
     fn on_start(&mut self, w: &mut Window, ev: &Start) {
         if ev.srtt > Span::ZERO {
-            Copa::pace(w, ev.srtt.as_s());
+            self.pace(w, ev.srtt.as_s());
         }
     }
 
@@ -260,7 +262,7 @@ impl CongestionControl for Copa {
                 self.step(w, direction, ev.delivered);
             }
         }
-        Copa::pace(w, standing);
+        self.pace(w, standing);
     }
 
     fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {
@@ -319,7 +321,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: &|params, _| Box::new(Copa::new(params)),
+    make: &|params, host| Box::new(Copa::new(params, host)),
 };
 
 #[cfg(test)]
@@ -331,7 +333,7 @@ mod tests {
         Copa {
             slow_start: false,
             round_ends: u64::MAX,
-            ..Copa::new(&Params::defaults(PARAMS))
+            ..Copa::new(&Params::defaults(PARAMS), &Host::default())
         }
     }
 

@@ -40,14 +40,10 @@ use alloc::boxed::Box;
 
 /// Unit of β: 1/1024.
 const SCALE: u64 = 1024;
-const BETA: u64 = 717;
-/// C in 1/1024 packet per s³; in Linux, `bic_scale · 10`.
-const C_SCALED: u64 = 410;
+/// Unit of C: 10/1024 packets per s³ (Linux: `bic_scale`).
+const C_UNIT: f64 = 10.0 / 1024.0;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets per packet of growth of the friendly window, in eighths of the window. The
-/// value is `8 (1 + β) / (3 (1 − β))`, rounded down to 15.
-const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;
 
@@ -67,7 +63,24 @@ pub const PARAMS: &[Param] = &[
         help: "keep the window at least as large as that of Reno with the same reduction factor",
         source: "Linux 6.12 tcp_cubic: tcp_friendliness = 1",
     },
+    BETA,
+    C,
 ];
+
+/// The parameter `beta`.
+pub const BETA: Param = Param {
+    name: "beta",
+    kind: Kind::Number(0.7, 0.1, 0.99),
+    help: "window after a reduction, relative to the window before; in units of 1/1024",
+    source: "RFC 9438 section 4.6; Linux 6.12 tcp_cubic: beta = 717",
+};
+/// The parameter `c`.
+pub const C: Param = Param {
+    name: "c",
+    kind: Kind::Number(0.4, 0.01, 100.0),
+    help: "factor of the cubic function, in packets/s³; in units of 10/1024",
+    source: "RFC 9438 section 5; Linux 6.12 tcp_cubic: bic_scale = 41",
+};
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Epoch {
@@ -88,6 +101,13 @@ pub struct Cubic {
     fast_convergence: bool,
     friendliness: bool,
     fine_clock: bool,
+    /// β in 1/1024.
+    beta: u32,
+    /// C in 1/1024 packet per s³ (Linux: `bic_scale · 10`).
+    c: u32,
+    /// Acknowledged packets per packet of growth of the friendly window, in eighths of the window:
+    /// `8 (1 + β) / (3 (1 − β))`, rounded down. The value for β = 0.7 is 15.
+    friendly: u32,
 
     /// Acknowledged packets per packet of growth.
     cnt: u32,
@@ -107,7 +127,12 @@ impl Cubic {
     /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Cubic {
         let hz = u64::from(host.hz.max(1));
+        let beta = libm::round(params.number("beta") * SCALE as f64) as u64;
+        let c = libm::round(params.number("c") / C_UNIT).max(1.0) as u32 * 10;
         Cubic {
+            beta: beta as u32,
+            c,
+            friendly: (8 * (SCALE + beta) / 3 / (SCALE - beta)) as u32,
             hz,
             ns_per_tick: 1_000_000_000 / hz,
             hystart: HyStart::new(Mode::from_word(params.word("hystart")), host),
@@ -161,7 +186,8 @@ impl Cubic {
                     }
                 } else {
                     let k = cube_root(
-                        (1 << (10 + 3 * TIME_BITS)) / C_SCALED * u64::from(self.w_max - cwnd),
+                        (1 << (10 + 3 * TIME_BITS)) / u64::from(self.c)
+                            * u64::from(self.w_max - cwnd),
                     );
                     Epoch {
                         start: tick,
@@ -182,7 +208,7 @@ impl Cubic {
         let off = t.abs_diff(epoch.k);
         // Beyond 2²⁰/1024 s (17 minutes) from the plateau, the curve exceeds every window.
         let off = off.min(1 << 20);
-        let delta = ((u128::from(C_SCALED) * u128::from(off) * u128::from(off) * u128::from(off))
+        let delta = ((u128::from(self.c) * u128::from(off) * u128::from(off) * u128::from(off))
             >> (10 + 3 * TIME_BITS))
             .min(u128::from(u32::MAX / 2)) as u32;
         let target = if t < epoch.k {
@@ -201,7 +227,7 @@ impl Cubic {
     }
 
     fn befriend_reno(&mut self, cwnd: u32) {
-        let per = ((u64::from(cwnd) * FRIENDLY) >> 3).max(1) as u32;
+        let per = ((u64::from(cwnd) * u64::from(self.friendly)) >> 3).max(1) as u32;
         // One packet for every full `per`; an exact remainder of `per` waits.
         if self.acked > per {
             let steps = (self.acked - 1) / per;
@@ -261,11 +287,11 @@ impl CongestionControl for Cubic {
     fn on_loss(&mut self, w: &mut Window, _ev: &Loss) {
         self.epoch = None;
         self.w_max = if w.cwnd < self.w_max && self.fast_convergence {
-            (u64::from(w.cwnd) * (SCALE + BETA) / (2 * SCALE)) as u32
+            (u64::from(w.cwnd) * (SCALE + u64::from(self.beta)) / (2 * SCALE)) as u32
         } else {
             w.cwnd
         };
-        w.ssthresh = ((u64::from(w.cwnd) * BETA / SCALE) as u32).max(2);
+        w.ssthresh = ((u64::from(w.cwnd) * u64::from(self.beta) / SCALE) as u32).max(2);
     }
 
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {
@@ -351,6 +377,9 @@ pub const KIND: CcKind = CcKind {
 mod tests {
     use super::*;
 
+    /// C = 0.4, in 1/1024.
+    const C_SCALED: u64 = 410;
+
     fn cubic() -> Cubic {
         Cubic::new(&Params::defaults(PARAMS), &Host::default())
     }
@@ -364,6 +393,24 @@ mod tests {
         w.cwnd = 80;
         c.on_loss(&mut w, &Loss::at(Time::ZERO));
         assert_eq!((w.ssthresh, c.w_max), (56, 68));
+    }
+
+    /// Linux with the module parameters `beta=512 bic_scale=41` and `beta=717 bic_scale=410`.
+    #[test]
+    fn beta_and_c_are_those_of_the_module() {
+        let with = |name, value| {
+            let mut params = Params::defaults(PARAMS);
+            params.set(name, crate::param::Value::Number(value));
+            Cubic::new(&params, &Host::default())
+        };
+        let usual = cubic();
+        assert_eq!((usual.beta, usual.c, usual.friendly), (717, 410, 15));
+        let mut half = with("beta", 0.5);
+        assert_eq!((half.beta, half.c, half.friendly), (512, 410, 8));
+        let mut w = Window::new(100);
+        half.on_loss(&mut w, &Loss::at(Time::ZERO));
+        assert_eq!(w.ssthresh, 50);
+        assert_eq!(with("c", 4.0).c, 4100);
     }
 
     /// Times until the window is restored, in 1/1024 s, for several reductions. The exact roots are

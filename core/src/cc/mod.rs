@@ -55,7 +55,7 @@ pub mod yeah;
 use crate::kernel::Kernel;
 use crate::packet::{Congestion, Feedback};
 use crate::param::{Param, Params};
-use crate::transport::{EcnUse, Gso, Signals, State};
+use crate::transport::{EcnUse, Gso, MSS, Signals, State};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
@@ -515,6 +515,8 @@ pub struct Host {
     pub kernel: Kernel,
     /// The maximum size of a super-packet.
     pub gso: Gso,
+    /// Payload of a full segment of the flow, in bytes (Linux: `mss_cache`).
+    pub mss: u32,
     /// Seed of the congestion control's random choices; every flow has a different one.
     pub seed: u64,
 }
@@ -525,6 +527,7 @@ impl Default for Host {
             hz: 1000,
             kernel: Kernel::default(),
             gso: Gso::On,
+            mss: MSS,
             seed: 1,
         }
     }

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::transport::{MSS, State};
+use crate::transport::State;
 use crate::units::Time;
 use alloc::boxed::Box;
 
@@ -210,6 +210,8 @@ struct Seen {
 pub struct Nv {
     set: Settings,
     hz: u64,
+    /// Payload of a full segment, in bytes.
+    mss: u64,
     rng: Rng,
     seen: Seen,
     may_grow: bool,
@@ -242,6 +244,7 @@ impl Nv {
         Nv {
             set: Settings::new(params),
             hz: u64::from(host.hz.max(1)),
+            mss: u64::from(host.mss),
             rng: Rng::named(host.seed, "nv"),
             seen: Seen::default(),
             may_grow: true,
@@ -305,7 +308,7 @@ impl Nv {
     /// `max`, in packets: the window that fills the path, plus the packets allowed in the queue.
     fn greatest(&self) -> u32 {
         let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us)
-            / u128::from(RATE_UNIT * u64::from(MSS));
+            / u128::from(RATE_UNIT * self.mss);
         (ideal.min(u128::from(u32::MAX / 2)) as u32).saturating_add(self.set.pad)
     }
 
@@ -388,20 +391,18 @@ impl CongestionControl for Nv {
         if ev.flight == 0 {
             return;
         }
-        self.measure(rtt.as_us(), u64::from(ev.flight) * u64::from(MSS));
+        self.measure(rtt.as_us(), u64::from(ev.flight) * self.mss);
         self.renew(self.tick(ev.now));
         if ev.una <= self.round_end {
             return;
         }
         self.round_end = ev.nxt;
         self.seen.rounds = (self.seen.rounds + 1).min(255);
-        let small = u64::from(self.small_cwnd) * u64::from(MSS);
-        if self.seen.samples == 1
-            && acked >= small - u64::from(MSS)
-            && self.small_cwnd < SMALL_CWND_MOST
+        let small = u64::from(self.small_cwnd) * self.mss;
+        if self.seen.samples == 1 && acked >= small - self.mss && self.small_cwnd < SMALL_CWND_MOST
         {
             self.small_cwnd = (self.small_cwnd + SMALL_CWND_STEP).min(SMALL_CWND_MOST);
-            self.round_end = ev.nxt + u64::from(self.small_cwnd) * u64::from(MSS);
+            self.round_end = ev.nxt + u64::from(self.small_cwnd) * self.mss;
             self.seen.samples = 0;
             self.may_grow = true;
             return;
@@ -475,7 +476,7 @@ mod tests {
     use super::*;
     use crate::units::Span;
 
-    const MSS64: u64 = MSS as u64;
+    const MSS64: u64 = crate::transport::MSS as u64;
 
     /// A flow of which `flight` packets are in flight, on a path with an RTT of `rtt_us`.
     struct Flow {

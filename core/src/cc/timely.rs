@@ -28,11 +28,10 @@
 //!   because the paper's network is lossless.
 
 use super::{
-    Ack, CcKind, CongestionControl, Family, Loss, NO_WINDOW, Need, Sample, SpuriousLoss, Start,
-    Window,
+    Ack, CcKind, CongestionControl, Family, Host, Loss, NO_WINDOW, Need, Sample, SpuriousLoss,
+    Start, Window,
 };
 use crate::param::{Kind, Param, Params};
-use crate::transport::MSS;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 
@@ -126,15 +125,18 @@ pub struct Timely {
     least: Option<Span>,
     /// The segment is complete when every byte below this one is acknowledged.
     segment_ends: u64,
+    /// Payload of a full segment, in bytes.
+    mss: u64,
 }
 
 impl Timely {
     /// The state at the start of a connection.
-    pub fn new(params: &Params) -> Timely {
+    pub fn new(params: &Params, host: &Host) -> Timely {
         let line_rate = params.rate("line_rate").as_bit() as f64;
-        let packets = params.bytes("segment").get() / u64::from(MSS);
+        let packets = params.bytes("segment").get() / u64::from(host.mss);
         Timely {
             line_rate,
+            mss: u64::from(host.mss),
             segment: packets.clamp(1, u64::from(u32::MAX)) as u32,
             t_low: params.span("t_low").as_s(),
             t_high: params.span("t_high").as_s(),
@@ -200,7 +202,7 @@ impl CongestionControl for Timely {
         if ev.una < self.segment_ends {
             return;
         }
-        self.segment_ends = ev.una + u64::from(self.segment) * u64::from(MSS);
+        self.segment_ends = ev.una + u64::from(self.segment) * self.mss;
         if let Some(rtt) = self.least.take() {
             self.complete(rtt.as_s());
         }
@@ -246,7 +248,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: &|params, _| Box::new(Timely::new(params)),
+    make: &|params, host| Box::new(Timely::new(params, host)),
 };
 
 #[cfg(test)]
@@ -260,7 +262,7 @@ mod tests {
         Timely {
             rate: 1e9,
             last: Some(us / 1e6),
-            ..Timely::new(&Params::defaults(PARAMS))
+            ..Timely::new(&Params::defaults(PARAMS), &Host::default())
         }
     }
 
@@ -333,7 +335,7 @@ mod tests {
     /// Segments of 45 packets; the minimum round trip of each counts.
     #[test]
     fn a_segment_has_one_round_trip_that_of_its_first_packets() {
-        let mut t = Timely::new(&Params::defaults(PARAMS));
+        let mut t = Timely::new(&Params::defaults(PARAMS), &Host::default());
         let mut w = Window::new(10);
         t.on_start(&mut w, &Start::at(Time::ZERO));
         assert_eq!(

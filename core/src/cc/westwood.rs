@@ -26,7 +26,7 @@ use super::{
     Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window,
 };
 use crate::kernel::Rule;
-use crate::transport::{Jiffies, MSS};
+use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
@@ -45,6 +45,8 @@ pub struct Westwood {
     /// ([`Rule::DeliveredBeforeEvent`]).
     rtt_first: bool,
     ticks: Jiffies,
+    /// Payload of a full segment, in bytes.
+    mss: u64,
     /// The bandwidth smoothed once and twice, in bytes per tick; `None` before the first sample.
     bandwidth: Option<(u64, u64)>,
     /// Bytes acknowledged in the present bandwidth sample, including those of duplicate ACKs.
@@ -72,6 +74,7 @@ impl Westwood {
             hz: host.hz,
             rtt_first: host.kernel.follows(Rule::DeliveredBeforeEvent),
             ticks,
+            mss: u64::from(host.mss),
             bandwidth: None,
             bytes: 0,
             since: 0,
@@ -85,7 +88,7 @@ impl Westwood {
     /// The estimated bandwidth times the minimum RTT, in packets.
     fn window(&self) -> u32 {
         let (_, bandwidth) = self.bandwidth.unwrap_or_default();
-        let packets = bandwidth.saturating_mul(self.least) / u64::from(MSS);
+        let packets = bandwidth.saturating_mul(self.least) / self.mss;
         packets.max(LEAST_WINDOW).min(u64::from(u32::MAX)) as u32
     }
     fn take_rtt(&mut self, ev: &Sample) {
@@ -113,7 +116,7 @@ impl Westwood {
     }
     /// The bytes that an ACK counts for which acknowledges `jump` more bytes in order.
     fn counted(&mut self, jump: u64) -> u64 {
-        let segment = u64::from(MSS);
+        let segment = self.mss;
         match jump {
             0 => {
                 self.early += segment;
@@ -209,7 +212,7 @@ mod tests {
     use super::*;
     use crate::kernel::Kernel;
 
-    const SEGMENT: u64 = MSS as u64;
+    const SEGMENT: u64 = crate::transport::MSS as u64;
 
     /// A congestion control and its window after a handshake at 0.
     fn begun(hz: u32) -> (Westwood, Window) {

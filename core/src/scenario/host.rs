@@ -8,7 +8,7 @@ use super::read::{Field, Section, listed};
 use super::schema::Values;
 use super::value::{Node, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
-use super::{Buffer, Choice, FlowSpec, Link, hop};
+use super::{Buffer, Choice, Link, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
 use crate::param::{self, Params};
 use crate::queue::pfifo_fast;
@@ -19,7 +19,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The properties of both ends of every flow.
+/// The properties of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSpec {
     /// The kernel whose rules both ends follow: `linux-6.12`, `linux-6.12.5`.
@@ -120,6 +120,11 @@ impl Default for HostSpec {
     }
 }
 
+/// Largest MTU of a host, bytes.
+pub(super) const MOST_MTU: u64 = 16_000;
+/// MTU of Ethernet, and the headers of IP and TCP without options, bytes.
+const USUAL_MTU: u64 = 1500;
+const IP_TCP: u64 = 40;
 /// Minimum and maximum buffer of a host.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
@@ -148,12 +153,6 @@ impl HostSpec {
         kernel(&self.like, &self.with_rules, &self.without_rules)
     }
 
-    /// The rules that the sender of a flow follows: those of the flow's own release, if it has one.
-    pub fn kernel_of(&self, flow: &FlowSpec) -> Kernel {
-        let own = flow.like.as_deref().and_then(Kernel::named);
-        own.unwrap_or_else(|| self.kernel())
-    }
-
     /// Returns whether `fq` paces above interfaces without a rate of their own.
     pub fn paces_below(&self) -> bool {
         self.nic.is_none() && self.pacing == Pacing::Fq
@@ -173,7 +172,7 @@ impl HostSpec {
             } else {
                 EcnUse::Off
             },
-            sack: true,
+            sack: self.switch("sack", true),
             slow_start_after_idle: self.slow_start_after_idle,
             device: match &self.nic {
                 Some(nic) => Some(Device {
@@ -199,7 +198,51 @@ impl HostSpec {
                 Some(param::Value::Span(least)) => least.as_us() as u32,
                 _ => RTO_MIN_US as u32,
             },
+            mss: self.mss(),
+            peer_mss: self.mss(),
+            timestamps: self.switch("timestamps", true),
+            quick_ack: self.quickack(),
+            delayed_ack_max: match self.keys.get("delayed_ack_max") {
+                Some(param::Value::Span(most)) => *most,
+                _ => d.delayed_ack_max,
+            },
         }
+    }
+
+    /// The value of a key that may be absent.
+    fn switch(&self, key: &str, absent: bool) -> bool {
+        match self.keys.get(key) {
+            Some(param::Value::Bool(on)) => *on,
+            _ => absent,
+        }
+    }
+    fn size(&self, key: &str) -> Option<u64> {
+        match self.keys.get(key) {
+            Some(param::Value::Bytes(bytes)) => Some(bytes.get()),
+            _ => None,
+        }
+    }
+    /// Whether the host acknowledges each segment at once.
+    pub fn quickack(&self) -> bool {
+        self.switch("quickack", false)
+    }
+    /// The maximum segment size that the host announces, bytes.
+    pub fn mss(&self) -> u32 {
+        let mtu = self.size("mtu").unwrap_or(USUAL_MTU);
+        self.size("mss")
+            .map_or(mtu - IP_TCP, |mss| mss.min(mtu - IP_TCP)) as u32
+    }
+    /// The first key of this host that changes its segments or ACKs, if there is one.
+    pub fn unusual(&self) -> Option<&'static str> {
+        let keys = [
+            "mtu",
+            "mss",
+            "sack",
+            "timestamps",
+            "quickack",
+            "delayed_ack_max",
+        ];
+        keys.into_iter().find(|key| self.keys.get(key).is_some())
     }
 
     /// The configuration of the host `far`: only the host `near` has an interface with a rate.
@@ -280,21 +323,42 @@ impl HostSpec {
             wmem_max,
             ..HostSpec::of(&mut values)
         };
-        Some(HostSpec {
+        let host = HostSpec {
             keys: values.rest()?,
             ..host
-        })
+        };
+        host.check(out, s)?;
+        Some(host)
     }
 
-    /// The section for this host.
-    pub(super) fn node(&self) -> Node {
+    /// Rejects values that contradict each other.
+    fn check(&self, out: &mut Collector<'_>, s: &Section<'_>) -> Option<()> {
+        let most = self.size("mtu").unwrap_or(USUAL_MTU) - IP_TCP;
+        let f = s.field("mss");
+        let text = format_bytes(Bytes::new(most));
+        let problem = format!("exceeds the mtu minus 40B of headers, which is {text}");
+        let fits = self.size("mss").is_none_or(|mss| mss <= most);
+        let fit = out.require(f.as_ref(), fits, &problem, || quote(&text));
+        let f = s.field("delayed_ack_max");
+        let problem = "contradicts quickack, with which no ACK is delayed";
+        let delays = !self.quickack() || f.is_none();
+        if let (false, Some(f)) = (delays, &f) {
+            out.refuse(f, problem, Fix::None);
+            return None;
+        }
+        fit
+    }
+
+    /// The section for this host; `named`: it is not the one for all other hosts.
+    pub(super) fn node(&self, named: bool) -> Node {
         let mut e = Entries::new();
         put(&mut e, "like", Node::string(self.like.clone()));
         for (key, rules) in [
             ("with_rules", &self.with_rules),
             ("without_rules", &self.without_rules),
         ] {
-            if !rules.is_empty() {
+            // A named host without rules must not take those of [host].
+            if named || !rules.is_empty() {
                 let names = rules.iter().map(|rule| Node::string(rule.row().name));
                 put(&mut e, key, Node::array(names.collect()));
             }

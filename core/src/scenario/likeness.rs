@@ -30,6 +30,9 @@ use alloc::vec::Vec;
 /// A full Ethernet frame, in bytes.
 const FRAME: u64 = 1514;
 
+/// The difference of a host whose interface has a rate.
+const INTERFACE: &str = "a sender's interface with a rate";
+
 /// Upper bound of [`Likeness::headroom`]: a greater ratio makes no difference.
 const HEADROOM: f64 = 10.0;
 
@@ -185,6 +188,10 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
         found.extend((flow.direction == super::Direction::Up).then(|| "upload flows".into()));
         found.extend((flow.dscp > 0).then(|| "code points".into()));
         found.extend((flow.host > 0).then(|| "separate hosts".into()));
+        for host in [scenario.sender_of(flow), scenario.receiver_of(flow)] {
+            found.extend(host.unusual().map(|key| format!("{key} of a host")));
+            found.extend(host.nic.as_ref().map(|_| INTERFACE.into()));
+        }
         found.extend(match flow.ecn {
             EcnNegotiation::Off => None,
             EcnNegotiation::Requested => Some("ecn".into()),
@@ -197,13 +204,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
                 .map(|workload| format!("workload {}", workload.kind)),
         );
     }
-    found.extend(
-        scenario
-            .host
-            .nic
-            .as_ref()
-            .map(|_| "a sender's interface with a rate".into()),
-    );
+    found.extend(scenario.host.nic.as_ref().map(|_| INTERFACE.into()));
     found.sort_unstable();
     found.dedup();
     found

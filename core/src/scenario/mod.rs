@@ -13,6 +13,7 @@
 //! | `links` | the sections `[link.NAME]` and `[switch.NAME]`, and the routes of flows |
 //! | `probes` | the section `[[probe]]` |
 //! | `host` | parser and writer of the section `[host]` |
+//! | `hosts` | hosts with names, and the hosts of flows |
 //! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
 //! | `quantity` | quantities, counts and numbers: checks of unit and range |
@@ -42,6 +43,7 @@ mod ecn;
 pub mod error;
 mod hop;
 mod host;
+mod hosts;
 pub mod keys;
 pub mod likeness;
 mod links;
@@ -103,8 +105,10 @@ pub struct Scenario {
     pub path: PathSpec,
     /// The Wi-Fi, if it replaces the path.
     pub wifi: Option<WifiSpec>,
-    /// The properties of both ends.
+    /// The properties of hosts without a name.
     pub host: HostSpec,
+    /// The hosts with names.
+    pub hosts: Vec<(String, HostSpec)>,
     /// The flows, `count` expanded; every flow has its id.
     pub flows: Vec<FlowSpec>,
     /// The probes.
@@ -143,6 +147,11 @@ pub struct FlowSpec {
     /// Number of the flow's far host, from 1; 0 is the common host of all flows and probes without
     /// the key `host`.
     pub host: u8,
+    /// The number in [`Scenario::hosts`] of the host that sends the data; `None` for a host without
+    /// a name.
+    pub sender: Option<u8>,
+    /// The number of the host that receives the data.
+    pub receiver: Option<u8>,
     /// The release of the flow's sending host, if it differs from that of [`HostSpec`].
     pub like: Option<String>,
     /// The station of the flow, with a Wi-Fi.

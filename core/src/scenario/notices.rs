@@ -159,7 +159,10 @@ impl Scenario {
     /// The queue disciplines of all hops, and of the sender's own host.
     fn queues(&self) -> impl Iterator<Item = &Choice> {
         let hops = self.path.hops.iter().chain(&self.path.reverse);
-        let own = self.host.nic.iter().map(|nic| &nic.qdisc);
+        let hosts = core::iter::once(&self.host).chain(self.hosts.iter().map(|(_, host)| host));
+        let own = hosts
+            .filter_map(|host| host.nic.as_ref())
+            .map(|nic| &nic.qdisc);
         hops.map(|hop| &hop.queue).chain(own)
     }
 }

@@ -6,6 +6,7 @@ use super::ecn;
 use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
+use super::hosts::{self, Hosts};
 use super::keys;
 use super::links::{self, Routes};
 use super::model::{Offer, of_kernel};
@@ -177,30 +178,24 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         _ => None,
     };
     let seed: u64 = values.take("seed");
-    let host = match section(out, &top, "host") {
-        Ok(Some(s)) => HostSpec::read(out, &s, known),
-        Ok(None) => Some(HostSpec::default()),
-        Err(()) => None,
-    };
-    let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
+    let hosts = hosts::read(out, &top, known);
     // A wrong path may have a reverse hop.
     let reverse =
         path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
     // The stations of a wrong Wi-Fi are unknown.
     let wifi = wifi?;
-    links::refuse_interface(out, &top, path.as_ref(), host.as_ref());
+    links::refuse_interface(out, &top, path.as_ref(), hosts.usual.as_ref());
     let routes = Routes::new(path.as_ref(), top.field("link").is_some(), seed, end);
     let context = FlowContext {
         end,
         routes: &routes,
-        ecn,
-        host: host.as_ref(),
+        hosts: &hosts,
         reverse,
         wifi: wifi.as_ref(),
     };
     let flows = flows(out, &top, known, &context);
-    if let (Some(flows), Some(host)) = (&flows, &host) {
-        needs(out, &top, known, flows, host);
+    if let Some(flows) = &flows {
+        needs(out, &top, known, flows, &hosts);
     }
     if let (Some(flows), Some(path)) = (&flows, &path) {
         feedback(out, &top, known, flows, path);
@@ -231,6 +226,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         );
     }
     kept?;
+    let (host, hosts) = hosts.finish()?;
     Some(Scenario {
         title: title?,
         duration: duration?,
@@ -239,7 +235,8 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         start_jitter: start_jitter?,
         path: path?,
         wifi: wifi.map(|wifi| wifi.spec),
-        host: host?,
+        host,
+        hosts,
         flows: flows?,
         probes: probes?,
         keys: values.rest()?,
@@ -378,10 +375,8 @@ struct FlowContext<'a> {
     routes: &'a Routes,
     /// End of the scenario.
     end: Span,
-    /// ECN mode of the hosts.
-    ecn: EcnMode,
-    /// The hosts, unless they have an error.
-    host: Option<&'a HostSpec>,
+    /// The hosts.
+    hosts: &'a Hosts,
     /// Whether the path has a reverse hop.
     reverse: bool,
     /// The Wi-Fi, if there is one.
@@ -491,37 +486,48 @@ fn written_ids(list: &[Section<'_>]) -> BTreeSet<String> {
     ids
 }
 
-/// Rejects a host without the properties that its flows require.
+/// Rejects hosts without the properties that their flows require.
 fn needs(
     out: &mut Collector<'_>,
     top: &Section<'_>,
     known: &Known,
     flows: &[FlowSpec],
-    host: &HostSpec,
+    hosts: &Hosts,
 ) {
-    let Some(s) = top.field("host").and_then(|f| inside(&f, "host")) else {
+    let Some(all) = top.field("host").and_then(|f| inside(&f, "host")) else {
         return;
     };
-    let lacks = [
-        (
-            "pacing",
-            Need::Pacing,
-            host.pacing == Pacing::Off,
-            Pacing::Auto.word(),
-        ),
-        (
-            "clock",
-            Need::FineRtt,
-            host.clock != Clock::Us,
-            Clock::Us.word(),
-        ),
-    ];
-    for (key, need, lacking, right) in lacks {
-        if let (true, Some(who), Some(f)) =
-            (lacking, known.who(flows, need, |_| true), s.field(key))
-        {
-            let problem = format!("is not sufficient for {who}, which needs {}", need.help());
-            out.refuse(&f, problem, Fix::Value(quote(right)));
+    let numbers = (0..hosts.named.len()).map(|number| Some(number as u8));
+    for number in core::iter::once(None).chain(numbers) {
+        let named = number.and_then(|number| hosts.named.get(usize::from(number)));
+        let own = named.and_then(|(name, _)| inside(&all.field(name)?, "host"));
+        let Some(host) = hosts.of(number) else {
+            continue;
+        };
+        let lacks = [
+            (
+                "pacing",
+                Need::Pacing,
+                host.pacing == Pacing::Off,
+                Pacing::Auto.word(),
+            ),
+            (
+                "clock",
+                Need::FineRtt,
+                host.clock != Clock::Us,
+                Clock::Us.word(),
+            ),
+        ];
+        for (key, need, lacking, right) in lacks {
+            let field = own.as_ref().and_then(|s| s.field(key));
+            if let (true, Some(who), Some(f)) = (
+                lacking,
+                known.who(flows, need, |flow| flow.sender == number),
+                field.or_else(|| all.field(key)),
+            ) {
+                let problem = format!("is not sufficient for {who}, which needs {}", need.help());
+                out.refuse(&f, problem, Fix::Value(quote(right)));
+            }
         }
     }
 }
@@ -616,11 +622,7 @@ fn flow(
     reverse: bool,
 ) -> Option<(FlowSpec, u64, Option<String>)> {
     let &FlowContext {
-        end,
-        ecn: host_ecn,
-        host: spec,
-        wifi,
-        ..
+        end, hosts, wifi, ..
     } = context;
     let no_way_back = links::no_way_back(context.routes);
     let workload = application::workload(out, s, reverse, no_way_back);
@@ -635,12 +637,19 @@ fn flow(
         None => missing(out, s, "cc", &cc_line(known)),
     };
     let like = optional(s.field("like"), None, |f| host::like(out, &f).map(Some));
+    let mut values = out.values(s);
+    let direction = values.word("direction", &DIRECTIONS);
+    let ends = hosts.ends(out, s, direction);
+    let [sender, receiver] = ends.unwrap_or_default();
+    let (spec, host_ecn) = (hosts.of(sender), hosts.ecn(sender, receiver));
+    if let (Some(cc), None) = (&cc, transport) {
+        let needs = known.needs_of(&cc.kind);
+        hosts.segments(out, s, [sender, receiver], needs)?;
+    }
     if let (Some(cc), Some(like), Some(host), None) = (&cc, &like, spec, transport) {
         available(out, s, known, (cc, like.as_deref()), host)?;
     }
-    let mut values = out.values(s);
     let times = times(out, s, &mut values, end);
-    let direction = values.word("direction", &DIRECTIONS);
     let upwards = match s.field("direction") {
         Some(f) if direction == Direction::Up && !reverse => {
             let (problem, line) = links::no_way_back(context.routes);
@@ -676,7 +685,7 @@ fn flow(
         out.name(&f, MOST_NAME, "an id", "a").map(Some)
     });
     let (start, stop, restart) = times?;
-    upwards.and(negotiable)?;
+    upwards.and(negotiable).and(ends)?;
     let count = values.take("count");
     let flow = FlowSpec {
         id: String::new(),
@@ -689,6 +698,8 @@ fn flow(
         dscp: dscp?,
         host: host?,
         ecn: ecn?,
+        sender,
+        receiver,
         size: values.optional("size"),
         like: like?,
         station: None,

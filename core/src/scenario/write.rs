@@ -4,6 +4,7 @@
 use super::dscp;
 use super::ecn;
 use super::hop::path_node;
+use super::hosts;
 use super::links;
 use super::nested;
 use super::schema::OfKey;
@@ -11,7 +12,9 @@ use super::value::{Node, Table, Tree, Value};
 use super::version;
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario, Spacing};
-use crate::param::{self, Params};
+use crate::cc::cubic;
+use crate::param::{self, Param, Params};
+use crate::queue::fifo;
 use crate::units::{format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -65,7 +68,7 @@ impl Scenario {
             (None, Some(network)) => links::put_links(&mut top, &self.path, network),
             (None, None) => put(&mut top, "path", path_node(&self.path)),
         }
-        put(&mut top, "host", self.host.node());
+        put(&mut top, "host", hosts::node(self));
         if !self.flows.is_empty() {
             put(
                 &mut top,
@@ -105,6 +108,7 @@ impl Scenario {
 
     fn flow_node(&self, flow: &FlowSpec) -> Node {
         let mut e = flow_entries(flow);
+        hosts::put_ends(&mut e, self, flow);
         self.put_station(&mut e, flow.station);
         links::put_route(&mut e, &self.path, flow.route.as_deref());
         put_all(&mut e, &flow.keys);
@@ -158,10 +162,26 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
     e
 }
 
+/// Parameters that are written only if they differ from the default, so that the scenarios in
+/// earlier runs stay as they were.
+const SILENT: [(&str, &Param); 3] = [
+    ("cubic", &cubic::BETA),
+    ("cubic", &cubic::C),
+    ("fifo", &fifo::MARK_ABOVE),
+];
+
 pub(super) fn choice_node(choice: &Choice) -> Node {
     let mut e = Entries::new();
+    let silent = SILENT.iter().filter(|(kind, _)| *kind == choice.kind);
+    let is_silent = |name: &str, value: &param::Value| {
+        silent
+            .clone()
+            .any(|(_, param)| param.name == name && param.default() == *value)
+    };
     for (name, value) in choice.params.iter() {
-        put(&mut e, name, param_node(value));
+        if !is_silent(name, value) {
+            put(&mut e, name, param_node(value));
+        }
     }
     if e.is_empty() {
         return Node::string(choice.kind.clone());

@@ -24,13 +24,13 @@ pub mod scoreboard;
 pub mod sender;
 pub mod wire;
 
-pub use crate::transport::{EcnUse, Gso, MSS, State};
+pub use crate::transport::{EcnUse, Gso, MSS, State, TcpOptions};
 pub use options::{Clock, Device, EcnMode, EcnNegotiation, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
 
 use crate::kernel::{Kernel, Rule};
-use crate::transport::Signals;
+use crate::transport::{Signals, TIMESTAMPS};
 use crate::units::{Bytes, Rate, Span};
 
 /// `sk_pacing_shift`: a burst carries 2⁻¹⁰ s of the pacing rate, about 1 ms.
@@ -84,7 +84,22 @@ pub struct Config {
     pub rack: bool,
     /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
     pub rto_min_us: u32,
+    /// The maximum segment size that the host announces (MSS option, without other options), bytes.
+    pub mss: u32,
+    /// The maximum segment size that the other end announces, bytes.
+    pub peer_mss: u32,
+    /// Whether segments have timestamps (`tcp_timestamps`).
+    pub timestamps: bool,
+    /// Whether all ACKs are quick ACKs (`quickack` of a route).
+    pub quick_ack: bool,
+    /// The longest delay of an ACK (`icsk_delack_max`).
+    pub delayed_ack_max: Span,
 }
+
+/// The maximum segment size of an MTU of 1500 bytes, with the space of all TCP options.
+pub const USUAL_MSS: u32 = MSS + TIMESTAMPS as u32;
+/// The longest delay of an ACK (`TCP_DELACK_MAX`).
+pub const DELAYED_ACK_MAX: Span = Span::ms(200);
 
 /// Linux 6.12 with buffers that may grow to 512 MiB.
 impl Default for Config {
@@ -110,6 +125,11 @@ impl Default for Config {
             rto_max: rtt::RTO_MAX,
             rack: true,
             rto_min_us: rtt::RTO_MIN_US as u32,
+            mss: USUAL_MSS,
+            peer_mss: USUAL_MSS,
+            timestamps: true,
+            quick_ack: false,
+            delayed_ack_max: DELAYED_ACK_MAX,
         }
     }
 }
@@ -135,8 +155,33 @@ impl Config {
                 EcnNegotiation::Accurate if signals.ecn != EcnUse::Counted => EcnUse::Accurate,
                 _ => signals.ecn,
             },
-            sack: signals.sack,
+            sack: self.sack && signals.sack,
             ..self.clone()
+        }
+    }
+    /// The configurations of both ends after their handshake: SACK and timestamps need both, and a
+    /// segment is not longer than the other end announces.
+    pub fn negotiate(one: &mut Config, other: &mut Config) {
+        let (sack, timestamps) = (one.sack && other.sack, one.timestamps && other.timestamps);
+        (one.peer_mss, other.peer_mss) = (other.mss, one.mss);
+        for end in [one, other] {
+            (end.sack, end.timestamps) = (sack, timestamps);
+        }
+    }
+    /// The options of the segments that this end sends.
+    pub fn options(&self, accecn: bool) -> TcpOptions {
+        let mss = self.mss.min(self.peer_mss) - self.stamps();
+        TcpOptions::new(mss, self.timestamps, accecn)
+    }
+    /// Payload of the largest segment that the other end may send, without the AccECN option.
+    pub fn announced(&self) -> u32 {
+        self.mss - self.stamps()
+    }
+    fn stamps(&self) -> u32 {
+        if self.timestamps {
+            TIMESTAMPS as u32
+        } else {
+            0
         }
     }
     /// The configuration of the receiver for a sender whose congestion control requires `signals`.

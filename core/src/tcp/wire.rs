@@ -4,13 +4,15 @@
 //! sequence space here, and there is no FIN.
 
 use crate::packet::{Congestion, Ecn, Feedback};
-use crate::transport::{ACCECN_OPTION, HEADERS, TcpOptions};
+use crate::transport::{ACCECN_OPTION, HEADERS, TIMESTAMPS, TcpOptions};
 use crate::units::{Bytes, Time};
 
 /// Maximum payload of a super-packet, bytes: 64 KiB with its headers.
 pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
 /// Bytes on the wire of a SYN or SYN-ACK with its options, except the AccECN option.
 pub const SYN_SIZE: u64 = 74;
+/// The same without timestamps, whose option shares two bytes of padding with that of SACK.
+pub const SYN_SIZE_BARE: u64 = SYN_SIZE - 8;
 /// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACKS: usize = 3;
 
@@ -45,7 +47,7 @@ pub struct Segment {
     pub ecn: Ecn,
     /// The sender has reduced its window (CWR). On a SYN, with ECE: a request for ECN.
     pub cwr: bool,
-    /// The TCP options of the segment, unless it is a SYN.
+    /// The TCP options of the segment. Of a SYN: those that it requests.
     pub options: TcpOptions,
     /// Earliest departure time of the segment, if its host has an interface that paces; zero means
     /// at once.
@@ -59,6 +61,7 @@ impl Segment {
     pub fn size(&self) -> Bytes {
         let (headers, payload) = (self.options.headers(), self.options.payload());
         Bytes::new(match self.len {
+            _ if self.syn && !self.options.has_timestamps() => SYN_SIZE_BARE,
             _ if self.syn => SYN_SIZE,
             len if len <= payload => headers + u64::from(len),
             len => headers * u64::from(len.div_ceil(payload)) + u64::from(len),
@@ -79,7 +82,7 @@ impl Segment {
 }
 
 /// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header. The byte
-/// also contains the number of counters in the AccECN option.
+/// also contains the number of counters in the AccECN option, and whether the ACK lacks timestamps.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 
@@ -98,7 +101,15 @@ impl AckMarks {
     /// Returns these marks with an AccECN option of two or three counters; with `counters` 0,
     /// without the option.
     pub fn with_counters(self, counters: u8) -> AckMarks {
-        AckMarks(self.0 & 0b11111 | counters << 5)
+        AckMarks(self.0 & 0b1001_1111 | counters << 5)
+    }
+    /// Returns these marks for an ACK with (`stamped`) or without timestamps.
+    pub fn with_timestamps(self, stamped: bool) -> AckMarks {
+        AckMarks(self.0 & 0b111_1111 | u8::from(!stamped) << 7)
+    }
+    /// Returns whether the ACK has timestamps.
+    pub fn has_timestamps(self) -> bool {
+        self.0 >> 7 == 0
     }
     /// The ACE field.
     pub fn ace(self) -> u8 {
@@ -107,7 +118,7 @@ impl AckMarks {
     /// The number of counters in the AccECN option, 0 without the option. The order of the counters
     /// in the option: bytes with ECT(1), CE and ECT(0).
     pub fn counters(self) -> u8 {
-        self.0 >> 5
+        self.0 >> 5 & 0b11
     }
     /// The ECN bits of its IP header.
     pub fn ecn(self) -> Ecn {
@@ -160,13 +171,21 @@ pub struct AckSegment {
 
 impl AckSegment {
     /// Bytes on the wire: 74 for the answer to a SYN, otherwise 66, plus 12, 20 or 28 with 1, 2 or
-    /// 3 SACK blocks. An AccECN option of three or two counters adds 12 or 8.
+    /// 3 SACK blocks. An AccECN option of three or two counters adds 12 or 8. Without timestamps,
+    /// the answer to a SYN has 8 bytes less, and other ACKs have 12 bytes less.
     pub fn size(&self) -> Bytes {
-        let plain = match (self.syn, self.n_sacks) {
+        let mut plain = match (self.syn, self.n_sacks) {
             (true, _) => SYN_SIZE,
             (_, 0) => HEADERS,
             (_, n) => HEADERS + 4 + 8 * u64::from(n),
         };
+        if !self.marks.has_timestamps() {
+            plain -= if self.syn {
+                SYN_SIZE - SYN_SIZE_BARE
+            } else {
+                TIMESTAMPS
+            };
+        }
         Bytes::new(match self.marks.counters() {
             0 => plain,
             3 => plain + ACCECN_OPTION,

@@ -33,14 +33,15 @@ impl Gso {
         };
         size.saturating_sub(RESERVE).max(u64::from(MSS))
     }
-    /// Returns the maximum number of segments of a super-packet.
-    pub fn segments(self) -> u32 {
+    /// Returns the maximum number of segments of a super-packet, with `mss` bytes of payload each.
+    pub fn segments(self, mss: u32) -> u32 {
         let most = match self {
             Gso::Off => 1,
             Gso::Segments(n) => n,
             Gso::On | Gso::Bytes(_) => u32::MAX,
         };
-        most.min((self.payload() / u64::from(MSS)) as u32).max(1)
+        most.min((self.payload() / u64::from(mss.max(1))) as u32)
+            .max(1)
     }
 }
 
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn super_packets_have_at_least_a_segment_and_at_most_45() {
-        let segments = |gso: Gso| gso.segments();
+        let segments = |gso: Gso| gso.segments(MSS);
         assert_eq!(segments(Gso::On), 45);
         assert_eq!(
             [Gso::Off, Gso::Segments(17), Gso::Segments(100)].map(segments),

@@ -19,6 +19,7 @@ use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::sys::clock::Clock;
 use crate::sys::kernel;
+use crate::sys::netlink::RouteMetrics;
 use narrows_core::engine::Departures;
 use narrows_core::metrics::Histogram;
 use narrows_core::rng::Rng;
@@ -390,8 +391,12 @@ fn forwarder() -> Result<Finding, HostError> {
         addresses: vec![at(own).into()],
         peers: vec![Peer {
             address: at(other).into(),
-            ecn: false,
-            iw: 10,
+            metrics: RouteMetrics {
+                iw: 10,
+                ecn: false,
+                mss: None,
+                quickack: false,
+            },
         }],
         qdisc: "pfifo",
         ..SpaceSpec::default()

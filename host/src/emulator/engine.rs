@@ -13,6 +13,7 @@ use crate::error::HostError;
 use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::sys::clock::Clock;
+use crate::sys::netlink::RouteMetrics;
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
     Departures, Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics,
@@ -23,11 +24,11 @@ use narrows_core::metrics::{
     WorkloadMetrics,
 };
 use narrows_core::net::{FAR, NEAR, Port};
-use narrows_core::param::Choice;
+use narrows_core::param::{self, Choice};
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{Direction, FlowSpec, Scenario};
+use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Scenario};
 use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use narrows_core::workload;
@@ -85,6 +86,16 @@ fn far_hosts(scenario: &Scenario) -> Port {
         .map_or(1, |wifi| wifi.stations.len() as Port)
 }
 
+/// The settings of connections of a host; `ecn`: they request ECN.
+fn metrics(host: &HostSpec, ecn: bool) -> RouteMetrics {
+    RouteMetrics {
+        iw: host.iw,
+        ecn,
+        mss: host.keys.get("mss").is_some().then(|| host.mss()),
+        quickack: host.quickack(),
+    }
+}
+
 /// The configuration of the host at `port`: addresses, kernel settings, queue discipline.
 pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     let host = &scenario.host;
@@ -95,8 +106,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     };
     let peer = |port, ecn| Peer {
         address: address(port, ecn).into(),
-        ecn,
-        iw: host.iw,
+        metrics: metrics(host, ecn),
     };
     let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
     let ecn = match host.ecn {
@@ -108,7 +118,13 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     // the setting.
     let rto_max = host.rto_max.map(|most| (most.as_us() / 1000).to_string());
     let rack = host.rack.map(|on| u8::from(on).to_string());
+    let switch = |key, sysctl| match host.keys.get(key) {
+        Some(param::Value::Bool(on)) => Some((sysctl, u8::from(*on).to_string())),
+        _ => None,
+    };
     let given = [
+        switch("sack", "ipv4/tcp_sack"),
+        switch("timestamps", "ipv4/tcp_timestamps"),
         rto_max.map(|ms| ("ipv4/tcp_rto_max_ms", ms)),
         rack.map(|bit| ("ipv4/tcp_recovery", bit)),
     ];
@@ -164,8 +180,7 @@ pub(crate) fn dual_stack(scenario: &Scenario, port: Port) -> SpaceSpec {
     let other = if port == NEAR { FAR } else { NEAR };
     spec.peers.extend(both.map(|ecn| Peer {
         address: address6(other, ecn).into(),
-        ecn,
-        iw: scenario.host.iw,
+        metrics: metrics(&scenario.host, ecn),
     }));
     spec
 }

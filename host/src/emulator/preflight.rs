@@ -82,10 +82,18 @@ pub fn check_scenario(
              --engine sim"
         ));
     }
-    if host.keys.get("rto_min").is_some() {
+    for key in ["rto_min", "mtu", "delayed_ack_max"] {
+        if host.keys.get(key).is_some() {
+            return unlike(format!(
+                "host.{key}: the engine {engine} uses that of the kernel; remove it, or write \
+                 --engine sim"
+            ));
+        }
+    }
+    if let Some((name, _)) = scenario.hosts.first() {
         return unlike(format!(
-            "host.rto_min: the engine {engine} uses that of the kernel; remove it, or write \
-             --engine sim"
+            "host.{name}: the engine {engine} has the same settings at both hosts; write them \
+             under [host], or write --engine sim"
         ));
     }
     if host.clock != Clock::Us {

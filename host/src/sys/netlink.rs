@@ -11,10 +11,26 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 const HEADER: usize = 16;
-/// `RTAX_INITCWND`, `RTAX_FEATURES`, and the feature `RTAX_FEATURE_ECN`.
+/// `RTAX_ADVMSS`, `RTAX_INITCWND`, `RTAX_FEATURES`, and the feature `RTAX_FEATURE_ECN`.
+const ANNOUNCED_MSS: u16 = 8;
 const INITIAL_WINDOW: u16 = 11;
 const FEATURES: u16 = 12;
 const FEATURE_ECN: u32 = 1;
+/// `RTAX_QUICKACK`.
+const QUICK_ACK: u16 = 15;
+
+/// Settings of the connections over a route.
+#[derive(Copy, Clone, Debug)]
+pub struct RouteMetrics {
+    /// Initial congestion window, packets.
+    pub iw: u32,
+    /// Whether connections request ECN.
+    pub ecn: bool,
+    /// The announced maximum segment size, bytes; `None`: that of the MTU.
+    pub mss: Option<u32>,
+    /// Whether each segment is acknowledged at once.
+    pub quickack: bool,
+}
 /// `TC_H_ROOT`, and the handle `1:`.
 const ROOT: u32 = u32::MAX;
 const HANDLE: u32 = 1 << 16;
@@ -192,9 +208,8 @@ impl Netlink {
             .attribute(libc::IFA_ADDRESS, &bytes);
         self.ask(message)
     }
-    /// Adds a route to a host over a device. `iw`: initial congestion window of connections,
-    /// packets; `ecn`: connections request ECN.
-    pub fn route(&mut self, index: u32, to: IpAddr, iw: u32, ecn: bool) -> io::Result<()> {
+    /// Adds a route to a host over a device.
+    pub fn route(&mut self, index: u32, to: IpAddr, metrics: &RouteMetrics) -> io::Result<()> {
         let (family, bytes) = family(to);
         let kind = [
             family,
@@ -207,8 +222,10 @@ impl Netlink {
             libc::RTN_UNICAST,
         ];
         let metrics = Message::new(0, &[])
-            .number(INITIAL_WINDOW, iw)
-            .number_if(FEATURES, ecn.then_some(FEATURE_ECN));
+            .number_if(ANNOUNCED_MSS, metrics.mss)
+            .number(INITIAL_WINDOW, metrics.iw)
+            .number_if(FEATURES, metrics.ecn.then_some(FEATURE_ECN))
+            .number_if(QUICK_ACK, metrics.quickack.then_some(1));
         let message = Message::new(libc::RTM_NEWROUTE, &[&kind, &[0; 4]])
             .attribute(libc::RTA_DST, &bytes)
             .number(libc::RTA_OIF, index)

@@ -8,7 +8,7 @@ out, so that the documented default applies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from html import escape
 from os import PathLike
 from pathlib import Path as FilePath
@@ -58,6 +58,8 @@ class Scenario(Settings):
         flows: The flows.
         probes: The probes, which measure the RTT of the path while the flows send.
         host: The hosts at both ends.
+        hosts: Hosts with settings of their own by their names, for `sender` and `receiver` of a
+            flow.
     """
 
     path: Path | None = None
@@ -68,6 +70,7 @@ class Scenario(Settings):
     flows: Sequence[Flow] = ()
     probes: Sequence[Ping] = ()
     host: Host | None = None
+    hosts: Mapping[str, Host] | None = None
 
     def __post_init__(self) -> None:
         """Converts lists to tuples, because the class is frozen."""
@@ -84,6 +87,8 @@ class Scenario(Settings):
         for plural, singular in (("links", "link"), ("switches", "switch")):
             if plural in tree:
                 tree[singular] = tree.pop(plural)
+        if "hosts" in tree:
+            tree["host"] = {**tree.get("host", {}), **tree.pop("hosts")}
         return tree
 
     def toml(self) -> str:
@@ -161,6 +166,12 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
         for probe in rest.pop("probe", [])
     ]
     host = rest.pop("host", None)
+    if host is not None:
+        own = {field.name for field in fields(Host)}
+        named = {name: of for name, of in host.items() if name not in own and isinstance(of, dict)}
+        host = {name: value for name, value in host.items() if name not in named}
+        if named:
+            rest["hosts"] = {name: Host(**settings) for name, settings in named.items()}
     links = rest.pop("link", None)
     if links is not None:
         rest["links"] = {name: Link(**_named(_hop(link, folder))) for name, link in links.items()}

@@ -338,6 +338,10 @@ class Flow(Part):
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
             Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
             data).
+        sender: Host that sends the data, with the settings of [host.NAME]; flows with the same
+            host share its interface. Text; the name of a host (default: [host]).
+        receiver: Host that receives the data, with the settings of [host.NAME]. Text; the name
+            of a host (default: [host]).
         host: Number of the far host; flows with the same number share one address. Count; 1 to
             63; needs a path (default: one host for all flows and probes without this key).
         station: Station of the flow; with a group of stations, each one has such a flow. Text;
@@ -364,6 +368,8 @@ class Flow(Part):
     dscp: str | int | None = None
     like: str | None = None
     workload: Chosen | None = None
+    sender: str | None = None
+    receiver: str | None = None
     host: int | None = None
     station: str | None = None
 
@@ -450,6 +456,19 @@ class Host(Part):
         rto_min: Minimum retransmission timeout above the smoothed RTT
             (net.ipv4.tcp_rto_min_us); also limits delayed ACKs to less. Time; 1us to 1s
             (default: 200ms).
+        mtu: Largest IP packet of the host's interface (mtu of ip link); the handshake agrees on
+            the smaller MTU of both ends. Bytes; 256B to 16kB (default: 1500B).
+        mss: Maximum segment size that the host announces and uses, TCP options included (advmss
+            of ip route, TCP_MAXSEG); the payload is 12 bytes less with timestamps. Bytes; 88B
+            to mtu minus 40B (default: mtu minus 40B).
+        sack: Selective acknowledgements (net.ipv4.tcp_sack), if both ends use them; without
+            them, recovery is that of NewReno. Boolean; true, false (default: true).
+        timestamps: TCP timestamps (net.ipv4.tcp_timestamps), if both ends use them; without
+            them, headers are 12 bytes shorter. Boolean; true, false (default: true).
+        quickack: Acknowledge each segment at once (quickack of ip route): no delayed ACKs.
+            Boolean; true, false (default: false).
+        delayed_ack_max: Longest delay of an ACK (TCP_DELACK_MAX); every second full segment is
+            acknowledged at once. Time; 1ms to 200ms (default: 200ms).
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
             1kbit to 10Tbit (default: unlimited).
         ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
@@ -491,6 +510,12 @@ class Host(Part):
     rack: bool | None = None
     slow_start_after_idle: bool | None = None
     rto_min: str | None = None
+    mtu: str | None = None
+    mss: str | None = None
+    sack: bool | None = None
+    timestamps: bool | None = None
+    quickack: bool | None = None
+    delayed_ack_max: str | None = None
     nic: str | None = None
     ring: int | None = None
     bql: bool | None = None

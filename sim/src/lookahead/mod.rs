@@ -76,7 +76,7 @@ impl Lookahead {
             .flows
             .iter()
             .all(|f| f.port == NEAR && f.access_forward.is_none() && f.access_reverse.is_none());
-        if !forward || datapath.device.is_some() || datapath.observer.recorder.is_some() {
+        if !forward || !datapath.devices.list.is_empty() || datapath.observer.recorder.is_some() {
             return None;
         }
         let Network::Wired(path) = &datapath.network.network else {

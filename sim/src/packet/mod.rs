@@ -25,6 +25,8 @@
 //! - `bytes`: payload or whole frame, in bytes.
 //! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
 //!   runs are shorter than three days, so timestamps do not need this bit.
+//! - Bit 30 of `word` of data: the segments of the flow have another size, or no timestamps. The 16
+//!   highest bits of `seq` are then their [`Shape`], so such a flow has less than 2⁴⁸ bytes.
 //! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
 //!   application ([`owners`](crate::owners)). Indices of probes follow those of the flows.
 //! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
@@ -49,7 +51,7 @@ pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::transport::{HEADERS, TcpOptions};
+use narrows_core::transport::{HEADERS, Shape, TIMESTAMPS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 pub(crate) use payloads::Payloads;
 
@@ -84,8 +86,14 @@ const ECE: u8 = 1 << 7;
 const HEADER: u8 = 1 << 7;
 /// `word`: data has the AccECN option.
 const OPTION: u32 = 1 << 31;
+/// `word`: the highest bits of `seq` of data are the shape of its segments.
+const SHAPED: u32 = 1 << 30;
+/// `seq`: position of the first bit of the shape.
+const SHAPE: u32 = 48;
 /// `class`: position of the DSCP's first bit.
 const DSCP: u8 = 2;
+/// Size of an ACK without any option, bytes.
+const BARE: u64 = HEADERS - TIMESTAMPS;
 /// `entered`: the bits of the time, up to three days.
 const WHEN: u64 = (1 << 48) - 1;
 /// `entered`: positions of the first bits of the far host and of the station.
@@ -140,7 +148,7 @@ impl Packet {
             | ecn_bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
         let (seq, word, tsecr, bytes) = (
-            segment.seq,
+            segment.seq | shape(segment.options),
             segment.tsval | option(segment.options),
             segment.tsecr,
             segment.len as u16,
@@ -301,10 +309,10 @@ impl Packet {
     /// The TCP options of data.
     #[inline]
     fn options(&self) -> TcpOptions {
-        if self.word & OPTION == 0 {
-            TcpOptions::Timestamps
-        } else {
-            TcpOptions::AccEcn
+        match self.word & (OPTION | SHAPED) {
+            0 => TcpOptions::Timestamps,
+            OPTION => TcpOptions::AccEcn,
+            _ => TcpOptions::Other(Shape::from_bits((self.seq >> SHAPE) as u16)),
         }
     }
     /// Payload of data in bytes; the size of other packets.
@@ -340,9 +348,12 @@ impl Packet {
     pub fn segment(&self) -> Segment {
         let [syn, psh, joined, cwr] = [SYN, PSH, JOINED, CWR].map(|bit| self.flags & bit != 0);
         Segment {
-            seq: self.seq,
+            seq: match self.word & SHAPED {
+                0 => self.seq,
+                _ => self.seq & ((1 << SHAPE) - 1),
+            },
             len: u32::from(self.bytes),
-            tsval: self.word & !OPTION,
+            tsval: self.word & !(OPTION | SHAPED),
             tsecr: self.tsecr,
             syn,
             psh,
@@ -418,7 +429,7 @@ impl packet::Packet for Packet {
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
             connection: u64::from(self.flow),
-            pure: u64::from(self.bytes) == HEADERS,
+            pure: matches!(u64::from(self.bytes), HEADERS | BARE),
             next: self.seq as u32,
             timestamps: Some(((self.seq >> 32) as u32, self.tsecr)),
             ecn: (self.flags & ECE != 0, self.flags & CWR != 0),
@@ -474,6 +485,16 @@ fn option(options: TcpOptions) -> u32 {
     match options {
         TcpOptions::Timestamps => 0,
         TcpOptions::AccEcn => OPTION,
+        TcpOptions::Other(_) => SHAPED,
+    }
+}
+
+/// The bits of `seq` for the options of data.
+#[inline]
+fn shape(options: TcpOptions) -> u64 {
+    match options {
+        TcpOptions::Timestamps | TcpOptions::AccEcn => 0,
+        TcpOptions::Other(shape) => u64::from(shape.bits()) << SHAPE,
     }
 }
 

@@ -4,7 +4,7 @@ use super::World;
 use super::event_loop::PROGRESS_EVENTS;
 use crate::application::Applications;
 use crate::datapath::{Datapath, Probe};
-use crate::device::Device;
+use crate::device::Devices;
 use crate::error::SimError;
 use crate::flow::{Driver, Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
 use crate::lookahead::Lookahead;
@@ -22,7 +22,7 @@ use narrows_core::net::access::AccessLinks;
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{Direction, FlowSpec, Scenario};
+use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::{Span, Time};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl World {
         let mut datapath = Datapath {
             flows,
             probes,
-            device: Device::new(scenario, registry)?,
+            devices: Devices::new(scenario, registry)?,
             offload: scenario.path.offload,
             network,
             access,
@@ -131,20 +131,15 @@ fn flow(
     configs: &mut Vec<Arc<Config>>,
     access: &mut AccessLinks<Packet>,
 ) -> Flow {
-    let (seed, host) = (scenario.seed, &scenario.host);
-    let config = host.config();
-    let kernel = host.kernel_of(spec);
+    let (seed, host) = (scenario.seed, scenario.sender_of(spec));
+    let [own, other] = scenario.ends_of(spec);
     let cc_host = cc::Host {
         hz: host.hz,
-        kernel,
-        gso: config.gso,
+        kernel: own.kernel,
+        gso: own.gso,
+        mss: own.options(false).mss(),
         seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
     };
-    let own = match spec.direction {
-        Direction::Down => config.clone(),
-        Direction::Up => host.far_config(),
-    };
-    let own = Config { kernel, ..own };
     let unused;
     let params = if spec.transport.is_some() {
         unused = Params::defaults(kind.params);
@@ -157,8 +152,8 @@ fn flow(
         (kind.make)(params, &cc_host),
         spec.size,
     );
-    let receiver = Receiver::new(&config.facing(kind.signals(), spec.ecn)).reading(
-        host.read_latency,
+    let receiver = Receiver::new(&other.facing(kind.signals(), spec.ecn)).reading(
+        scenario.receiver_of(spec).read_latency,
         Rng::named(seed, &format!("reader/{}", spec.id)),
     );
     let warmup = Time::ZERO + scenario.warmup;

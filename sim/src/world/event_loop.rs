@@ -64,10 +64,7 @@ impl World {
             let access = datapath.access.next();
             let timer = datapath.timers.next();
             let sampler = self.next_metrics.min(self.next_samples);
-            let device = datapath
-                .device
-                .as_ref()
-                .map_or(Time::MAX, |device| device.next());
+            let device = datapath.devices.next();
             let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && datapath.observer.packets.pings == 0) {
                 return Ok(None);

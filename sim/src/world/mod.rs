@@ -78,8 +78,8 @@ fn finish(
     let observer = &mut datapath.observer;
     let used = datapath.network.network.close(&mut observer.queues);
     let mut queues: Vec<_> = observer.queues.iter().map(QueueMeter::metrics).collect();
-    let device = datapath.device.as_ref().filter(|device| !device.free);
-    queues.extend(device.map(|device| device.departures.meter.metrics()));
+    let devices = datapath.devices.with_rate();
+    queues.extend(devices.map(|device| device.departures.meter.metrics()));
     let sampled = options.sample_interval.is_some();
     if sampled {
         observer.delays(&mut world.samples);

@@ -45,8 +45,12 @@ impl World {
         datapath
             .observer
             .sample(now, &datapath.network.network, metrics, queue_rows);
-        if let Some(device) = datapath.device.as_mut().filter(|_| metrics) {
-            device.sample(now);
+        if metrics {
+            datapath
+                .devices
+                .list
+                .iter_mut()
+                .for_each(|device| device.sample(now));
         }
         if rows {
             self.next_samples = now + self.sample_interval;

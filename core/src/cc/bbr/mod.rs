@@ -51,7 +51,7 @@ use super::{
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::transport::{Jiffies, MSS, State};
+use crate::transport::{Jiffies, State};
 use crate::units::{Span, Time};
 use aggregation::Aggregation;
 use alloc::boxed::Box;
@@ -69,7 +69,7 @@ pub(super) const UNIT: u64 = 256;
 /// goal. It takes the place of the bandwidth-delay product while no round trip is measured.
 pub(super) const INITIAL_WINDOW: u32 = 10;
 /// Size of a full segment with its TCP and IP headers, in bytes.
-const IP_PACKET: u64 = 1500;
+const IP_HEADERS: u64 = 52;
 
 /// The parameters.
 pub const PARAMS: &[Param] = &[
@@ -219,9 +219,9 @@ impl Settings {
             min_cwnd: params.count("min_cwnd") as u32,
             paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
             paced_packet: if host.kernel.follows(Rule::BbrRateOfPayload) {
-                u64::from(MSS)
+                u64::from(host.mss)
             } else {
-                IP_PACKET
+                u64::from(host.mss) + IP_HEADERS
             },
             aggregation_gain: if aggregates {
                 gain("aggregation_gain")
@@ -273,7 +273,7 @@ impl Bbr {
             recovery: Recovery::default(),
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_gain,
-            paced: Paced::new(set.paced_packet, set.paced_millionths),
+            paced: Paced::new(set.paced_packet, host.mss, set.paced_millionths),
             idle_restart: false,
             set,
         }

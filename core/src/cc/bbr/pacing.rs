@@ -7,7 +7,6 @@
 
 use super::bandwidth::Bw;
 use super::{Bbr, UNIT, Window};
-use crate::transport::MSS;
 use crate::units::{Rate, Span};
 
 /// Below this rate a burst may be one segment: 1.2 Mbit/s, in bytes per second.
@@ -25,14 +24,17 @@ pub(in crate::cc) struct Paced {
     /// Bytes per second.
     rate: u64,
     packet: u64,
+    /// Payload of a full segment, in bytes.
+    mss: u64,
     millionths: u64,
 }
 
 impl Paced {
     /// A rate of 0 at first. A bandwidth converts to `millionths`/10⁶ of its bytes per second, in
-    /// packets of `packet` bytes.
-    pub fn new(packet: u64, millionths: u64) -> Paced {
+    /// packets of `packet` bytes. `mss`: payload of a full segment, in bytes.
+    pub fn new(packet: u64, mss: u32, millionths: u64) -> Paced {
         Paced {
+            mss: u64::from(mss),
             rate: 0,
             packet,
             millionths,
@@ -77,9 +79,7 @@ impl Paced {
     /// Number of segments of a burst at the present rate.
     pub fn burst_goal(&self) -> u64 {
         let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
-        (bytes / u64::from(MSS))
-            .max(self.least_burst())
-            .min(MOST_BURST)
+        (bytes / self.mss).max(self.least_burst()).min(MOST_BURST)
     }
 
     /// Returns how many of `in_flight` packets will be in flight after `wait`, if the path delivers

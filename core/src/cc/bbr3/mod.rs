@@ -116,7 +116,7 @@ impl Bbr3 {
     }
 
     pub(super) fn of(version: Version, params: &Params, host: &Host) -> Bbr3 {
-        let set = Settings::new(params, version);
+        let set = Settings::new(params, version, host.mss);
         Bbr3 {
             rng: Rng::named(host.seed, "bbr3"),
             mode: Mode::Startup,
@@ -132,7 +132,7 @@ impl Bbr3 {
             extra: WindowedMax::default(),
             marks: Marks::default(),
             undo: Undo::default(),
-            paced: Paced::new(set.paced_packet, set.paced_millionths),
+            paced: Paced::new(set.paced_packet, host.mss, set.paced_millionths),
             idle_restart: false,
             set,
         }

@@ -2,7 +2,6 @@
 
 use crate::cc::bbr::UNIT;
 use crate::param::{Kind, Param, Params};
-use crate::transport::MSS;
 use crate::units::Span;
 
 /// A version of BBR.
@@ -279,7 +278,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn new(params: &Params, version: Version) -> Settings {
+    pub fn new(params: &Params, version: Version, mss: u32) -> Settings {
         let floor = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
         // Gains of Startup and ProbeUp are rounded up, so that a probe is not too small.
         let ceil = |name: &str| libm::ceil(params.number(name) * UNIT as f64) as u64;
@@ -308,7 +307,7 @@ impl Settings {
             probe_rtt_cwnd_gain: floor("probe_rtt_cwnd_gain"),
             min_cwnd: params.count("min_cwnd"),
             paced_millionths: libm::round((1.0 - params.number("pacing_margin")) * 1e6) as u64,
-            paced_packet: u64::from(MSS),
+            paced_packet: u64::from(mss),
             aggregation_rounds: params.count("aggregation_rounds"),
             ecn: params.bool("ecn"),
             ecn_max_rtt: params.span("ecn_max_rtt"),

@@ -120,6 +120,7 @@ pub struct Remy {
     past: Past,
     window: u32,
     rtt: Option<Span>,
+    mss: u32,
 }
 
 impl Remy {
@@ -130,13 +131,18 @@ impl Remy {
             past: Past::default(),
             window: 0,
             rtt: None,
+            mss: MSS,
         }
+    }
+    /// Returns this state for full segments of `mss` bytes.
+    pub fn with_mss(self, mss: u32) -> Remy {
+        Remy { mss, ..self }
     }
     /// Applies the rule for the present memory once, to window and pacing rate.
     fn act(&mut self, w: &mut Window) {
         let action = self.tree.action(&self.past.memory);
         self.window = action.window(self.window);
-        w.pacing = Some(rate(action.intersend_ms));
+        w.pacing = Some(rate(action.intersend_ms, self.mss));
         w.cwnd = self.window.max(1).min(w.clamp);
     }
     /// Resets memory and window, and applies the rule for an empty memory.
@@ -147,10 +153,10 @@ impl Remy {
     }
 }
 
-/// The pacing rate at which full packets leave `intersend_ms` apart.
-fn rate(intersend_ms: f64) -> Rate {
+/// The pacing rate at which full packets of `mss` bytes leave `intersend_ms` apart.
+fn rate(intersend_ms: f64, mss: u32) -> Rate {
     // The cast saturates: without a gap there is no limit.
-    Rate::bit((f64::from(MSS) * 8000.0 / intersend_ms) as u64).max(Rate::bit(1))
+    Rate::bit((f64::from(mss) * 8000.0 / intersend_ms) as u64).max(Rate::bit(1))
 }
 
 impl CongestionControl for Remy {
@@ -229,5 +235,5 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: &|params, _: &Host| Box::new(Remy::new(tree_of(params))),
+    make: &|params, host: &Host| Box::new(Remy::new(tree_of(params)).with_mss(host.mss)),
 };

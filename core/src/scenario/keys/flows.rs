@@ -125,6 +125,23 @@ pub(super) const KEYS: &[Key] = &[
         "application of the flow: web pages, calls, transfers with random arrivals",
     )
     .within("a kind of `narrows list workload`"),
+    text(
+        "flow",
+        "sender",
+        MOST_NAME,
+        "[host]",
+        "host that sends the data, with the settings of [host.NAME]; flows with the same host \
+         share its interface",
+    )
+    .within("the name of a host"),
+    text(
+        "flow",
+        "receiver",
+        MOST_NAME,
+        "[host]",
+        "host that receives the data, with the settings of [host.NAME]",
+    )
+    .within("the name of a host"),
     optional(
         "flow",
         "host",

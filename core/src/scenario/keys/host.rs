@@ -150,6 +150,62 @@ pub(super) const KEYS: &[Key] = &[
     ),
     optional(
         "host",
+        "mtu",
+        Kind::Bytes(
+            Bytes::new(1500),
+            Bytes::new(256),
+            Bytes::new(host::MOST_MTU),
+        ),
+        "1500B",
+        "largest IP packet of the host's interface (mtu of ip link); the handshake agrees on the \
+         smaller MTU of both ends",
+    ),
+    optional(
+        "host",
+        "mss",
+        Kind::Bytes(
+            Bytes::new(1460),
+            Bytes::new(88),
+            Bytes::new(host::MOST_MTU - 40),
+        ),
+        "mtu minus 40B",
+        "maximum segment size that the host announces and uses, TCP options included (advmss of \
+         ip route, TCP_MAXSEG); the payload is 12 bytes less with timestamps",
+    )
+    .within("88B to mtu minus 40B"),
+    optional(
+        "host",
+        "sack",
+        Kind::Bool(true),
+        "true",
+        "selective acknowledgements (net.ipv4.tcp_sack), if both ends use them; without them, \
+         recovery is that of NewReno",
+    ),
+    optional(
+        "host",
+        "timestamps",
+        Kind::Bool(true),
+        "true",
+        "TCP timestamps (net.ipv4.tcp_timestamps), if both ends use them; without them, headers \
+         are 12 bytes shorter",
+    ),
+    optional(
+        "host",
+        "quickack",
+        Kind::Bool(false),
+        "false",
+        "acknowledge each segment at once (quickack of ip route): no delayed ACKs",
+    ),
+    optional(
+        "host",
+        "delayed_ack_max",
+        Kind::Span(Span::ms(40), Span::ms(1), Span::ms(200)),
+        "200ms",
+        "longest delay of an ACK (TCP_DELACK_MAX); every second full segment is acknowledged at \
+         once",
+    ),
+    optional(
+        "host",
         "nic",
         Kind::Rate(Rate::mbit(100), Rate::bit(1000), Rate::mbit(10_000_000)),
         "unlimited",

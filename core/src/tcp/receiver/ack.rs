@@ -32,6 +32,7 @@
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::rtt::RTO_MIN_US;
+use crate::tcp::{Config, DELAYED_ACK_MAX};
 use crate::transport::Jiffies;
 use crate::units::{Span, Time};
 
@@ -81,8 +82,11 @@ pub(super) struct Acks {
     ato: u64,
     ato_min: u64,
     delay_max: u64,
-    /// One tick less than the host's minimum RTO, in ticks; `u64::MAX` if this minimum is 200 ms.
-    delay_below_rto: u64,
+    /// The longest delay, in ticks: one tick less than the host's minimum RTO, unless that is
+    /// 200 ms, and at most the host's maximum. `u64::MAX` without either.
+    delay_most: u64,
+    /// Whether all ACKs are quick.
+    always_quick: bool,
     last_data: u64,
     /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. The timer keeps
     /// running when its ACK leaves for another reason; if ACKs are then held back by compression,
@@ -96,10 +100,19 @@ pub(super) struct Acks {
 }
 
 impl Acks {
-    pub fn new(hz: u32, kernel: Kernel) -> Acks {
-        let hz = u64::from(hz);
+    /// The state for a host with this configuration.
+    pub fn new(cfg: &Config, ticks: Jiffies) -> Acks {
+        let hz = u64::from(cfg.hz);
+        let below_rto = match u64::from(cfg.rto_min_us) {
+            RTO_MIN_US => u64::MAX,
+            us => ticks.from_us(us).max(2) - 1,
+        };
+        let most = match cfg.delayed_ack_max {
+            DELAYED_ACK_MAX => u64::MAX,
+            most => ticks.from_us(most.as_us()),
+        };
         Acks {
-            kernel,
+            kernel: cfg.kernel,
             acked: 0,
             quick: 0,
             scheduled: false,
@@ -111,24 +124,14 @@ impl Acks {
             ato: 0,
             ato_min: (hz / 25).max(1),
             delay_max: (hz / 5).max(1),
-            delay_below_rto: u64::MAX,
+            delay_most: below_rto.min(most),
+            always_quick: cfg.quick_ack,
             last_data: 0,
             delayed: None,
             delayed_owed: false,
             compress_timer: None,
             duplicates: 0,
             duplicates_of: 0,
-        }
-    }
-    /// Returns the state for a host with this minimum RTO.
-    pub fn below_rto(self, rto_min_us: u64, ticks: Jiffies) -> Acks {
-        let delay_below_rto = match rto_min_us {
-            RTO_MIN_US => u64::MAX,
-            us => ticks.from_us(us).max(2) - 1,
-        };
-        Acks {
-            delay_below_rto,
-            ..self
         }
     }
     pub fn established(&mut self, tick: u64) {
@@ -179,7 +182,7 @@ impl Acks {
     /// Returns whether an ACK must leave now, even with holes. `many`: more data than one full
     /// segment is unacknowledged.
     pub fn at_once(&self, many: bool) -> bool {
-        many || (self.quick > 0 && !self.dialogue) || self.now
+        many || (self.quick > 0 && !self.dialogue) || self.now || self.always_quick
     }
     /// Returns whether an ACK leaves as soon as all data has been read.
     pub fn once_read(&self) -> bool {
@@ -244,7 +247,7 @@ impl Acks {
             }
             ato = ato.min(most);
         }
-        ato = ato.min(self.delay_max).min(self.delay_below_rto);
+        ato = ato.min(self.delay_max).min(self.delay_most);
         let tick = ticks.at(now);
         let mut expires = tick + ato;
         if let Some((earlier, _)) = self.delayed.filter(|_| self.delayed_owed) {
@@ -329,10 +332,18 @@ impl Acks {
 mod tests {
     use super::*;
 
+    fn acks(kernel: Kernel) -> Acks {
+        let cfg = Config {
+            kernel,
+            ..Config::default()
+        };
+        Acks::new(&cfg, Jiffies::new(cfg.hz))
+    }
+
     #[test]
     fn acks_are_compressed_since_4_18() {
         let at_once = |kernel| {
-            let mut acks = Acks::new(1000, kernel);
+            let mut acks = super::tests::acks(kernel);
             (0..6)
                 .filter(|_| acks.compress(Time::ZERO, 0, 40_000))
                 .count()
@@ -347,7 +358,7 @@ mod tests {
     /// segment of all but the first.
     #[test]
     fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {
-        let mut acks = Acks::new(1000, Kernel::published(6, 12));
+        let mut acks = super::tests::acks(Kernel::published(6, 12));
         let arrives =
             |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
         arrives(&mut acks, 100);
@@ -367,7 +378,7 @@ mod tests {
     #[test]
     fn the_last_hole_s_filling_is_told_at_once_since_4_19() {
         let at_once = |kernel| {
-            let mut acks = Acks::new(1000, kernel);
+            let mut acks = super::tests::acks(kernel);
             acks.whole();
             acks.at_once(false)
         };
@@ -381,7 +392,7 @@ mod tests {
     #[test]
     fn compressed_acks_wait_for_a_third_of_the_rtt_since_6_19() {
         let delay = |kernel, rtt_us| {
-            let mut acks = Acks::new(1000, kernel);
+            let mut acks = super::tests::acks(kernel);
             while acks.compress(Time::ZERO, 0, rtt_us) {}
             acks.next_wakeup().unwrap().as_us()
         };

@@ -15,7 +15,7 @@ mod window;
 
 use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
-use super::{Config, EcnUse, MSS};
+use super::{Config, EcnUse};
 use crate::kernel::Rule;
 use crate::packet::Feedback;
 use crate::prefetch::{Prefetch, record};
@@ -86,6 +86,8 @@ pub struct Receiver {
     window: Window,
     /// Whether the receiver sends selective acknowledgements (SACK).
     sack: bool,
+    /// Whether segments have timestamps.
+    stamps: bool,
     dsack: Option<Range>,
     /// The kind of ECN that the receiver accepts.
     ecn: EcnUse,
@@ -119,10 +121,11 @@ impl Receiver {
             nxt: 0,
             ts_recent: 0,
             clock: Time::ZERO,
-            holes: Holes::default(),
-            acks: Acks::new(cfg.hz, cfg.kernel).below_rto(u64::from(cfg.rto_min_us), ticks),
+            holes: Holes::new(cfg.announced().min(cfg.options(false).payload())),
+            acks: Acks::new(cfg, ticks),
             window: Window::new(cfg),
             sack: cfg.sack,
+            stamps: cfg.timestamps,
             dsack: None,
             ecn: cfg.ecn,
             marks: ecn::Marks::default(),
@@ -189,7 +192,9 @@ impl Receiver {
         self.clock = now;
         if seg.syn {
             if self.phase != Phase::Established {
-                self.ts_recent = seg.tsval;
+                if self.stamps {
+                    self.ts_recent = seg.tsval;
+                }
                 // Of several SYNs the first to arrive counts.
                 if self.phase == Phase::Listen {
                     self.marks.on_syn(self.ecn, seg);
@@ -204,7 +209,7 @@ impl Receiver {
             Phase::SynReceived => {
                 self.phase = Phase::Established;
                 self.syn_ack_timer = None;
-                if seg.seq == 0 {
+                if seg.seq == 0 && self.stamps {
                     self.ts_recent = self.ts_recent.max(seg.tsval);
                 }
                 self.rtt_us = now.since(self.syn_ack_sent).as_us().max(1);
@@ -259,7 +264,7 @@ impl Receiver {
             // grows.
             self.window
                 .measure_rtt_by_stamp(now, seg, self.unread.is_some());
-            if seg.seq <= self.acks.acked {
+            if seg.seq <= self.acks.acked && self.stamps {
                 self.ts_recent = self.ts_recent.max(seg.tsval);
             }
             if seg.cwr {
@@ -297,10 +302,13 @@ impl Receiver {
         self.nxt = end;
         // Data that fills up from behind the hole stays charged until the application has read it.
         let segments = match self.unread {
-            Some(unread) => window::truesize_of(Range {
-                start: unread.start,
-                end,
-            }),
+            Some(unread) => window::truesize_of(
+                Range {
+                    start: unread.start,
+                    end,
+                },
+                self.holes.mss(),
+            ),
             None => window::truesize(seg.len),
         };
         let unread = segments + self.holes.truesize;
@@ -330,10 +338,13 @@ impl Receiver {
             // Data behind the hole has been merged with it.
             Some(unread) if self.nxt > end => {
                 self.holes.truesize
-                    + window::truesize_of(Range {
-                        start: unread.start,
-                        end: self.nxt,
-                    })
+                    + window::truesize_of(
+                        Range {
+                            start: unread.start,
+                            end: self.nxt,
+                        },
+                        self.holes.mss(),
+                    )
             }
             _ => unread,
         };
@@ -386,7 +397,7 @@ impl Receiver {
             });
             return;
         };
-        let more = (end - unread.first_end).div_ceil(u64::from(MSS));
+        let more = (end - unread.first_end).div_ceil(u64::from(self.holes.mss()));
         if more == 0 || unread.full {
             return;
         }
@@ -520,10 +531,15 @@ impl Receiver {
         wire(AckSegment {
             syn: true,
             window: self.window.offered(),
-            tsval: super::sender::stamp(now),
+            tsval: if self.stamps {
+                super::sender::stamp(now)
+            } else {
+                0
+            },
             tsecr: self.ts_recent,
             ece: self.marks.on(),
             marks: AckMarks::new(self.marks.answer(), self.marks.handshake())
+                .with_timestamps(self.stamps)
                 .with_counters(self.marks.option(0).0),
             ..AckSegment::default()
         });
@@ -558,13 +574,18 @@ impl Receiver {
         AckSegment {
             ack,
             window,
-            tsval: super::sender::stamp(self.clock),
+            tsval: if self.stamps {
+                super::sender::stamp(self.clock)
+            } else {
+                0
+            },
             tsecr: self.ts_recent,
             n_sacks,
             sacks,
             syn: false,
             ece,
-            marks: AckMarks::new(self.marks.ace(), self.marks.control()),
+            marks: AckMarks::new(self.marks.ace(), self.marks.control())
+                .with_timestamps(self.stamps),
             feedback: core::mem::take(&mut self.feedback),
         }
         .with_option(counters, bytes)
@@ -591,6 +612,7 @@ impl Prefetch for Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::MSS;
 
     /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops the
     /// overshoot of slow start. `ss` shows a `rcv_rtt` of 432 ms when the first hole is left, 571

@@ -20,6 +20,8 @@ pub(super) struct Holes {
     pub truesize: u64,
     blocks: [Range; REMEMBERED],
     n_blocks: usize,
+    /// Payload of a full segment, in bytes.
+    mss: u32,
 }
 
 fn touches(a: Range, b: Range) -> bool {
@@ -33,6 +35,17 @@ fn union(a: Range, b: Range) -> Range {
 }
 
 impl Holes {
+    /// No data behind a hole; full segments have `mss` bytes.
+    pub fn new(mss: u32) -> Holes {
+        Holes {
+            mss,
+            ..Holes::default()
+        }
+    }
+    /// Payload of a full segment, in bytes.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
     pub fn is_empty(&self) -> bool {
         self.arrived.is_empty()
     }
@@ -65,7 +78,7 @@ impl Holes {
     pub fn arrive(&mut self, range: Range) -> bool {
         let at = self.place(range.start);
         let Some(next) = self.arrived.get_mut(at) else {
-            self.truesize += super::window::truesize_of(range);
+            self.truesize += super::window::truesize_of(range, self.mss);
             self.arrived.push_back(range);
             return false;
         };
@@ -73,12 +86,12 @@ impl Holes {
             return true;
         }
         if !touches(range, *next) {
-            self.truesize += super::window::truesize_of(range);
+            self.truesize += super::window::truesize_of(range, self.mss);
             self.arrived.insert(at, range);
             return false;
         }
         let mut whole = union(range, *next);
-        self.truesize -= super::window::truesize_of(*next);
+        self.truesize -= super::window::truesize_of(*next, self.mss);
         *next = whole;
         // It may touch the following ranges.
         while let Some(&next) = self
@@ -87,11 +100,11 @@ impl Holes {
             .filter(|next| touches(whole, **next))
         {
             whole = union(whole, next);
-            self.truesize -= super::window::truesize_of(next);
+            self.truesize -= super::window::truesize_of(next, self.mss);
             self.arrived.remove(at + 1);
             self.arrived[at] = whole;
         }
-        self.truesize += super::window::truesize_of(whole);
+        self.truesize += super::window::truesize_of(whole, self.mss);
         false
     }
     /// Everything below `nxt` has arrived: joins waiting ranges and returns the next expected byte.
@@ -101,7 +114,7 @@ impl Holes {
             if first.start > nxt {
                 break;
             }
-            self.truesize -= super::window::truesize_of(first);
+            self.truesize -= super::window::truesize_of(first, self.mss);
             nxt = nxt.max(first.end);
             self.arrived.pop_front();
         }
@@ -177,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_fifth_block_pushes_the_oldest_out_and_it_comes_back_only_as_far_as_seen_again() {
-        let mut h = Holes::default();
+        let mut h = Holes::new(crate::tcp::MSS);
         for i in 1..=5 {
             arrives(&mut h, r(i * 20, i * 20 + 10));
         }
@@ -190,7 +203,7 @@ mod tests {
 
     #[test]
     fn filling_joins_what_waited() {
-        let mut h = Holes::default();
+        let mut h = Holes::new(crate::tcp::MSS);
         for x in [r(20, 30), r(40, 50), r(30, 40)] {
             arrives(&mut h, x);
         }

@@ -16,8 +16,8 @@
 //! `tcp_rcvbuf_grow`.
 
 use crate::kernel::{Kernel, Rule};
+use crate::tcp::Config;
 use crate::tcp::wire::{Range, Segment};
-use crate::tcp::{Config, MSS};
 use crate::units::Time;
 
 /// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B
@@ -53,10 +53,10 @@ pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
 /// Kernel memory of a run of out-of-order data: neighbours are merged, [`MERGED`] segments to a
-/// packet.
-pub(super) fn truesize_of(run: Range) -> u64 {
+/// packet of `mss` bytes each.
+pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
     let bytes = run.end - run.start;
-    let segments = bytes.div_ceil(u64::from(MSS));
+    let segments = bytes.div_ceil(u64::from(mss));
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
@@ -74,6 +74,8 @@ pub(super) struct Window {
     window: u64,
     scale: u32,
     segment: u32,
+    /// Payload of the largest segment that may arrive, bytes (`advmss`).
+    mss: u32,
     /// Kernel memory of data that is out of order or unread.
     pub queued: u64,
     // dynamic right-sizing
@@ -88,7 +90,7 @@ pub(super) struct Window {
 impl Window {
     pub fn new(cfg: &Config) -> Window {
         let buffer = cfg.rmem_default.get();
-        let mss = u64::from(MSS);
+        let mss = u64::from(cfg.announced());
         let space = cfg.rmem_max.get().max(buffer).max(SCALED_FOR);
         let most = if cfg.kernel.follows(Rule::InitialReceiveWindow) {
             65_535
@@ -106,7 +108,8 @@ impl Window {
             threshold: ((buffer * SHARE_DEFAULT) >> SHARE_BITS).saturating_sub(mss),
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
-            segment: MSS_GUESS,
+            segment: MSS_GUESS.min(cfg.announced()),
+            mss: cfg.announced(),
             queued: 0,
             round_bytes: first,
             round_start: 0,
@@ -117,7 +120,7 @@ impl Window {
         }
     }
     pub fn established(&mut self, now: Time, nxt: u64) {
-        self.round_bytes = self.window.min(FIRST_ROUND * u64::from(MSS));
+        self.round_bytes = self.window.min(FIRST_ROUND * u64::from(self.mss));
         self.round_start = nxt;
         self.round_time = now;
     }
@@ -144,8 +147,8 @@ impl Window {
 
     /// A longer segment than before shows the overhead of this sender's packets.
     pub fn measure_segment(&mut self, len: u32) {
-        if len.min(MSS) > self.segment {
-            self.segment = len.min(MSS);
+        if len.min(self.mss) > self.segment {
+            self.segment = len.min(self.mss);
             self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1);
             self.clamp = self.share_of(self.buffer);
         }
@@ -163,7 +166,7 @@ impl Window {
         }
         // A packet whose memory exceeds its payload's share of the window opens less, until both
         // fit.
-        let mut step = 2 * u64::from(MSS);
+        let mut step = 2 * u64::from(self.mss);
         let free_of_overhead = merges && self.kernel.follows(Rule::ShortSegmentsOpen);
         if !free_of_overhead && self.share_of(truesize(len)) > u64::from(len) {
             step = self.step_for_heavy(len);
@@ -305,7 +308,11 @@ impl Window {
     /// Enlarges the buffer for `bytes` read in a round trip and `span` bytes of out-of-order data.
     fn resize(&mut self, bytes: u64, span: u64) {
         let by_window = self.kernel.follows(Rule::ReceiveBufferByWindow);
-        let cushion = if by_window { 0 } else { 16 * u64::from(MSS) };
+        let cushion = if by_window {
+            0
+        } else {
+            16 * u64::from(self.mss)
+        };
         let mut window = 2 * bytes + cushion;
         let before = self.round_bytes.max(1);
         let more = bytes.saturating_sub(self.round_bytes);
@@ -343,6 +350,7 @@ impl Window {
 mod tests {
     use super::*;
     use crate::kernel::LINUX_7_3;
+    use crate::tcp::MSS;
     use crate::units::{Bytes, Span};
 
     fn with_rmem(default: u64, max: u64) -> Window {

@@ -17,7 +17,6 @@
 //! reneges.
 
 use crate::cc::{RateSample, Totals};
-use crate::tcp::MSS;
 use crate::tcp::scoreboard::Snapshot;
 use crate::units::{Rate, Span, Time};
 
@@ -108,10 +107,11 @@ impl Delivered {
             app_limited: then.app_limited,
         })
     }
-    /// The delivery rate that TCP_INFO shows, and whether the application limited it.
-    pub fn shown(&self) -> (Option<Rate>, bool) {
+    /// The delivery rate that TCP_INFO shows, with segments of `mss` bytes, and whether the
+    /// application limited it.
+    pub fn shown(&self, mss: u32) -> (Option<Rate>, bool) {
         let (packets, us) = self.shown;
-        let rate = (us > 0).then(|| Rate::bit(packets * u64::from(MSS) * 8_000_000 / us));
+        let rate = (us > 0).then(|| Rate::bit(packets * u64::from(mss) * 8_000_000 / us));
         (rate, self.shown_app_limited)
     }
     /// Counters for congestion controls; the scoreboard counts `lost`.

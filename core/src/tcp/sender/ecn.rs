@@ -43,7 +43,7 @@ use super::{Sender, Time};
 use crate::cc::Cause;
 use crate::packet::Ecn as Bits;
 use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
-use crate::tcp::{EcnUse, MSS, State};
+use crate::tcp::{Config, EcnUse, State};
 use crate::transport::TcpOptions;
 
 /// The modulus of the counter.
@@ -111,7 +111,7 @@ impl Accurate {
         known: u64,
         delivered: u32,
         bytes: u64,
-        ordered: bool,
+        (ordered, mss): (bool, u32),
     ) -> u32 {
         let before = self.bytes.ce;
         let valid = self.read_option(ack, bytes);
@@ -137,7 +137,7 @@ impl Accurate {
             };
         }
         let marked = u64::from(self.bytes.ce.wrapping_sub(before));
-        let mss = u64::from(MSS);
+        let mss = u64::from(mss);
         if marked == 0 {
             least
         } else if delivered >= 2 * ROUND && ordered {
@@ -215,11 +215,8 @@ impl Ecn {
         self.how
     }
     /// The TCP options of every segment.
-    pub fn options(&self) -> TcpOptions {
-        match self.how {
-            EcnUse::Accurate => TcpOptions::AccEcn,
-            _ => TcpOptions::Timestamps,
-        }
+    pub fn options(&self, cfg: &Config) -> TcpOptions {
+        cfg.options(self.how == EcnUse::Accurate)
     }
     /// Returns whether both ends use ECN.
     pub fn on(&self) -> bool {
@@ -230,13 +227,16 @@ impl Ecn {
         self.on() && self.how == self.asks
     }
     /// Sets the flags of a SYN: the original if `retransmits` is 0, otherwise this retransmission.
-    pub fn mark_syn(&self, retransmits: u32, syn: &mut Segment) {
+    pub fn mark_syn(&self, cfg: &Config, retransmits: u32, syn: &mut Segment) {
         let most = u32::from(self.asks == EcnUse::Accurate);
         syn.cwr = self.asks != EcnUse::Off && retransmits <= most;
         syn.ecn = self.asks.handshake();
-        if self.asks == EcnUse::Accurate {
-            syn.options = TcpOptions::AccEcn;
-        }
+        // A SYN announces the host's own maximum segment size.
+        syn.options = TcpOptions::new(
+            cfg.announced(),
+            cfg.timestamps,
+            self.asks == EcnUse::Accurate,
+        );
     }
     /// Handles the SYN-ACK.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
@@ -304,8 +304,9 @@ impl Sender {
         {
             let ordered = self.cfg.sack || matches!(self.state, State::Open | State::Cwr);
             let (known, bytes) = (self.delivered_ce, news.delivered_bytes);
+            let mss = self.board.options.mss();
             let accurate = &mut self.ecn.accurate;
-            news.marked = accurate.marks(ack, known, news.delivered, bytes, ordered);
+            news.marked = accurate.marks(ack, known, news.delivered, bytes, (ordered, mss));
             news.ece = news.marked > 0;
         }
         self.delivered_ce += u64::from(news.marked);
@@ -315,6 +316,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::MSS;
 
     fn ack(ace: u8) -> AckSegment {
         AckSegment {
@@ -369,17 +371,29 @@ mod tests {
         };
         let mut ends = Accurate::default();
         // Two unmarked packets: they show the usual code point.
-        assert_eq!(ends.marks(&told(5, 2, 0), 0, 2, 2 * FULL, true), 0);
+        assert_eq!(ends.marks(&told(5, 2, 0), 0, 2, 2 * FULL, (true, MSS)), 0);
         // Seven packets, three of them marked.
-        assert_eq!(ends.marks(&told(0, 6, 3), 0, 7, 7 * FULL, true), 3);
+        assert_eq!(ends.marks(&told(0, 6, 3), 0, 7, 7 * FULL, (true, MSS)), 3);
         // Ten packets, all marked: the counter grew by 10 - 8.
-        assert_eq!(ends.marks(&told(2, 6, 13), 3, 10, 10 * FULL, true), 10);
+        assert_eq!(
+            ends.marks(&told(2, 6, 13), 3, 10, 10 * FULL, (true, MSS)),
+            10
+        );
         // Ten packets, one marked.
-        assert_eq!(ends.marks(&told(3, 15, 14), 13, 10, 10 * FULL, true), 1);
+        assert_eq!(
+            ends.marks(&told(3, 15, 14), 13, 10, 10 * FULL, (true, MSS)),
+            1
+        );
         // Ten packets, none marked, with the same bits as if eight were.
-        assert_eq!(ends.marks(&told(3, 25, 14), 14, 10, 10 * FULL, true), 0);
+        assert_eq!(
+            ends.marks(&told(3, 25, 14), 14, 10, 10 * FULL, (true, MSS)),
+            0
+        );
         // Forty packets, 17 of them marked: an estimate by bytes.
-        assert_eq!(ends.marks(&told(4, 48, 31), 14, 40, 40 * FULL, true), 17);
+        assert_eq!(
+            ends.marks(&told(4, 48, 31), 14, 40, 40 * FULL, (true, MSS)),
+            17
+        );
     }
 
     /// Without the option, a wrapped counter is taken at its greatest, unless ACKs of more than
@@ -387,12 +401,12 @@ mod tests {
     #[test]
     fn without_the_option_the_usual_number_of_packets_decides() {
         let mut ends = Accurate::default();
-        assert_eq!(ends.marks(&ack(5), 0, 2, 2896, true), 0);
-        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, true), 8);
+        assert_eq!(ends.marks(&ack(5), 0, 2, 2896, (true, MSS)), 0);
+        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, (true, MSS)), 8);
         for _ in 0..200 {
-            ends.marks(&ack(5), 0, 8, 11_584, true);
+            ends.marks(&ack(5), 0, 8, 11_584, (true, MSS));
         }
-        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, true), 0);
+        assert_eq!(ends.marks(&ack(5), 0, 9, 13_032, (true, MSS)), 0);
     }
 
     /// The bytes of an ACK without option count for the code point seen last. Counters are modulo
@@ -407,14 +421,14 @@ mod tests {
             ..Accurate::default()
         };
         let bytes = MarkedBytes { ect0: 436, ce: 0 };
-        ends.marks(&ack(5).with_option(3, bytes), 0, 1, 1436, true);
+        ends.marks(&ack(5).with_option(3, bytes), 0, 1, 1436, (true, MSS));
         assert_eq!(ends.usual, Some(Counter::Ect0));
         assert_eq!(ends.bytes.ect0, (1 << 24) + 436);
-        ends.marks(&ack(5), 0, 2, 2872, true);
+        ends.marks(&ack(5), 0, 2, 2872, (true, MSS));
         assert_eq!(ends.bytes.ect0, (1 << 24) + 436 + 2872);
         // A counter that decreased: nothing is certain.
         let back = MarkedBytes { ect0: 0, ce: 0 };
-        ends.marks(&ack(5).with_option(3, back), 0, 1, 1436, true);
+        ends.marks(&ack(5).with_option(3, back), 0, 1, 1436, (true, MSS));
         assert_eq!(ends.usual, None);
     }
 
@@ -424,7 +438,7 @@ mod tests {
         let request = |asks: EcnUse| {
             [0, 1, 2].map(|retransmits| {
                 let mut syn = Segment::default();
-                Ecn::new(asks).mark_syn(retransmits, &mut syn);
+                Ecn::new(asks).mark_syn(&Config::default(), retransmits, &mut syn);
                 syn.cwr
             })
         };
@@ -444,7 +458,7 @@ mod tests {
         ] {
             let mut ecn = Ecn::new(asks);
             let mut syn = Segment::default();
-            ecn.mark_syn(0, &mut syn);
+            ecn.mark_syn(&Config::default(), 0, &mut syn);
             assert_eq!((syn.cwr, syn.ecn), (asks != EcnUse::Off, asks.handshake()));
             let syn_ack = AckSegment {
                 syn: true,

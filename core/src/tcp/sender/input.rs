@@ -11,7 +11,7 @@ use crate::tcp::paws;
 use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
-use crate::tcp::{EcnUse, MSS, State};
+use crate::tcp::{EcnUse, State};
 use crate::units::Span;
 
 /// The contents of one ACK.
@@ -234,8 +234,7 @@ impl Sender {
         );
         if self.needs.needs_delivery {
             // A single short packet: its ACK may have been delayed.
-            let short =
-                acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
+            let short = acked == 1 && self.board.una() - prior_una < self.mss() && !sacked_before;
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
             ev.delivery = Some(Delivery {
                 sample,
@@ -382,8 +381,8 @@ impl Sender {
         if len > self.max_window {
             return;
         }
-        let segments = len.div_ceil(u64::from(MSS)).max(1);
-        if len <= u64::from(MSS) && self.probe.is_some_and(|p| p.high_seq == block.end) {
+        let segments = len.div_ceil(self.mss()).max(1);
+        if len <= self.mss() && self.probe.is_some_and(|p| p.high_seq == block.end) {
             news.dsack_of_probe = true;
         }
         self.dsack_dups += segments;
@@ -453,7 +452,9 @@ impl Sender {
                 news.delivered_bytes += u64::from(seg.len);
                 times.delivered(&seg, number);
                 // An echo older than the retransmission: the original has arrived.
-                let spurious = seg.is(EVER_RETRANS) && u64::from(news.tsecr) < seg.sent_us / 1000;
+                let spurious = seg.is(EVER_RETRANS)
+                    && u64::from(news.tsecr) < seg.sent_us / 1000
+                    && self.cfg.timestamps;
                 if !spurious {
                     self.rack
                         .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
@@ -514,7 +515,7 @@ impl Sender {
         if from >= fack {
             return;
         }
-        let segments = (fack - from).div_ceil(u64::from(MSS));
+        let segments = (fack - from).div_ceil(self.mss());
         self.reordering = self.reordering.max((segments as u32).min(MOST));
         self.rack.reordering_seen = true;
     }

@@ -455,7 +455,8 @@ impl Sender {
 
     /// The values of TCP_INFO.
     pub fn info(&self) -> Info {
-        let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
+        let (delivery_rate, delivery_rate_app_limited) =
+            self.delivered.shown(self.board.options.mss());
         Info {
             bytes_acked: self.board.una(),
             bytes_sacked: u64::from(self.board.sacked_out()) * self.full(),
@@ -504,7 +505,7 @@ impl Sender {
             tsval: stamp(now),
             ..Segment::default()
         };
-        self.ecn.mark_syn(self.syn_retransmits, &mut syn);
+        self.ecn.mark_syn(&self.cfg, self.syn_retransmits, &mut syn);
         syn
     }
     fn pure_ack(&self, now: Time) -> Segment {
@@ -530,14 +531,17 @@ impl Sender {
         } else {
             u64::from(stamp(now).saturating_sub(ack.tsecr).max(1)) * 1000
         };
-        self.rtt.sample_min(us, self.ticks.at(now));
-        self.rtt.sample(us, 0, 0);
-        self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
+        let measured = self.syn_retransmits == 0 || self.cfg.timestamps;
+        if measured {
+            self.rtt.sample_min(us, self.ticks.at(now));
+            self.rtt.sample(us, 0, 0);
+            self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
+        }
         self.timeouts = 0;
         self.peer_window = ack.window;
         self.max_window = ack.window;
         self.ecn.on_syn_ack(ack);
-        self.board.options = self.ecn.options();
+        self.board.options = self.ecn.options(&self.cfg);
         // After two lost SYNs the initial window is one packet (Linux's rule, after RFC 6298
         // section 5.7).
         self.w = Window::new(if self.syn_retransmits > 1 {
@@ -552,7 +556,7 @@ impl Sender {
         self.update_pacing();
         let mut ev = Start::at(now);
         ev.srtt = Span::us(self.rtt.srtt_us());
-        ev.min_rtt = Span::us(us);
+        ev.min_rtt = Span::us(if measured { us } else { 0 });
         ev.totals = self.totals();
         ev.ecn = self.ecn.as_asked();
         self.cc.on_start(&mut self.w, &ev);

@@ -14,7 +14,6 @@ use crate::cc::{INFINITE_SSTHRESH, Sent};
 use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::packet::Congestion;
-use crate::tcp::MSS;
 use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
@@ -66,10 +65,15 @@ impl Sender {
         self.write(now, Push::All, wire);
     }
 
-    /// Payload of a full segment. Linux's `mss_cache`, which does not include the AccECN option, is
-    /// [`MSS`]: rates and thresholds are multiples of it.
+    /// Payload of a full segment.
     pub(super) fn full(&self) -> u64 {
         u64::from(self.board.options.payload())
+    }
+
+    /// Payload of a full segment without the AccECN option (Linux: `mss_cache`). Rates and
+    /// thresholds are multiples of it.
+    pub(super) fn mss(&self) -> u64 {
+        u64::from(self.board.options.mss())
     }
 
     pub(super) fn window_end(&self) -> u64 {
@@ -79,7 +83,11 @@ impl Sender {
     /// Number of segments in one burst.
     pub(super) fn burst_segments(&self) -> u32 {
         if !self.cfg.autosize {
-            return self.cfg.gso.segments().min(self.w.max_burst);
+            return self
+                .cfg
+                .gso
+                .segments(self.board.options.mss())
+                .min(self.w.max_burst);
         }
         let mut bytes = (self.pacing.as_bit() / 8) >> self.cfg.pacing_shift;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
@@ -89,7 +97,7 @@ impl Sender {
         }
         (self.board.options.full_segments(bytes.min(gso.payload())) as u32)
             .max(self.w.min_burst)
-            .min(gso.segments().min(self.w.max_burst))
+            .min(gso.segments(self.board.options.mss()).min(self.w.max_burst))
     }
 
     /// Sends new data; returns whether any left.
@@ -218,7 +226,7 @@ impl Sender {
         if matches!(self.state, State::Recovery | State::Loss) {
             return Hold::No;
         }
-        let mss = u64::from(MSS);
+        let mss = self.mss();
         let by_departure = self.cfg.kernel.follows(Rule::TsoDeferralByDeparture);
         let silent = if by_departure {
             now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS
@@ -461,8 +469,7 @@ impl Sender {
             let Some(i) = self.board.next_to_retransmit() else {
                 break;
             };
-            if together == 0
-                && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true))
+            if together == 0 && (!self.pacer.may_send(now) || self.held_by_device(self.mss(), true))
             {
                 break;
             }
@@ -581,7 +588,7 @@ impl Sender {
             return;
         };
         let window = u64::from(self.w.cwnd.max(self.board.packets_out()));
-        let bytes_per_s = u64::from(MSS) * 80_000 * percent * window / self.rtt.srtt8_us();
+        let bytes_per_s = self.mss() * 80_000 * percent * window / self.rtt.srtt8_us();
         self.pacing = Rate::bit(bytes_per_s.saturating_mul(8));
     }
 }

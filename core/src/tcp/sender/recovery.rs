@@ -4,9 +4,9 @@ use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
 use crate::cc::{Cause, INFINITE_SSTHRESH, LostPacket, Reduced, SpuriousLoss};
 use crate::kernel::Rule;
+use crate::tcp::State;
 use crate::tcp::prr::Prr;
 use crate::tcp::scoreboard::{APP_LIMITED, LOST, SACKED};
-use crate::tcp::{MSS, State};
 
 impl Sender {
     /// Returns whether PRR is reducing the window.
@@ -234,7 +234,7 @@ impl Sender {
     /// Number of segments up to the highest SACKed one (`fackets_out`).
     fn up_to_fack(&self) -> u32 {
         let bytes = self.board.fack().saturating_sub(self.board.una());
-        bytes.div_ceil(u64::from(MSS)) as u32
+        bytes.div_ceil(self.mss()) as u32
     }
     /// Marks segments lost that are more than `reordering` below the highest SACKed one, at least
     /// the first.
@@ -255,8 +255,7 @@ impl Sender {
         if !self.counts_duplicates() {
             return;
         }
-        let far =
-            self.board.fack() > self.board.una() + u64::from(self.reordering) * u64::from(MSS);
+        let far = self.board.fack() > self.board.una() + u64::from(self.reordering) * self.mss();
         let duplicate = !(news.una_advanced || news.window_update);
         let due = if news.una_advanced && !entered {
             far

@@ -17,17 +17,20 @@ use super::chrono::Limit;
 use super::output::Push;
 use super::{Sender, Time};
 use crate::host::Fate;
+use crate::tcp::Config;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::wire::Segment;
-use crate::tcp::{Config, MSS};
 use alloc::collections::VecDeque;
 
 /// Size of a write, bytes.
 const WRITE: u64 = 262_144;
 /// Memory of a kernel buffer beside its payload, bytes.
 const OVERHEAD: u64 = 896;
-/// Kernel memory that Linux assumes for one segment when it sizes the socket buffer, bytes.
-const PER_SEGMENT: u64 = 2_304;
+/// Space for headers that Linux adds to the maximum segment size when it sizes the socket buffer
+/// (`MAX_TCP_HEADER` and `skb_shared_info`), and memory of a packet's descriptor, bytes. A segment
+/// of 1460 bytes takes 2304 bytes.
+const SEGMENT_HEADERS: u64 = 512;
+const DESCRIPTOR: u64 = 256;
 /// Kernel memory of two super-packets of 64 KiB: half of the send queue's memory may exceed the
 /// socket buffer by this much.
 const CUT_ALLOWANCE: u64 = 2 * (65_536 + 576);
@@ -57,6 +60,8 @@ pub(super) struct SendBuffer {
     behind: VecDeque<Chunk>,
     buffer: u64,
     buffer_max: u64,
+    /// Kernel memory that Linux assumes for one segment, bytes.
+    per_segment: u64,
     /// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent.
     low_water: u64,
     /// The buffer was full, and the application waits for its wake-up.
@@ -78,6 +83,8 @@ impl SendBuffer {
             behind: VecDeque::new(),
             buffer: cfg.wmem_default.get(),
             buffer_max: cfg.wmem_max.get().max(cfg.wmem_default.get()),
+            per_segment: (u64::from(cfg.peer_mss) + SEGMENT_HEADERS).next_power_of_two()
+                + DESCRIPTOR,
             low_water: cfg.notsent_lowat.get().max(1),
             blocked: false,
             silent: false,
@@ -131,7 +138,7 @@ impl SendBuffer {
     }
     /// Enlarges the socket buffer to hold this many windows of `cwnd` packets, up to its maximum.
     pub fn expand(&mut self, windows: u32, cwnd: u32) {
-        let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT;
+        let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * self.per_segment;
         self.buffer = self.buffer.max(wanted.min(self.buffer_max));
     }
     /// Kernel memory of all written data that is not acknowledged.
@@ -245,7 +252,9 @@ impl Sender {
                 return;
             }
             let half = self.board.options.full_segments(self.max_window / 2);
-            let goal = u64::from(self.cfg.gso.segments()).min(half).max(1);
+            let goal = u64::from(self.cfg.gso.segments(self.board.options.mss()))
+                .min(half)
+                .max(1);
             self.write_once(now, left.min(WRITE), goal * self.full(), wire);
         }
     }
@@ -259,7 +268,7 @@ impl Sender {
         wire: &mut impl FnMut(Segment) -> R,
     ) {
         let in_flight = self.board.in_flight();
-        if self.send_buffer.written - self.board.nxt() < u64::from(MSS)
+        if self.send_buffer.written - self.board.nxt() < self.mss()
             && self
                 .small_queue
                 .as_ref()
