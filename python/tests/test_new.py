@@ -168,7 +168,7 @@ def on_ray(folder: Path, over: str, *plugins: str) -> dict[str, Any]:
 def test_models_in_rust_and_python_run_on_ray(built: Path) -> None:
     (built / "py.py").write_text(
         "from narrows.models import CongestionControl\n\n\nclass Py(CongestionControl):\n"
-        '    name = "py"\n'
+        '    name = "py"\n\n    def on_ack(self, window, ack):\n        window.cwnd += 0.1\n'
     )
     over = '"flow.cc" = ["own_cc", "py"]\n"path.queue" = ["own_queue", "fifo"]'
     found = on_ray(built, over, "good.so", "queue.so", "py.py")

@@ -372,6 +372,10 @@ class Ray:
         self._plugins = ray.put(_plugins(content=True))
 
     def _join(self, address: str | None) -> None:
+        # Despite log_to_driver, Ray prints the deaths of processes to stdout, which may be JSON.
+        # Outcomes contain them. There is no public setting.
+        with suppress(AttributeError):
+            self._ray._private.worker._worker_logs_enabled = False
         try:
             self._ray.init(
                 address=address,
