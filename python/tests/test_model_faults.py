@@ -85,6 +85,28 @@ def test_a_fault_names_file_model_event_and_time(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("acks['nope']", "ValueError: no field of name nope (bad.py:8)"),
+        ("window.cwnd = float('nan')", "window.cwnd is NaN"),
+    ],
+)
+def test_a_fault_of_many_acks_names_the_method(
+    tmp_path: Path, cli: Cli, fault: str, problem: str
+) -> None:
+    pytest.importorskip("numpy")
+    plugin(tmp_path)
+    (tmp_path / "bad.py").write_text(
+        "from narrows.models import CongestionControl\n\n\nclass Bad(CongestionControl):\n"
+        f'    name = "bad"\n\n    def on_interval(self, window, acks):\n        {fault}\n'
+    )
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad: on_interval at 0\.\d* s: ", done.stderr), done.stderr
+    assert problem in done.stderr
+
+
 def test_a_state_that_is_no_number_is_a_fault(tmp_path: Path, cli: Cli) -> None:
     plugin(tmp_path, value="float('nan')")
     done = cli("run", "bad.toml", "--plugin", "bad.py", "--out", "out")

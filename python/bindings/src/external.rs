@@ -410,7 +410,14 @@ fn param(row: &Bound<'_, PyAny>) -> PyResult<Param> {
             } else {
                 $get!(most, $how)
             };
-            $kind($get!(default, $how), low, high)
+            let value = $get!(default, $how);
+            if value < low || value > high {
+                return Err(wrong(
+                    &default,
+                    format!("the default is not between {least} and {most}"),
+                ));
+            }
+            $kind(value, low, high)
         }};
     }
     let kind = match kind.as_str() {
@@ -493,6 +500,16 @@ pub fn set_params(instance: &Bound<'_, PyAny>, params: &Params) -> PyResult<()> 
 ///
 /// The event `mode` is handled by the method `describe`, and the event `make` by the constructor.
 pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
+    let method = match monitor::present_event() {
+        "mode" => "describe",
+        "make" => "__init__",
+        event => event,
+    };
+    report_in(py, file, error, method);
+}
+
+/// Reports an exception of a Python class as a fault of a method.
+pub fn report_in(py: Python<'_>, file: &str, error: &PyErr, method: &str) {
     let described = py
         .import("narrows.models.faults")
         .and_then(|module| {
@@ -500,11 +517,6 @@ pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
         })
         .and_then(|text| text.extract::<String>());
     let text = described.unwrap_or_else(|_| error.to_string());
-    let method = match monitor::present_event() {
-        "mode" => "describe",
-        "make" => "__init__",
-        event => event,
-    };
     monitor::fail(method, &text);
 }
 
