@@ -368,7 +368,7 @@ class Ray:
                     f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}"
                 ) from error
         self._work: Any = ray.remote(num_cpus=1, max_retries=5)(_timed)
-        self._single = self._work.options(max_retries=1)
+        self._single: Any = self._work.options(max_retries=1)
         self._plugins = ray.put(_plugins(content=True))
 
     def _join(self, address: str | None) -> None:
