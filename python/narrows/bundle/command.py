@@ -23,7 +23,6 @@ def _is_zip(file: str) -> None:
 @command(
     "narrows bundle commands.txt --out artefact.zip",
     "narrows bundle --verify artefact.zip",
-    "narrows bundle commands.txt --plugin my_cc.py --out artefact.zip",
     "narrows bundle --verify artefact.zip --json | jq .agrees",
 )
 @argument(
