@@ -14,8 +14,9 @@ def to_pandas(table: pa.Table) -> Any:  # noqa: ANN401 - a DataFrame of an optio
     """A table, such as `run.samples`, as a data frame of pandas.
 
     Raises:
-        NarrowsError: If pandas is not installed.
+        NarrowsError: If pandas is not installed, or `table` is no table.
     """
+    _require(table)
     try:
         return table.to_pandas()
     except ModuleNotFoundError as error:
@@ -26,13 +27,21 @@ def to_polars(table: pa.Table) -> Any:  # noqa: ANN401 - a DataFrame of an optio
     """A table, such as `run.samples`, as a data frame of Polars.
 
     Raises:
-        NarrowsError: If Polars is not installed.
+        NarrowsError: If Polars is not installed, or `table` is no table.
     """
     try:
         import polars  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise _missing("polars") from error
+    _require(table)
     return polars.from_arrow(table)
+
+
+def _require(table: object) -> None:
+    if not (hasattr(table, "to_pandas") and hasattr(table, "column_names")):
+        raise NarrowsError(
+            f"{type(table).__name__}: is no table of Arrow; pass a table, such as run.samples"
+        )
 
 
 def _missing(package: str) -> NarrowsError:

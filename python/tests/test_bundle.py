@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from conftest import Cli
 
 import narrows as nw
 from narrows.bundle import archive, execution, recipe
@@ -126,6 +127,82 @@ def test_a_bundle_is_verified_by_repetition(
     assert "written  figure 1.png: figure, not compared" in done.output
     assert "DIFFERS" not in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+OWN = """\
+from narrows.models import CongestionControl
+
+
+class Own(CongestionControl):
+    name = "own_of_bundle"
+
+    def on_ack(self, window, ack):
+        window.cwnd += GAIN
+"""
+
+
+@pytest.fixture
+def with_plugin(tmp_path: Path, cli: Cli) -> Path:
+    """A directory with a plugin and a bundle whose commands use its congestion control."""
+    (tmp_path / "a.toml").write_text(SCENARIO.replace("cubic", "own_of_bundle"))
+    (tmp_path / "rates.csv").write_text(RATES)
+    (tmp_path / "s.toml").write_text(SWEEP.replace("reno", "own_of_bundle"))
+    (tmp_path / "own.py").write_text(OWN.replace("GAIN", "0.5"))
+    (tmp_path / "recipe.txt").write_text(
+        "narrows run a.toml --out result --json\nnarrows sweep s.toml --table rows.csv --jobs 1\n"
+    )
+    done = cli("bundle", "recipe.txt", "--plugin", "own.py", "--out", "a.zip")
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_a_bundle_with_a_plugin_is_verified_with_it(with_plugin: Path, cli: Cli) -> None:
+    members = unpacked(with_plugin / "a.zip")
+    sha256 = hashlib.sha256((with_plugin / "own.py").read_bytes()).hexdigest()
+    assert json.loads(members["bundle.json"])["plugins"] == [
+        {"name": "own.py", "models": ["own_of_bundle"], "sha256": sha256}
+    ]
+    assert not any(name.endswith(".py") for name in members)
+    assert b"narrows bundle --verify a.zip --plugin own.py" in members["README.md"]
+    done = cli("bundle", "--verify", "a.zip", "--plugin", "own.py")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "same     rows.csv" in done.stdout
+    assert "note" not in done.stdout
+
+
+def test_a_bundle_loads_no_plugin_itself(with_plugin: Path, cli: Cli) -> None:
+    done = cli("bundle", "--verify", "a.zip")
+    assert done.returncode == 2
+    assert done.stderr.startswith("a.zip: needs the model own_of_bundle of the plugin own.py with")
+    assert "write: narrows bundle --verify a.zip --plugin own.py" in done.stderr
+
+
+def test_another_version_of_a_plugin_is_noted(with_plugin: Path, cli: Cli) -> None:
+    (with_plugin / "own.py").write_text(OWN.replace("GAIN", "0.1"))
+    done = cli("bundle", "--verify", "a.zip", "--plugin", "own.py")
+    assert done.returncode == 1, done.stderr
+    assert "note: own_of_bundle: the plugin differs from that of the bundle" in done.stdout
+    assert "DIFFERS  result/run.json" in done.stdout
+    told = cli("bundle", "--verify", "a.zip", "--plugin", "own.py", "--json")
+    assert json.loads(told.stdout)["other_plugins"] == ["own_of_bundle"]
+
+
+def test_a_fault_of_a_plugin_ends_the_bundle_with_its_name(with_plugin: Path, cli: Cli) -> None:
+    (with_plugin / "own.py").write_text(OWN.replace("GAIN", "1 / 0"))
+    done = cli("bundle", "recipe.txt", "--plugin", "own.py", "--out", "b.zip")
+    assert done.returncode == 2
+    assert "own.py: own_of_bundle: on_ack at " in done.stderr
+
+
+def test_the_plugins_of_a_manifest_have_the_right_types(place: Path, tmp_path: Path) -> None:
+    for wrong in (3, [3], [{"name": "a"}], [{"name": "a", "models": [3]}], {"name": "a"}):
+
+        def change(_members: dict[str, bytes], manifest: dict[str, Any], w: object = wrong) -> None:
+            manifest["plugins"] = w
+
+        done = call("bundle", "--verify", changed(place, tmp_path, change))
+        assert done.exit_code == 2
+        assert "has values of other types" in done.output
 
 
 def test_differences_are_named_and_exit_with_one(place: Path, tmp_path: Path) -> None:

@@ -142,6 +142,18 @@ def test_what_is_fixed_must_not_change(tmp_path: Path) -> None:
         assert next(part.text for part in parts if not part.right) == f"{key} is unchanged"
 
 
+def test_a_scenario_with_changed_keys_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercises, "run", None)
+    one = exercises.exercise("buffer-size")
+    toml = one.solved().replace('"120s"', '"24h"').replace('"20Mbit"', '"100Gbit"')
+    parts = exercises.check(one, {}, written(tmp_path, toml))
+    assert [part.why[:7] for part in parts] == ["do not ", "do not ", "not run", "not run"]
+    with pytest.raises(NarrowsError, match="flow is missing"):
+        exercises.check(one, {}, written(tmp_path, ""))
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [
@@ -191,6 +203,7 @@ def test_wrong_use_names_the_way_out(command: Cli) -> None:
     for words, said in (
         (("show", "12"), "narrows exercise list"),
         (("check", "cubic", "--file", "x.toml"), "omit --file"),
+        (("check", "slow-start", "bdp=1", "bdp=2"), "bdp: is given twice"),
         (("show", "cubic", "--out", "x.toml"), "cubic has no scenario"),
         (("check", "aqm", "--file", "absent.toml"), "absent.toml"),
     ):

@@ -15,9 +15,10 @@ import narrows as nw
 from narrows.cli import main
 from narrows.errors import NarrowsError
 from narrows.inference import of_mean
-from narrows.render.bands import bands
+from narrows.render.bands import _over_time, bands
 from narrows.render.chart import chart, draw, table
 from narrows.render.latex import latex
+from narrows.render.picture import Line
 from narrows.render.style import Style
 from narrows.runs.replications import replicate
 
@@ -135,6 +136,45 @@ def test_wrong_options_are_errors(
     assert (done.exit_code, said in done.output) == (2, True), done.output
 
 
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        ("seed,x,y\n1,1,1e308\n2,1,1e308\n", ["--x", "x"], "column y has values beyond ±1e+100"),
+        ("seed,x,y\n1,1,1e308\n2,1,-1e308\n", ["--kind", "cdf"], "column y has values beyond"),
+        ("seed,x,y\n1,-1e300,1\n1,2,1\n", ["--x", "x"], "column x has values beyond"),
+        ("seed,x,y\n1,0,-1\n2,0,-2\n", ["--x", "x", "--log", "y"], "--log y: y has no positive"),
+        ("seed,x,y\n1,0,1\n2,0,2\n", ["--x", "x", "--log", "x"], "--log x: x has no positive"),
+        ("seed,x,y\n1,a,1\n2,b,2\n", ["--x", "x", "--log", "x,y"], "--log x: x has no positive"),
+        ("", ["--x", "x"], "is damaged or no table"),
+        ("seed,x,y\n", ["--x", "x"], "column y has no numbers"),
+        ("seed,x,y\n1,1,nan\n2,1,inf\n", ["--x", "x"], "column y has no numbers"),
+    ],
+)
+def test_values_that_no_figure_can_show_are_errors(
+    content: str, words: list[str], said: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "a.csv").write_text(content)
+    out = tmp_path / "b.svg"
+    done = CliRunner().invoke(
+        main, ["plot", str(tmp_path / "a.csv"), "--y", "y", "--out", str(out), *words]
+    )
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert "Traceback" not in done.output
+    assert not out.exists()
+
+
+def test_a_png_has_a_limit_of_its_pixels(rows: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "a.png"
+    words = ["plot", str(rows), "--x", "path.rtt", "--y", "y", "--out", str(out)]
+    done = CliRunner().invoke(main, [*words, "--size", "500x500mm", "--dpi", "2400"])
+    assert done.exit_code == 2
+    assert "a.png: 2232 million pixels; a figure has at most 200 million" in done.output
+    assert "or --dpi 718" in done.output
+    assert not out.exists()
+
+
 def test_a_damaged_table_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     file.write_bytes(b"no table")
@@ -182,6 +222,19 @@ def test_bands_are_means_of_the_runs(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, words).exit_code == 0
     both = ["compare", str(file), str(file), "--seeds", "2", "--plot", str(tmp_path / "c.png")]
     assert CliRunner().invoke(main, both).exit_code == 0
+
+
+def test_the_band_of_a_negative_state_contains_its_mean() -> None:
+    values: list[list[float | None]] = [[-5.0, 1.0], [-3.0, 2.0], [-4.0, 4.0]]
+    lines = [Line("state", None, "line", [0.0, 1.0], y) for y in values]
+    found = _over_time(lines)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.y[0] == -4
+    assert found.low[0] == pytest.approx(-4 - 2.4841, abs=1e-3)
+    assert found.high[0] == pytest.approx(-4 + 2.4841, abs=1e-3)
+    positive = _over_time([Line("goodput", None, "line", [0.0], [y]) for y in (0.1, 5.0)])
+    assert positive.low == [0.0]
 
 
 def test_charts_of_many_values_have_bands_and_of_few_have_bars() -> None:

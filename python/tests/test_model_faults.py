@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,28 @@ def test_a_fault_names_file_model_event_and_time(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("acks['nope']", "ValueError: no field of name nope (bad.py:8)"),
+        ("window.cwnd = float('nan')", "window.cwnd is NaN"),
+    ],
+)
+def test_a_fault_of_many_acks_names_the_method(
+    tmp_path: Path, cli: Cli, fault: str, problem: str
+) -> None:
+    pytest.importorskip("numpy")
+    plugin(tmp_path)
+    (tmp_path / "bad.py").write_text(
+        "from narrows.models import CongestionControl\n\n\nclass Bad(CongestionControl):\n"
+        f'    name = "bad"\n\n    def on_interval(self, window, acks):\n        {fault}\n'
+    )
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad: on_interval at 0\.\d* s: ", done.stderr), done.stderr
+    assert problem in done.stderr
+
+
 def test_a_state_that_is_no_number_is_a_fault(tmp_path: Path, cli: Cli) -> None:
     plugin(tmp_path, value="float('nan')")
     done = cli("run", "bad.toml", "--plugin", "bad.py", "--out", "out")
@@ -148,6 +172,48 @@ def test_an_event_that_cannot_be_interrupted_ends_the_run_too(tmp_path: Path, cl
     done = cli("run", "bad.toml", "--plugin", "bad.py")
     assert done.returncode == 2
     assert "did not return within 5 s of processor time" in done.stderr
+
+
+LOCKED = "sum(range(10**15))"
+"""A loop in C, which holds the interpreter lock: no thread and no signal can interrupt it."""
+
+
+def test_an_event_that_holds_the_interpreter_lock_ends_the_run(tmp_path: Path, cli: Cli) -> None:
+    plugin(tmp_path, LOCKED)
+    done = cli("run", "bad.toml", "--plugin", "bad.py")
+    assert done.returncode == 2
+    assert re.match(r"bad\.py: bad: on_ack at 0\.5\d* s: did not return within 5 s", done.stderr)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_such_an_event_ends_its_case_of_a_sweep_only(tmp_path: Path, cli: Cli) -> None:
+    plugin(tmp_path, LOCKED)
+    (tmp_path / "sweep.toml").write_text(
+        'title = "s"\nscenario = "bad.toml"\n[over]\n"flow[0].cc" = ["bad", "cubic", "reno"]\n'
+    )
+    done = cli("sweep", "sweep.toml", "--plugin", "bad.py", "--jobs", 1, "--json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    (failure,) = found["failed"]
+    assert failure["reason"] == (
+        "the process that ran it died; the run used the plugin of bad (bad.py)"
+    )
+    assert found["rows"] == 2
+    assert "bad.py: bad: on_ack at 0.5" in done.stderr
+
+
+def test_a_program_gets_a_message_about_such_an_event(tmp_path: Path) -> None:
+    plugin(tmp_path, LOCKED)
+    text = "import narrows as nw; nw.models.load('bad.py'); nw.run('bad.toml')"
+    with subprocess.Popen(
+        [sys.executable, "-c", text], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stderr is not None
+        line = program.stderr.readline()
+        assert program.poll() is None
+        program.kill()
+    assert line.startswith("bad.py: bad: on_ack at 0.5")
+    assert line.endswith("; it holds the interpreter lock, so that nothing can end the run\n")
 
 
 def test_a_race_ends_with_the_name_of_the_model(tmp_path: Path, cli: Cli) -> None:

@@ -357,6 +357,10 @@ def test_plugins_on_another_machine_come_with_their_content(loaded: Path) -> Non
         (AIMD + "    enqueue = 5\n", "write def enqueue(self, now_s, packet)"),
         (AIMD.replace("0.5, 0.1, 0.95", "5.0, 0.1, 0.95"), "default 5.0 is not between"),
         (AIMD.replace("0.5, 0.1, 0.95", "float('nan'), 0.1, 0.95"), "not a finite number"),
+        (
+            AIMD.replace("0.5, 0.1, 0.95", '"5ms", "10ms", "1s"'),
+            "factor = 5ms: the default is not between 10ms and 1s",
+        ),
         (AIMD.replace('    name = "aimd"', '    name = "aimd"\n    interval = -1.0'), "at least 0"),
         (AIMD.replace("0.5, 0.1, 0.95", '"5ms", "1xs"'), "1xs"),
         (AIMD + "    def __init__(self):\n        self.x = missing\n", "NameError"),
@@ -385,10 +389,18 @@ def test_two_plugins_with_a_model_of_one_name_are_refused(
 
 
 def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: Path) -> None:
-    for name in ("missing.py", "missing.so", "no_such_module_here", "a/b.txt"):
+    (tmp_path / "mine.toml").write_text(SCENARIO, encoding="utf-8")
+    for name, problem in (
+        ("missing.py", "no such file"),
+        ("missing.so", "no such file"),
+        ("no_such_module_here", "No module named 'no_such_module_here'\n"),
+        ("a/b.txt", "no such file"),
+        ("mine.toml", "a plugin is a Python file (.py) or a shared library (.so)"),
+    ):
         done = cli("list", "--plugin", name)
         assert done.returncode == 2
-        assert name in done.stderr
+        assert done.stderr.startswith(f"{name}: ")
+        assert problem in done.stderr
 
 
 @pytest.mark.parametrize("engine", ["live", "linux"])

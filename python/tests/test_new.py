@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NARROWS, ROOT, Cli
@@ -26,6 +27,7 @@ FAULTS = """
                     w.cwnd = (f64::NAN * f64::from(w.cwnd)) as u32;
                     return;
                 }
+                4 => std::process::abort(),
                 _ => {}
             }
         }
@@ -143,6 +145,45 @@ def test_a_loop_in_rust_ends_its_case_of_a_sweep_only(built: Path, tmp_path: Pat
     found = json.loads(swept.stdout)
     assert len(found["failed"]) == 1
     assert "bad.so: bad_cc: on_ack" in json.dumps(found["failed"])
+
+
+def on_ray(folder: Path, over: str, *plugins: str) -> dict[str, Any]:
+    """The JSON of a sweep on a Ray cluster that the command starts."""
+    pytest.importorskip("ray", reason="Ray is not installed: make ray")
+    (folder / "ray.toml").write_text(f'title = "r"\nscenario = "cc.toml"\n[over]\n{over}\n')
+    words = [word for plugin in plugins for word in ("--plugin", plugin)]
+    quiet = {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
+    # A cluster of another test must not be joined.
+    kept = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    done = subprocess.run(
+        [str(NARROWS), "sweep", "ray.toml", "--on", "ray", "--into", "on-ray", "--json", *words],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=300, env=kept | quiet,
+    )  # fmt: skip
+    assert done.returncode in {0, 1}, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@needs_cargo
+def test_models_in_rust_and_python_run_on_ray(built: Path) -> None:
+    (built / "py.py").write_text(
+        "from narrows.models import CongestionControl\n\n\nclass Py(CongestionControl):\n"
+        '    name = "py"\n\n    def on_ack(self, window, ack):\n        window.cwnd += 0.1\n'
+    )
+    over = '"flow.cc" = ["own_cc", "py"]\n"path.queue" = ["own_queue", "fifo"]'
+    found = on_ray(built, over, "good.so", "queue.so", "py.py")
+    assert (found["rows"], found["failed"]) == (4, [])
+
+
+@needs_cargo
+def test_a_crash_on_ray_ends_only_its_case_and_names_the_library(built: Path) -> None:
+    cases = ", ".join(f"{{ kind = 'own_cc', factor = 0.{n} }}" for n in range(2, 8))
+    over = f'"flow.cc" = [{cases}, {{ kind = "bad_cc", increase = 4 }}]'
+    found = on_ray(built, over, "good.so", "bad.so")
+    (failure,) = found["failed"]
+    assert failure["reason"].startswith("the process that ran it died")
+    assert failure["reason"].endswith("; the run used the plugin of bad_cc (bad.so)")
+    assert found["rows"] == 6
 
 
 @needs_cargo

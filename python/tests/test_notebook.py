@@ -78,6 +78,14 @@ def test_a_table_is_a_data_frame_in_one_call(package: str) -> None:
     assert frame["flow"].to_list()[:2] == samples["flow"].to_pylist()[:2]
 
 
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("value", [3, None, {}, "samples"])
+def test_what_is_no_table_is_no_data_frame(package: str, value: object) -> None:
+    pytest.importorskip(package)
+    with pytest.raises(NarrowsError, match="is no table of Arrow; pass a table"):
+        getattr(nw, f"to_{package}")(value)
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys  # noqa: PLC0415
 

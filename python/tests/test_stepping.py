@@ -113,6 +113,21 @@ def test_a_model_in_python_can_be_stepped() -> None:
         nw.models.unregister(Slow)
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    stepped = nw.start(scenario())
+    seen = stepped.step(acks=numpy.int64(3), cwnd=numpy.int32(7), pacing_mbit=numpy.float64(5))
+    assert (seen.cwnd, seen.pacing_mbit) == (7, 5.0)
+    assert stepped.step(until=numpy.float64(1.5)).t_s == 1.5
+
+
+def test_a_notebook_shows_a_run_before_and_after_its_end() -> None:
+    stepped = nw.start(scenario())
+    stepped.step(until=1)
+    assert stepped._repr_html_() == "<p>&lt;narrows.SteppedRun at 1 s of 2 s&gt;</p>"
+    assert "<table>" in stepped.finish()._repr_html_()
+
+
 def test_errors_name_the_value() -> None:
     stepped = nw.start(scenario())
     stepped.step(until=1)
@@ -123,6 +138,16 @@ def test_errors_name_the_value() -> None:
         ({"acks": 0}, "acks = 0"),
         ({"cwnd": 0}, "cwnd = 0"),
         ({"pacing_mbit": float("nan")}, "pacing_mbit = nan"),
+        ({"cwnd": "10"}, "cwnd = '10'"),
+        ({"cwnd": 2.5}, "cwnd = 2.5: write a whole number"),
+        ({"cwnd": 2**31}, "from 1 to 2147483647"),
+        ({"cwnd": True}, "cwnd = True"),
+        ({"acks": 1.5}, "acks = 1.5"),
+        ({"acks": "3"}, "acks = '3'"),
+        ({"acks": 10**400}, "acks = 1000"),
+        ({"pacing_mbit": "3"}, "pacing_mbit = '3'"),
+        ({"until": float("inf")}, "until = inf: write a time in s"),
+        ({"until": [1]}, "until = .1.: write a time in s"),
     ):
         with pytest.raises(EngineError, match=problem):
             stepped.step(**given)  # type: ignore[arg-type]

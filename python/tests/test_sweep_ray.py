@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,14 +143,119 @@ ray.shutdown()
 """
 
 
+STUDIED = """
+import dataclasses, json
+import ray
+import narrows as nw
+from narrows.study import paths, study
+
+nw.models.load("own.py")
+def small(part):
+    # Two congestion controls on all paths.
+    over = part.over
+    if isinstance(over, list):
+        over = [case for case in over if case["flow[0].cc"] in {"own", "cubic"}]
+    else:
+        over = {"flow[0].cc": ["own", "cubic"]}
+    scenario = dataclasses.replace(part.scenario, duration="2s")
+    return dataclasses.replace(part, scenario=scenario, over=over, seeds=1)
+
+parts = {name: small(part) for name, part in paths.TOURNAMENT.parts(True).items()}
+tournament = dataclasses.replace(paths.TOURNAMENT, parts=lambda quick: parts)
+here = study.run(tournament, into="here")
+ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+there = study.run(tournament, into="there", on="ray")
+grid = there.answer.grids[0]
+json.dump([here.answer.grids == there.answer.grids, there.failures, "own" in grid.rows
+or "own" in grid.columns], open("result.json", "w"))
+ray.shutdown()
+"""
+
+
+def test_a_study_on_ray_has_the_models_of_plugins(tmp_path: Path) -> None:
+    assert with_model(STUDIED, tmp_path) == [True, [], True]
+
+
 def test_models_come_with_the_work(tmp_path: Path) -> None:
+    assert with_model(WITH_MODELS, tmp_path) == [3, []]
+
+
+CRASHING = """
+import json, os
+import ray
+import narrows as nw
+from narrows.sweeps import executors
+
+class Once:
+    # All cases in one batch.
+    def __init__(self, cases, count, hands):
+        self.left = [list(cases)]
+
+    def next(self):
+        return self.left.pop() if self.left else []
+
+    def took(self, cases, seconds):
+        pass
+
+executors.Batches = Once
+
+def own(run):
+    if run.flows[0]["cc"] == "reno":
+        os.abort()
+    return 1.0
+
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
+over = {"flow.cc": ["cubic", "reno", "bic"]}
+there = nw.sweep(scenario, over, into="there", metric=own)
+rows = there.run(on="ray")
+json.dump([sorted(rows["cc"].to_pylist()), [f.reason for f in there.failures]],
+open("result.json", "w"))
+ray.shutdown()
+"""
+
+
+def test_a_case_that_ends_its_process_ends_no_other_case_of_its_batch(tmp_path: Path) -> None:
+    rows, reasons = with_model(CRASHING, tmp_path)
+    assert rows == ["bic", "cubic"]
+    assert [reason.partition(":")[0] for reason in reasons] == ["the process that ran it died"]
+
+
+ELSEWHERE = """
+import json, os
+import ray
+import narrows as nw
+
+os.environ["DRIVER"] = str(os.getpid())  # Workers inherit it.
+with open("own.py", "a") as file:
+    file.write("import os\\nif os.environ['DRIVER'] != str(os.getpid()):\\n    import nothing\\n")
+nw.models.load("own.py")
+ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+scenario = nw.Scenario(path, flows=[nw.Flow("own")], duration="2s")
+there = nw.sweep(scenario, {"path.rate": ["10Mbit"]}, into="there")
+there.run(on="ray")
+json.dump([f.reason for f in there.failures], open("result.json", "w"))
+ray.shutdown()
+"""
+
+
+def test_a_plugin_that_another_machine_cannot_load_is_named(tmp_path: Path) -> None:
+    (reason,) = with_model(ELSEWHERE, tmp_path)
+    assert reason.startswith("own.py: ModuleNotFoundError: No module named 'nothing' (own.py:")
+
+
+def with_model(text: str, tmp_path: Path) -> list[Any]:
+    """The result that a program wrote, which loads the model in `own.py`."""
     (tmp_path / "own.py").write_text(MODEL)
     program = tmp_path / "program.py"
-    program.write_text(WITH_MODELS)
+    program.write_text(text)
     quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
         [sys.executable, str(program)],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads((tmp_path / "result.json").read_text()) == [3, []]
+    result: list[Any] = json.loads((tmp_path / "result.json").read_text())
+    return result

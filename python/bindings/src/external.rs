@@ -410,7 +410,14 @@ fn param(row: &Bound<'_, PyAny>) -> PyResult<Param> {
             } else {
                 $get!(most, $how)
             };
-            $kind($get!(default, $how), low, high)
+            let value = $get!(default, $how);
+            if value < low || value > high {
+                return Err(wrong(
+                    &default,
+                    format!("the default is not between {least} and {most}"),
+                ));
+            }
+            $kind(value, low, high)
         }};
     }
     let kind = match kind.as_str() {
@@ -493,6 +500,16 @@ pub fn set_params(instance: &Bound<'_, PyAny>, params: &Params) -> PyResult<()> 
 ///
 /// The event `mode` is handled by the method `describe`, and the event `make` by the constructor.
 pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
+    let method = match monitor::present_event() {
+        "mode" => "describe",
+        "make" => "__init__",
+        event => event,
+    };
+    report_in(py, file, error, method);
+}
+
+/// Reports an exception of a Python class as a fault of a method.
+pub fn report_in(py: Python<'_>, file: &str, error: &PyErr, method: &str) {
     let described = py
         .import("narrows.models.faults")
         .and_then(|module| {
@@ -500,11 +517,6 @@ pub fn report(py: Python<'_>, file: &str, error: &PyErr) {
         })
         .and_then(|text| text.extract::<String>());
     let text = described.unwrap_or_else(|_| error.to_string());
-    let method = match monitor::present_event() {
-        "mode" => "describe",
-        "make" => "__init__",
-        event => event,
-    };
     monitor::fail(method, &text);
 }
 
@@ -513,10 +525,26 @@ const VISIT: Duration = Duration::from_millis(50);
 /// Number of checks after the interruption of an event until its thread is abandoned.
 const GRACE: u32 = 20;
 
+/// Whether a model that holds the interpreter lock ends the process.
+static EXITS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, an event that takes too long and holds the interpreter lock ends this process. The
+/// exit code is 2, and the message names the model. Nothing else can end such a run, not even a
+/// signal. The command line and processes of sweeps call this function; other programs only get a
+/// message.
+#[pyfunction]
+pub fn exit_if_locked() {
+    EXITS.store(true, Ordering::Relaxed);
+}
+
 /// The state that the thread of a supervised run shares with the supervisor.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
+    /// Whether the run is over.
+    over: AtomicBool,
+    /// Number of checks by the supervisor, which needs the interpreter lock for each.
+    checks: AtomicU64,
     now_ns: AtomicU64,
     end_ns: AtomicU64,
     /// The directory of the thread below `/proc`, and its identifier in Python.
@@ -564,6 +592,7 @@ pub fn supervised<T: Send + 'static>(
     let thread = std::thread::Builder::new()
         .stack_size(16 << 20)
         .spawn(body)?;
+    let _guard = Guard::of(&monitor, &shared)?;
     let mut watch = Watch::default();
     let mut stopped = None;
     loop {
@@ -588,6 +617,7 @@ pub fn supervised<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
+        shared.checks.fetch_add(1, Ordering::Relaxed);
         if stopped.is_none() {
             stopped = visit(py, progress, &shared).err();
         }
@@ -607,6 +637,55 @@ fn visit(py: Python<'_>, progress: Option<&Py<PyAny>>, shared: &Shared) -> PyRes
     match progress.filter(|_| end > 0.0) {
         Some(progress) => progress.call1(py, (time(&shared.now_ns), end)).map(drop),
         None => Ok(()),
+    }
+}
+
+/// A thread that detects an event that takes too long while the supervisor waits for the
+/// interpreter lock. It never takes this lock.
+struct Guard {
+    shared: Arc<Shared>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Guard {
+    fn of(monitor: &Arc<Monitor>, shared: &Arc<Shared>) -> std::io::Result<Guard> {
+        let (seen, of_thread) = (Arc::clone(monitor), Arc::clone(shared));
+        let thread = std::thread::Builder::new().spawn(move || guard(&seen, &of_thread))?;
+        Ok(Guard {
+            shared: Arc::clone(shared),
+            thread,
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+    }
+}
+
+fn guard(monitor: &Monitor, shared: &Shared) {
+    let (mut last, mut since_s) = (None, 0.0);
+    while !shared.over.load(Ordering::Relaxed) {
+        std::thread::park_timeout(VISIT);
+        let here = (monitor.call(), shared.checks.load(Ordering::Relaxed));
+        let place = (shared.thread.lock())
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .clone();
+        if here.0.is_none() || last != Some(here) {
+            (last, since_s) = (Some(here), processor_time(&place));
+        } else if processor_time(&place) - since_s > monitor::MOST_EVENT_S {
+            monitor.overdue();
+            let text = monitor.fault().map_or(String::new(), |it| it.to_string());
+            if EXITS.load(Ordering::Relaxed) {
+                eprintln!("{text}");
+                std::process::exit(2);
+            }
+            eprintln!("{text}; it holds the interpreter lock, so that nothing can end the run");
+            return;
+        }
     }
 }
 

@@ -31,8 +31,8 @@ mod _core {
     use super::*;
     #[pymodule_export]
     use external::{
-        find_model, load_plugin, plugin_tag, register_cc, register_queue, stuck_runs, transports,
-        unregister,
+        exit_if_locked, find_model, load_plugin, plugin_tag, register_cc, register_queue,
+        stuck_runs, transports, unregister,
     };
     #[pymodule_export]
     use python_cc::{

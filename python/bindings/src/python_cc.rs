@@ -388,12 +388,12 @@ impl PythonCc {
             self.instance.call_method1(py, name, (&self.window, event))
         });
         if let Err(error) = called {
-            return external::report(py, &self.class.file, &error);
+            return external::report_in(py, &self.class.file, &error, method);
         }
         let window = self.window.borrow(py);
         match window.give(w) {
             Ok(()) => self.exact = window.cwnd,
-            Err(problem) => monitor::fail_now(&problem),
+            Err(problem) => monitor::fail(method, &problem),
         }
     }
     fn rtt_ms(&self) -> Option<f64> {

@@ -3,7 +3,8 @@
 The archive has a manifest (`bundle.json`), the inputs below `inputs/`, the results below `results/`
 and a README. The manifest contains the commands, the version of narrows and the version of the
 scenario format. The manifest also contains the size and the SHA-256 of each file, and a digest of
-the values of each table.
+the values of each table. If the user loaded plugins, it contains their names and SHA-256, not
+their code.
 
 JSON results are compared without provenance and durations, tables by their values, LaTeX without
 its comments, and other texts as they are. Figures and reports are written again and not compared,
@@ -15,16 +16,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast
 
 from narrows import _core, extras
 from narrows.bundle import archive, execution, recipe
-from narrows.bundle.model import ItemJson, ManifestJson, VerificationJson
+from narrows.bundle.model import ItemJson, ManifestJson, PluginJson, VerificationJson
 from narrows.bundle.recipe import Command
 from narrows.errors import NarrowsError
+from narrows.models import loaded, plugins
 from narrows.storage import output, provenance, scratch
 from narrows.storage.text import name_of, text_of
 
@@ -81,10 +83,12 @@ class Verification:
     Attributes:
         bundle: The manifest.
         items: The results.
+        other_plugins: The models whose plugin has another SHA-256 or version than in the bundle.
     """
 
     bundle: ManifestJson
     items: list[Item]
+    other_plugins: list[str] = field(default_factory=list)
 
     @property
     def agrees(self) -> bool:
@@ -93,13 +97,16 @@ class Verification:
 
     def json(self) -> VerificationJson:
         """Machine-readable form."""
-        return {
+        found: VerificationJson = {
             "agrees": self.agrees,
             "made_with": self.bundle["narrows"],
             "narrows": _core.__version__,
             "commands": self.bundle["commands"],
             "results": [item.json() for item in self.items],
         }
+        if self.other_plugins:
+            found["other_plugins"] = self.other_plugins
+        return found
 
 
 def make(
@@ -110,6 +117,8 @@ def make(
     progress: Progress = lambda _now, _end: None,
 ) -> ManifestJson:
     """Executes the commands of a recipe on copies of their inputs, and writes a bundle.
+
+    The commands can use the models of all loaded plugins.
 
     Returns:
         The manifest.
@@ -140,6 +149,8 @@ def make(
         "contents": {name: digest for name, digest in digests.items() if digest is not None},
         "provenance": provenance.of_host(watch),
     }
+    if used := _loaded():
+        manifest["plugins"] = used
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     readme = _readme(manifest, PurePosixPath(name_of(out)).name)
     output.write(
@@ -158,10 +169,12 @@ def verify(
     """Executes the commands of a bundle in a temporary folder, and compares the results.
 
     Raises:
-        NarrowsError: If the bundle is damaged, is not safe, or if a command fails.
+        NarrowsError: If the bundle is damaged or not safe, if a command fails, or if the model of a
+            plugin is missing.
     """
     members = archive.unpacked(file)
     manifest = _manifest(members, name_of(file))
+    others = _other_plugins(manifest.get("plugins", []), name_of(file))
     commands = [recipe.command(words) for words in manifest["commands"]]
     inputs = _below(members, "inputs/")
     stored = _below(members, "results/")
@@ -175,7 +188,58 @@ def verify(
             _compare(name, content, found.get(name), manifest["contents"].get(name))
             for name, content in stored.items()
         ]
-    return Verification(bundle=manifest, items=items)
+    return Verification(bundle=manifest, items=items, other_plugins=others)
+
+
+def _loaded() -> list[PluginJson]:
+    """The plugins that the user loaded.
+
+    Raises:
+        NarrowsError: If one is a class of this program, which another process cannot load.
+    """
+    found: list[PluginJson] = []
+    for plugin in loaded.LOADED:
+        if plugin.kind == "package":
+            continue  # The processes of the commands find it themselves.
+        if plugin.kind == "class":
+            raise NarrowsError(
+                f"{plugin.name}: is a class of this program; write it to a file and load the file"
+            )
+        # Only the end of the name, because other machines have other folders.
+        about: PluginJson = {
+            "name": PurePosixPath(plugin.name).name,
+            "models": [name for _, name in plugin.models],
+        }
+        if plugin.sha256 is not None:
+            about["sha256"] = plugin.sha256
+        if plugin.version is not None:
+            about["version"] = plugin.version
+        found.append(about)
+    return found
+
+
+def _other_plugins(wanted: Sequence[PluginJson], name: str) -> list[str]:
+    """The models whose plugin has another SHA-256 or version than in a bundle.
+
+    Raises:
+        NarrowsError: If a model of these plugins is not loaded.
+    """
+    here = {model: plugin for plugin in loaded.LOADED for _, model in plugin.models}
+    missing, others = [], []
+    for plugin in wanted:
+        sha256 = plugin.get("sha256")
+        for model in plugin["models"]:
+            if model not in here:
+                of = f" with the SHA-256 {sha256}" if sha256 else ""
+                missing.append(
+                    f"{name}: needs the model {model} of the plugin {plugin['name']}{of}\n"
+                    f"    write: narrows bundle --verify {name} --plugin {plugin['name']}"
+                )
+            elif (here[model].sha256, here[model].version) != (sha256, plugin.get("version")):
+                others.append(model)
+    if missing:
+        raise NarrowsError("\n".join(missing))
+    return others
 
 
 def _executed(
@@ -188,11 +252,12 @@ def _executed(
     """Executes commands on copies of their inputs, and returns the files of the results by name."""
     work = place / "work"
     _write(inputs, work)
+    sent = [one for one in plugins.cargo() if one.model is None]
     said: dict[str, Path] = {}
     for number, command in enumerate(commands, 1):
         for name in command.outputs:
             (work / name).parent.mkdir(parents=True, exist_ok=True)
-        text = execution.execute(command, work, timeout_s)
+        text = execution.execute(command, work, timeout_s, sent)
         suffix = "json" if "--json" in command.words else "txt"
         file = place / "stdout" / f"{number}.{suffix}"
         file.parent.mkdir(exist_ok=True)
@@ -246,6 +311,7 @@ def _manifest(members: Mapping[str, bytes], name: str) -> ManifestJson:
             and all(isinstance(words, list) for words in found["commands"])
             and isinstance(found["files"], dict)
             and isinstance(found["contents"], dict)
+            and _right_plugins(found.get("plugins", []))
         )
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise NarrowsError(f"{name}: is no bundle: it has no valid {archive.MANIFEST}") from error
@@ -269,6 +335,18 @@ def _manifest(members: Mapping[str, bytes], name: str) -> ManifestJson:
         if there.get(one) != stated.get(one):
             raise NarrowsError(f"{name}: {one}: does not agree with its SHA-256; it was changed")
     return cast("ManifestJson", found)
+
+
+def _right_plugins(found: object) -> bool:
+    """Whether the plugins in a manifest have the keys and types of `PluginJson`."""
+    return isinstance(found, list) and all(
+        isinstance(one, dict)
+        and isinstance(one.get("name"), str)
+        and isinstance(one.get("models"), list)
+        and all(isinstance(model, str) for model in one["models"])
+        and all(isinstance(one.get(key, ""), str) for key in ("sha256", "version"))
+        for one in found
+    )
 
 
 def _digest(name: str, file: Path) -> str | None:
@@ -366,10 +444,19 @@ def _differences(before: object, after: object, at: str) -> Iterator[str]:
 def _readme(manifest: ManifestJson, name: str) -> str:
     lines = [Command(tuple(words), (), (), None).line for words in manifest["commands"]]
     commands = "\n".join(lines)
+    used = manifest.get("plugins", [])
+    options = "".join(f" --plugin {plugin['name']}" for plugin in used)
+    needed = "".join(
+        f"- `{plugin['name']}`: {', '.join(plugin['models'])}"
+        f"{' (SHA-256 ' + plugin['sha256'] + ')' if 'sha256' in plugin else ''}\n"
+        for plugin in used
+    )
+    about = f"The commands need plugins, which are not in the bundle:\n\n{needed}\n"
     return (
         f"# Bundle of narrows {manifest['narrows']}\n\n"
-        f"`narrows bundle --verify {name}` runs these commands again in a temporary folder and\n"
-        "compares their results with the files in `results/`. It reports each file.\n\n"
+        f"`narrows bundle --verify {name}{options}` runs these commands again in a temporary\n"
+        "folder and compares their results with the files in `results/`. It reports each file.\n\n"
+        f"{about if used else ''}"
         f"```sh\n{commands}\n```\n\n"
         "The commands ran in the folder `inputs/`. Their standard output is in "
         "`results/stdout/`.\n"

@@ -8,7 +8,7 @@ import click
 
 from narrows.bundle import bundle as bundles
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, quiet_option
+from narrows.cli.options import file_option, json_option, plugin_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo, one_line
 
@@ -30,6 +30,7 @@ def _is_zip(file: str) -> None:
     type=click.Path(dir_okay=False),
     help="Recipe, a text with a narrows command on each line; with --verify, the bundle (.zip)",
 )
+@plugin_option
 @option("--verify", is_flag=True, help="Run the commands of a bundle again and compare the results")
 @option(
     "--timeout",
@@ -53,7 +54,8 @@ def bundle(  # noqa: PLR0917 - Click calls it by keyword
 
     The archive (bundle) lets reviewers of a publication repeat its results. The command runs the
     commands of the recipe on copies of their scenarios. The bundle contains the scenarios with the
-    files that they name, the commands, the results and the version of narrows. The exit code of
+    files that they name, the commands, the results and the version of narrows. It does not contain
+    plugins: with --plugin, it names them, and --verify needs the same option. The exit code of
     --verify is 1 if a result differs or is missing. Figures are written again, but their contents
     are not compared.
     """
@@ -93,6 +95,8 @@ def _verify(file: str, timeout: float, *, as_json: bool, quiet: bool) -> None:
                     f"{told['narrows']}; another version may have other results"
                 )
             )
+        for model in found.other_plugins:
+            echo(one_line(f"note: {model}: the plugin differs from that of the bundle"))
         for item in found.items:
             echo(one_line(item.line()))
         compared = [item for item in found.items if item.state != "figure"]

@@ -3,22 +3,27 @@
 Each command is a process whose working directory is this folder. This process imports no modules
 from the folder (`-I`), has no settings of the user, and cannot write a file larger than
 `MOST_FILE_BYTES`. The words of a command (checked by `recipe`) and its input files (checked by
-`inputs`) name no files outside of the folder.
+`inputs`) name no files outside of the folder. The process loads the plugins that the user loaded;
+a bundle cannot load one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.bundle.recipe import Command, safe_name
 from narrows.errors import NarrowsError, reason
 from narrows.storage import untrusted_input
+
+if TYPE_CHECKING:
+    from narrows.models.plugins import Cargo
 
 try:
     import resource
@@ -32,6 +37,14 @@ _NAMING = frozenset({"trace", "delay_trace", "tree", "file"})
 """Keys of a scenario that may name a file."""
 
 _LAST_LINES = 5
+
+_WITH_PLUGINS = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv.pop(1)); from narrows import _interrupt; "
+    "from narrows.models.plugins import Cargo; "
+    "[Cargo(**one).unpack() for one in json.loads(sys.argv.pop(1))]; "
+    "from narrows.cli import main; main(prog_name='narrows')"
+)
+"""Program of a process that loads plugins before it executes a command."""
 
 
 def read(folder: Path, name: str) -> bytes:
@@ -124,8 +137,15 @@ def _pairs(value: object) -> Iterable[tuple[str, Any]]:
             yield from _pairs(inner)
 
 
-def execute(command: Command, folder: Path, timeout_s: float) -> str:
+def execute(command: Command, folder: Path, timeout_s: float, plugins: Sequence[Cargo] = ()) -> str:
     """Executes a command, and returns its standard output.
+
+    Args:
+        command: The command.
+        folder: The folder in which the command runs.
+        timeout_s: Maximum run time, in s.
+        plugins: The plugins that the user loaded. The process of the command loads them, too, and
+            has the import path of this process.
 
     Raises:
         NarrowsError: If the exit code of the command is not 0, or if it takes longer than
@@ -140,9 +160,14 @@ def execute(command: Command, folder: Path, timeout_s: float) -> str:
         if not name.startswith(("NARROWS_", "PYTHON", "MPL"))
     }
     environment = kept | dict.fromkeys(own, str(home)) | {"COLUMNS": "160", "NO_COLOR": "1"}
+    begin = ["-m", "narrows"]
+    if plugins:
+        paths = [str(Path(path).absolute()) for path in sys.path]
+        given = [{"name": one.name, "path": one.path, "sha256": one.sha256} for one in plugins]
+        begin = ["-c", _WITH_PLUGINS, json.dumps(paths), json.dumps(given)]
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "narrows", *command.words],
+            [sys.executable, "-I", *begin, *command.words],
             cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
             text=True, errors="replace", check=False, timeout=timeout_s, preexec_fn=_limit,
         )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
+    from typing_extensions import NotRequired
+
     from narrows.runs.model import HostProvenanceJson
 
 
@@ -13,6 +15,15 @@ class FileJson(TypedDict):
 
     bytes: int
     sha256: str
+
+
+class PluginJson(TypedDict):
+    """A plugin with which the commands of a bundle ran. The bundle does not contain its code."""
+
+    name: str
+    models: list[str]
+    sha256: NotRequired[str]
+    version: NotRequired[str]
 
 
 class ManifestJson(TypedDict):
@@ -26,6 +37,7 @@ class ManifestJson(TypedDict):
     files: dict[str, FileJson]
     contents: dict[str, str]
     """For each result that is a table, the digest of its values."""
+    plugins: NotRequired[list[PluginJson]]
     provenance: HostProvenanceJson
 
 
@@ -45,3 +57,5 @@ class VerificationJson(TypedDict):
     narrows: str
     commands: list[list[str]]
     results: list[ItemJson]
+    other_plugins: NotRequired[list[str]]
+    """The models that come from another version of their plugin than in the bundle."""

@@ -204,6 +204,10 @@ def command(words: Sequence[Any]) -> Command:
         option, equals, value = word.partition("=")
         if option in grammar.flags and not equals:
             continue
+        if option == "--plugin":
+            raise NarrowsError(
+                "--plugin: a bundle loads no plugin; write the option after narrows bundle"
+            )
         if option not in (*grammar.outputs, *grammar.values):
             known = ", ".join((*grammar.outputs, *grammar.values, *grammar.flags))
             raise NarrowsError(f"{word}: no option of bundles; narrows {words[0]} has {known}")

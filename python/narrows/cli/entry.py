@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import click
 
-from narrows import __version__
+from narrows import __version__, _core
 from narrows.cli.command import WRONG, Group
 from narrows.errors import NarrowsError, reason
 from narrows.render.terminal import echo, shown_warnings
@@ -208,6 +208,7 @@ class _Narrows(_LazyGroup):
         exit code is 128 plus the number of the signal.
         """
         _ready_stdout()
+        _core.exit_if_locked()
         try:
             with shown_warnings():
                 return super().invoke(ctx)

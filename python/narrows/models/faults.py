@@ -32,7 +32,9 @@ def describe(error: BaseException, file: str, trace: TracebackType | None = None
     last = (own or frames)[-1:]
     if isinstance(error, SyntaxError):
         return f"{text.partition(' (')[0]} ({Path(error.filename or file).name}:{error.lineno})"
-    return f"{text} ({Path(last[0].filename).name}:{last[0].lineno})" if last else text
+    if not last or last[0].filename.startswith("<frozen"):
+        return text  # A module that does not exist has no line.
+    return f"{text} ({Path(last[0].filename).name}:{last[0].lineno})"
 
 
 def interrupt(thread: int) -> None:

@@ -93,7 +93,7 @@ def load(name: str | PathLike[str]) -> Names:
         NarrowsError: If the plugin cannot be loaded.
     """
     text = str(name)
-    if text.endswith((".py", *LIBRARIES)) or "/" in text:
+    if text.endswith((".py", *LIBRARIES)) or "/" in text or Path(text).is_file():
         return _file(text, Path(name))
     if (adapter := _adapter(text)) is not None:
         return _file(text, adapter)

@@ -86,7 +86,10 @@ def _distribution(lines: Sequence[Line]) -> Line:
 
 
 def _means(line: Line, by_x: dict[float, list[float]], most: float | None = None) -> Line:
-    found = [of_mean(values, most) for values in by_x.values()]
+    # Internal states may be negative, unlike most metrics.
+    negative = any(value < 0 for values in by_x.values() for value in values)
+    least = -math.inf if negative else 0.0
+    found = [of_mean(values, most, least) for values in by_x.values()]
     return replace(
         line,
         x=list(by_x),

@@ -60,6 +60,8 @@ _FEW_TICKS = 12
 _LEGEND_COLUMNS = 5
 _DIGITS = 4
 _MOST_GROUPS = 40
+_LARGEST = 1e100
+"""Largest absolute value that is drawn; sums and axes of larger ones overflow."""
 
 _QUANTITY = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%]+)")
 _UNITS = (
@@ -236,6 +238,12 @@ def chart(
     if not known:
         some = f" where {', '.join(f'{c} = {v}' for c, v in where.items())}" if where else ""
         raise NarrowsError(f"{name}: column {y} has no numbers{some}")
+    for column in (y, x):
+        if column is not None and any(_is_large(row[column]) for row in known):
+            raise NarrowsError(
+                f"{name}: column {column} has values beyond ±{_LARGEST:g}, which a chart cannot "
+                "show"
+            )
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in known:
         groups.setdefault("" if by is None else _text(row[by]), []).append(row)
@@ -262,6 +270,10 @@ def _require(table: pa.Table, columns: Sequence[str], name: str) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _is_large(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) > _LARGEST
 
 
 def _text(value: object) -> str:
@@ -338,10 +350,13 @@ def draw(
     """Draws charts below each other.
 
     Raises:
-        NarrowsError: If Matplotlib is not installed, or the font is not.
+        NarrowsError: If Matplotlib is not installed, or the font is not; or if an axis cannot be
+            logarithmic.
         OutputError: If the file cannot be written.
     """
     mpl = matplotlib()
+    for one in charts:
+        _check_log(one, style)
     with mpl.rc_context(style.rc()):
         size = style.inches or (5.0, 3.2 * len(charts))
         figure = new_figure(figsize=size, layout="constrained")
@@ -363,6 +378,17 @@ def draw(
         if file is not None:
             write(figure, file, kernels=kernels, dpi=style.dpi)
     return figure
+
+
+def _check_log(one: Chart, style: Style) -> None:
+    """Raises an error if a logarithmic axis has no positive number."""
+    shown: dict[str, tuple[str, list[float | str]]] = {
+        "x": (one.x, [x for series in one.series for x in series.x]),
+        "y": (one.y, [y.mean for series in one.series for y in series.y]),
+    }
+    for axis, (heading, values) in shown.items():
+        if axis in style.log and not any(isinstance(v, int | float) and v > 0 for v in values):
+            raise NarrowsError(f"--log {axis}: {heading} has no positive numbers; omit {axis}")
 
 
 def _panel(place: Axes, one: Chart, style: Style, spread: Spread) -> None:

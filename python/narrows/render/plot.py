@@ -282,6 +282,10 @@ def kernels_of(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+MOST_PIXELS = 200e6
+"""Maximum number of pixels of a PNG, which need 800 MB of memory."""
+
+
 def shown(picture: bytes, format_: str) -> bytes:
     """The content of a picture's file. In SVG, control characters in texts are made visible."""
     return printable(picture.decode()).encode() if format_ == "svg" else picture
@@ -301,7 +305,8 @@ def write(
     publishers require. SVG contains texts as text, which other programs can edit.
 
     Raises:
-        NarrowsError: If the plots do not fit into the size of the figure.
+        NarrowsError: If the plots do not fit into the size of the figure, or if a PNG has too many
+            pixels.
         OutputError: If the file cannot be written.
     """
     format_ = format_ or check(file)
@@ -312,6 +317,13 @@ def write(
         "svg": {"Date": None, "Creator": version, "Description": about(kernels)},
         "pdf": {"CreationDate": None, "Creator": version, "Subject": about(kernels)},
     }
+    pixels = math.prod(side * dpi for side in figure.get_size_inches())
+    if format_ == "png" and pixels > MOST_PIXELS:
+        raise NarrowsError(
+            f"{name_of(file)}: {pixels / 1e6:.0f} million pixels; a figure has at most "
+            f"{MOST_PIXELS / 1e6:.0f} million\n"
+            f"    write a smaller --size, or --dpi {dpi * math.sqrt(MOST_PIXELS / pixels):.0f}"
+        )
     sink = io.BytesIO()
     with matplotlib().rc_context(FILES), warnings.catch_warnings():
         warnings.filterwarnings("error", "constrained_layout not applied")
@@ -319,8 +331,11 @@ def write(
             figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
         except UserWarning as error:
             wide, high = (25.4 * side for side in figure.get_size_inches())
+            count = len(figure.axes)
+            plots = "1 plot has" if count == 1 else f"{count} plots have"
+            larger = f"{max(60, wide):.0f}x{max(40, 2 * high):.0f}mm"
             raise NarrowsError(
-                f"{name_of(file)}: {len(figure.axes)} plots have no room in {wide:.0f}x{high:.0f}mm"
-                f"\n    write a larger size, such as --size {wide:.0f}x{2 * high:.0f}mm"
+                f"{name_of(file)}: {plots} no room in {wide:.0f}x{high:.0f}mm\n"
+                f"    write a larger size, such as --size {larger}"
             ) from error
     output.write(file, shown(sink.getvalue(), format_))

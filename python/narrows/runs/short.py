@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 
+from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.render.terminal import printable
 from narrows.runs.run import run
@@ -15,6 +16,7 @@ def text(file: str, *, as_json: bool, quiet: bool) -> str | None:
     """Runs a scenario file and returns the text to print; None if Rich must lay out the text, or if
     there was an error.
     """
+    _core.exit_if_locked()
     try:
         done = run(file, sample_interval="off")
     except NarrowsError:

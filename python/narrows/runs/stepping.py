@@ -5,10 +5,11 @@ flow.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, cast
+from typing import Any, SupportsFloat, cast
 
 from narrows import _core
 from narrows.errors import EngineError
@@ -22,6 +23,25 @@ from narrows.storage.text import name_of
 
 _LEAST_MBIT, _MOST_MBIT = 1e-6, 1e9
 """Accepted range of the pacing rate, in Mbit/s."""
+
+
+_LATEST_S = 9e9
+"""Largest accepted time, in s; in ns it is a number of 64 bits."""
+
+
+def _within(value: object, least: float, most: float, *, whole: bool = False) -> bool:
+    """Whether a value is a number in this range, and whole if requested. NumPy's numbers are, too.
+
+    >>> _within(2, 1, 3, whole=True), _within(2.5, 1, 3, whole=True), _within("2", 1, 3)
+    (True, False, False)
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+        return False
+    try:
+        number = float(value)
+    except (OverflowError, TypeError):
+        return False
+    return least <= number <= most and (not whole or number.is_integer())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,17 +154,21 @@ class SteppedRun(Run):
         """
         if until is not None and acks is not None:
             raise EngineError("step: until and acks cannot be combined; omit one of them")
-        if acks is not None and acks < 1:
-            raise EngineError(f"step: acks = {acks}: write a number of at least 1")
-        if cwnd is not None and not 1 <= cwnd < 2**31:
-            raise EngineError(f"step: cwnd = {cwnd}: write a number of packets of at least 1")
-        if pacing_mbit is not None and not _LEAST_MBIT <= pacing_mbit <= _MOST_MBIT:
-            raise EngineError(f"step: pacing_mbit = {pacing_mbit}: write a rate above 0")
+        if acks is not None and not _within(acks, 1, 2**64 - 1, whole=True):
+            raise EngineError(f"step: acks = {acks!r}: write a whole number of at least 1")
+        if cwnd is not None and not _within(cwnd, 1, 2**31 - 1, whole=True):
+            raise EngineError(
+                f"step: cwnd = {cwnd!r}: write a whole number of packets from 1 to {2**31 - 1}"
+            )
+        if pacing_mbit is not None and not _within(pacing_mbit, _LEAST_MBIT, _MOST_MBIT):
+            raise EngineError(
+                f"step: pacing_mbit = {pacing_mbit!r}: write a rate in Mbit/s, above 0"
+            )
         if self._complete:
             raise EngineError("step: the run is over; start() begins another one")
         seen = self._stepper.step(
             until_ns=None if until is None else self._ns(until),
-            acks=acks,
+            acks=None if acks is None else int(acks),
             cwnd=None if cwnd is None else int(cwnd),
             pacing_bit=None if pacing_mbit is None else int(pacing_mbit * 1e6),
         )
@@ -153,9 +177,13 @@ class SteppedRun(Run):
         return Observation(**seen)
 
     def _ns(self, until: float | str) -> int:
+        if not isinstance(until, str) and not _within(until, -math.inf, _LATEST_S):
+            raise EngineError(
+                f"step: until = {until!r}: write a time in s, or a text with a unit such as '2s'"
+            )
         seconds = _core.seconds(until) if isinstance(until, str) else float(until)
         now = self._stepper.times_ns()[0]
-        if not now <= seconds * 1e9 < 2**63:
+        if not now <= seconds * 1e9:
             raise EngineError(
                 f"step: until = {until!r} is before the present time, {now / 1e9:g} s"
             )
@@ -184,6 +212,14 @@ class SteppedRun(Run):
         """Restores the state that `__getstate__` returned."""
         Run.__init__(self, **state)
         self._complete = True
+
+    def _repr_html_(self) -> str:
+        """The present time in the run, or after its end what a `Run` shows, for notebooks."""
+        if self._complete:
+            return super()._repr_html_()
+        from narrows.render.html import fragment  # noqa: PLC0415
+
+        return fragment([repr(self)])
 
     def __repr__(self) -> str:
         """The present time in the run, or the flows, engine and seed after its end."""

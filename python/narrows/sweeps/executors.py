@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from narrows import _core
 from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
 from narrows.models.plugins import cargo
@@ -228,9 +229,7 @@ class _Hand:
                 if outcomes is None and not self._over.is_set():
                     # A case of the batch killed the process. Each case is run again alone, to
                     # identify this case and to obtain the outcomes of the others.
-                    outcomes = [
-                        o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])
-                    ]
+                    outcomes = [o for case in batch for o in (self._ask([case]) or [_died(case)])]
                 if self._over.is_set():
                     return
                 batches.took(len(batch), time.monotonic() - begin)
@@ -298,6 +297,19 @@ class _Hand:
 
 _DIED = "the process that ran it died"
 
+
+def _died(case: Case, why: str = "") -> Outcome:
+    """The outcome of a case whose process died. A model of a plugin may be the reason, so the
+    outcome names those of the case.
+    """
+    key, tree, _ = case
+    reason = f"{_DIED}: {why}" if why else _DIED
+    used = [f"{name} ({about['from']})" for name, about in loaded.used(tree).items()]
+    if used:
+        reason += f"; the run used the plugin of {', '.join(used)}"
+    return key, [], reason
+
+
 _GOES_ON = "what had landed is kept, and the same command goes on with the rest"
 
 _HINT = "to run on this machine's own cores: --on local"
@@ -359,9 +371,14 @@ class Ray:
                     f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}"
                 ) from error
         self._work: Any = ray.remote(num_cpus=1, max_retries=5)(_timed)
+        self._single: Any = self._work.options(max_retries=1)
         self._plugins = ray.put(_plugins(content=True))
 
     def _join(self, address: str | None) -> None:
+        # Despite log_to_driver, Ray prints the deaths of processes to stdout, which may be JSON.
+        # Outcomes contain them. There is no public setting.
+        with suppress(AttributeError):
+            self._ray._private.worker._worker_logs_enabled = False
         try:
             self._ray.init(
                 address=address,
@@ -411,7 +428,9 @@ class Ray:
                     self._ray.cancel(one, force=True)
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Yields the outcomes of the cases. If a node dies, other nodes run its batches."""
+        """Yields the outcomes of the cases. If a node dies, other nodes run its batches. If a
+        batch ends its process repeatedly, each of its cases is run again alone.
+        """
         batches = Batches(cases, count, self.hands)
         waiting: dict[Any, list[Case]] = {}
         try:
@@ -429,9 +448,19 @@ class Ray:
                     batch = waiting.pop(one)
                     try:
                         outcomes, seconds = self._ray.get(one)
-                    except self._ray.exceptions.RayError as error:
-                        reason = f"{_DIED}: {_first_line(error)}"
+                    except self._ray.exceptions.RayTaskError as error:
+                        # Raised before the first run, such as by a plugin that cannot be loaded.
+                        reason = str(error.cause) or _first_line(error)
                         outcomes, seconds = [(key, [], reason) for key, _, _ in batch], BATCH_S
+                    except self._ray.exceptions.RayError as error:
+                        if len(batch) > 1:
+                            for case in batch:
+                                again = self._single.remote(
+                                    [case], self._metric, models=self._plugins
+                                )
+                                waiting[again] = [case]
+                            continue
+                        outcomes, seconds = [_died(batch[0], _first_line(error))], BATCH_S
                     batches.took(len(batch), seconds)
                     yield outcomes
         except self._ray.exceptions.RayError as error:
@@ -451,6 +480,8 @@ def _timed(
     progress: Progress | None = None,
     models: Sequence[Cargo] = (),
 ) -> tuple[list[Outcome], float]:
+    if models:
+        _core.exit_if_locked()
     for plugin in models:
         plugin.unpack()
     begin = time.monotonic()

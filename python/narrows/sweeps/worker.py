@@ -92,6 +92,7 @@ def main(loaded: list[PluginJson]) -> None:
         # The caller handles signals, but a signal may be sent to the whole process group.
         signal.signal(number, signal.SIG_IGN)
     operating_system.die_with_parent()
+    _core.exit_if_locked()
     if loaded:
         for plugin in loaded:
             Cargo(**plugin).unpack()

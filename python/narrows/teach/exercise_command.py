@@ -9,6 +9,7 @@ import click
 
 from narrows.cli.command import Group, argument, option
 from narrows.cli.options import WIDEST_SKETCH, file_option, json_option
+from narrows.errors import NarrowsError
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
@@ -111,7 +112,11 @@ def check(name: str, answers: tuple[str, ...], file: str | None, as_json: bool) 
     The exit code is 0 if all parts are right, and 1 otherwise.
     """
     of = exercises.exercise(name)
-    given = dict(exercises.answer(word, of) for word in answers)
+    given: dict[str, float] = {}
+    for key, value in (exercises.answer(word, of) for word in answers):
+        if key in given:
+            raise NarrowsError(f"{key}: is given twice; write {key}=NUMBER once")
+        given[key] = value
     outcomes = exercises.check(of, given, file)
     right = sum(one.right for one in outcomes)
     if as_json:
