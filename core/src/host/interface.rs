@@ -1,8 +1,9 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
 //! Packets in the ring are beyond the control of discipline and sender, so a deep ring is a hidden
-//! buffer. Byte queue limits ([`Dql`]) keep the ring short. Each completion lets TCP pass on more
-//! data (TCP small queues).
+//! buffer. Byte queue limits ([`Dql`]) keep the ring short. A completion is the report of the
+//! device that a packet was transmitted. Each completion lets TCP pass on more data (TCP small
+//! queues).
 //!
 //! A packet here is a super-packet of TCP. A super-packet takes one entry in the discipline and one
 //! in the ring. On the wire, a super-packet is split into its segments ([`Cut`]), which are sent
