@@ -22,7 +22,7 @@ use narrows_core::units::{Bytes, Time};
 /// much.
 const TIMER_TOLERANCE_NS: u64 = 8_000;
 
-/// The recorded clocks go in such steps.
+/// The step of the recorded clocks, ns.
 const CLOCK_STEP_NS: u64 = 256;
 
 fn config(r: &Recording) -> Config {

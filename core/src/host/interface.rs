@@ -10,9 +10,10 @@
 //! one by one, unless the path carries super-packets. Each super-packet has its own completion, as
 //! from a card that interrupts for each.
 //!
-//! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
-//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. The
-//! transmission of the super-packet is complete at that instant, and there is no ring.
+//! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth).
+//! A transmission by this device takes no time. A super-packet leaves when the bucket of the class
+//! has no debt from earlier super-packets. The transmission of the super-packet is complete at that
+//! instant, and there is no ring.
 //!
 //! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
 //! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A
