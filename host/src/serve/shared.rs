@@ -24,8 +24,8 @@ pub enum End {
     Done,
     /// The bytes belong to no known protocol.
     Garbage,
-    /// A time limit has expired: the client was silent for too long, did not complete a request in
-    /// time, or did not finish a step of an iperf3 test in time.
+    /// A time limit has expired: the client was silent for too long, or a request or a step of an
+    /// iperf3 test took too long.
     Timeout,
     /// The largest number of clients, of the host or of the client's address or network, is
     /// reached.
