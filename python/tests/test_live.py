@@ -55,7 +55,7 @@ def both(tmp_path: Path, scenario: str) -> tuple[dict[str, Any], dict[str, Any]]
     if not live["instruments"]["trusted"]:
         pytest.skip(f"not to be trusted: {'; '.join(live['instruments']['why'])}")
     hz = live["instruments"]["otherwise"].get("hz", live["scenario"]["host"]["hz"])
-    file.write_text(scenario.replace("[path]", f"[host]\nhz = {hz}\n[path]"), encoding="utf-8")
+    file.write_text(f"{scenario}[host]\nhz = {hz}\n", encoding="utf-8")
     return live, nw.run(file, sample_interval="off").json
 
 

@@ -148,11 +148,13 @@ impl<P: Packet> Network<P> {
             path.use_closed_form();
         }
     }
-    /// Updates the stored wake-up times of a path's queue disciplines. Call this after something
+    /// Updates the stored wake-up times of the queue disciplines of hops. Call this after something
     /// other than a packet has changed these times.
     pub fn rouse(&mut self, now: Time) {
-        if let Network::Wired(path) = self {
-            path.rouse(now);
+        match self {
+            Network::Wired(path) => path.rouse(now),
+            Network::Links(links) => links.rouse(now),
+            Network::Wifi(_) => {}
         }
     }
     /// Handles everything that is due at `now`.
@@ -164,12 +166,13 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.poll(now, out),
         }
     }
-    /// Returns whether a queue of a path holds packets. Returns false for networks of links and for
-    /// Wi-Fi, where every transmission has its own wake-up.
+    /// Returns whether a queue of a path or of a link holds packets. Returns false for Wi-Fi, where
+    /// every transmission has its own wake-up.
     pub fn waits(&self) -> bool {
         match self {
             Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
-            Network::Links(_) | Network::Wifi(_) => false,
+            Network::Links(links) => links.hops().any(|hop| !hop.is_empty()),
+            Network::Wifi(_) => false,
         }
     }
     /// Returns the backlog of a queue.

@@ -241,6 +241,14 @@ impl<P: Packet> Topology<P> {
         topology
     }
 
+    /// Updates the stored wake-up times of all queue disciplines. Call this after something other
+    /// than a packet has changed these times.
+    pub fn rouse(&mut self, now: Time) {
+        for link in 0..self.stages.len() {
+            self.stages[link].hop.rouse(now);
+            self.note(link);
+        }
+    }
     /// Returns the links by number.
     pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
         self.stages.iter().map(|stage| &stage.hop)

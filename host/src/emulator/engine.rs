@@ -649,10 +649,9 @@ impl<'p> Parts<'p> {
         }
         let rows = self.interval.map(|_| &mut samples);
         let probes = probe_metrics(scenario, probes.iter(), levels, rows);
-        let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();
         let manner = emulator.manner_of();
         let conditions = Conditions {
-            rtt: scenario.path.rtt() + flow_rtts.unwrap_or(Span::ZERO),
+            rtt: shortest_rtt(scenario),
             drops: queues.iter().map(|queue| queue.drops).sum(),
             overflow,
             writes,
@@ -679,6 +678,16 @@ impl<'p> Parts<'p> {
             ..Run::new(machine.engine(), scenario, outcome)
         }
     }
+}
+
+/// The smallest base RTT of a flow; that of the path without flows.
+fn shortest_rtt(scenario: &Scenario) -> Span {
+    let path = &scenario.path;
+    let rtts = scenario.flows.iter().map(|flow| match &flow.route {
+        Some(route) => path.rtt_of(route) + flow.rtt,
+        None => path.rtt() + flow.rtt,
+    });
+    rtts.min().unwrap_or(path.rtt())
 }
 
 /// The settings of `[host]` that differ in this kernel: key, and the kernel's value.

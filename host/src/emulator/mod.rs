@@ -148,7 +148,7 @@ pub struct Manner {
     pub whole: bool,
 }
 
-/// A network (path or Wi-Fi) with its delay lines and meters.
+/// A network (path, links or Wi-Fi) with its delay lines and meters.
 pub struct Emulator {
     network: Network<Frame>,
     access: AccessLinks<Frame>,
@@ -213,8 +213,11 @@ impl Emulator {
         queues: Vec<QueueMeter>,
     ) -> Emulator {
         let wifi = matches!(network, Network::Wifi(_));
+        // In a network of links, packets arrive at a host from several links.
+        let links = scenario.path.links.is_some();
+        let fastest = scenario.path.hops.iter().map(|hop| hop.target()).max();
         let rate = scenario.path.bottleneck().target();
-        let exact = rate <= EXACT || wifi;
+        let exact = fastest.filter(|_| links).unwrap_or(rate) <= EXACT || wifi;
         Emulator {
             network,
             access: AccessLinks::default(),

@@ -58,10 +58,12 @@ impl Frame {
             .unwrap_or(usize::MAX)
     }
     /// Whether the frame has a destination in this network. In a Wi-Fi, packets that the kernel
-    /// sends by itself may have none.
+    /// sends by itself may have none. In a network of links, only packets of flows and probes have
+    /// a route.
     pub fn has_destination(&self, network: &Network<Frame>) -> bool {
         match network {
-            Network::Wired(_) | Network::Links(_) => true,
+            Network::Wired(_) => true,
+            Network::Links(_) => self.owner().is_some(),
             Network::Wifi(_) => self.station() < network.far_hosts(),
         }
     }

@@ -66,12 +66,6 @@ pub fn check_scenario(
             wifi.stations.len()
         ));
     }
-    if scenario.path.links.is_some() {
-        return unlike(format!(
-            "link: the engine {engine} has one path between two hosts; write [path], or --engine \
-             sim"
-        ));
-    }
     if host.nic.is_some() {
         return unlike(format!(
             "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \

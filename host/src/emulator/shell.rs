@@ -22,6 +22,7 @@ use crate::sys::process;
 use narrows_core::engine::Options;
 use narrows_core::metrics::QueueMetrics;
 use narrows_core::net::Port;
+use narrows_core::net::path::hop_names;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time, format_rate};
@@ -263,9 +264,10 @@ pub fn run(
          `narrows run --engine live`";
         return Err(HostError::Unlike(text.into()));
     }
-    if scenario.path.links.is_some() {
-        let text = "link: a shell supports two hosts and a path only; write [path]";
-        return Err(HostError::Unlike(text.into()));
+    if let (Some(_), Some(name)) = (&scenario.path.links, hop_names(&scenario.path).first()) {
+        return Err(HostError::Unlike(format!(
+            "link.{name}: the programs of a shell have no routes; write [path]"
+        )));
     }
     let mut scenario = scenario.clone();
     (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());

@@ -199,7 +199,8 @@ def figures(run: RunJson) -> dict[str, float]:
     """The metrics of a run that are compared, by label.
 
     The labels are the names in the core. If the flows have several congestion controls, each also
-    has its own goodput. Pings after the first one have a number.
+    has its own goodput. In a network of links, each flow has its own goodput, because the flows
+    have different routes. Pings after the first one have a number.
     """
     found: dict[str, float] = {}
     if run["flows"]:
@@ -207,6 +208,8 @@ def figures(run: RunJson) -> dict[str, float]:
         found["goodput_mbit"] = sum(flow["goodput_mbit"] or 0.0 for flow in run["flows"])
         if len(by_cc) > 1:
             found |= {f"goodput_mbit {cc}": of["goodput_mbit"] or 0.0 for cc, of in by_cc.items()}
+        if "link" in run["scenario"]:
+            found |= {f"goodput_mbit {f['id']}": f["goodput_mbit"] or 0.0 for f in run["flows"]}
         found["srtt_ms"] = _mean(run, "rtt_ms", "mean")
         found["cwnd_mean"] = _mean(run, "cwnd_packets", "mean")
         found["retransmit_pct"] = 100 * _mean(run, "summary_retransmit_rate")
