@@ -22,7 +22,7 @@ use narrows_core::units::{Bytes, Time};
 /// much.
 const TIMER_TOLERANCE_NS: u64 = 8_000;
 
-/// The recorded clocks go in such steps.
+/// The step of the recorded clocks, ns.
 const CLOCK_STEP_NS: u64 = 256;
 
 fn config(r: &Recording) -> Config {
@@ -42,7 +42,7 @@ fn config(r: &Recording) -> Config {
 struct Recording {
     lines: Vec<(usize, Vec<&'static str>)>,
     start_ns: u64,
-    /// When Linux sent something, ns after the SYN.
+    /// The times at which Linux sent something, ns after the SYN.
     sent_ns: Vec<u64>,
     /// Seed of the congestion control's random choices.
     seed: u64,
@@ -100,8 +100,8 @@ impl Recording {
     fn stamp(&self, word: &str) -> u32 {
         (self.start_ns / 1_000_000) as u32 + num(word) as u32
     }
-    /// When a timer set for `t` fired: when Linux sent something then, one or two steps of its
-    /// clock later.
+    /// The time at which a timer set for `t` fired: the first transmission of Linux at `t` or less
+    /// than two steps of its clock later. If there is none, `t` itself.
     fn fired(&self, t: Time) -> Time {
         let ns = self.since_start(t);
         let sent = self.sent_ns.get(self.sent_ns.partition_point(|s| *s < ns));

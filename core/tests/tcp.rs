@@ -42,8 +42,9 @@ fn hystart_ends_where_linux_ends_it() {
     }
 }
 
-/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB. Linux reduced 346 to 242,
-/// retransmitted 16 segments, and was back in Open between 850 and 890 ms.
+/// The first loss of a CUBIC flow on a path of 50 Mbit/s, 40 ms and a buffer of 250 kB. Linux
+/// reduced the window from 346 to 242 packets and retransmitted 16 segments. Linux was back in the
+/// state Open between 850 and 890 ms.
 #[test]
 fn the_first_recovery_is_linux_s() {
     let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);

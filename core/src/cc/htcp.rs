@@ -86,7 +86,8 @@ pub struct Htcp {
     packets: u32,
     min_rtt: Option<u64>,
     max_rtt: u64,
-    /// Time when the last congestion event began, or when recovery from it ended.
+    /// Time of the last congestion event, in ticks: its start while recovery lasts, and the end of
+    /// recovery afterwards. Before the first event, this is the start of the connection.
     congestion: u64,
     before: Option<Before>,
 

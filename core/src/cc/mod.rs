@@ -148,13 +148,13 @@ pub struct Sample {
     pub state: State,
     /// The smoothed round-trip time, including this ACK, in eighths of a microsecond as in Linux.
     pub srtt8_us: u64,
-    /// Packets delivered since the start of the connection, including those of this ACK. Without
-    /// the rule `delivered_before_event` of the kernel and without AccECN, packets that this ACK
-    /// acknowledged in order are missing.
+    /// Packets delivered since the start of the connection, including those of this ACK. Exception:
+    /// the kernel does not follow the rule `delivered_before_event` (Linux before 6.15 without a
+    /// backport), and AccECN is not in use. The packets that this ACK acknowledged in order are
+    /// then missing.
     pub delivered: u64,
     /// Marked packets among `delivered`. With ECE, all packets that a marked ACK delivered count.
-    /// Without the rule `delivered_before_event`, marks that a counter in this ACK reports are
-    /// missing.
+    /// In the exception of `delivered`, marks that a counter in this ACK reports are missing.
     pub delivered_ce: u64,
     /// The timestamp of the peer in this ACK, and the echoed timestamp of the sender, in ms.
     pub stamps: (u32, u32),
@@ -182,7 +182,8 @@ pub struct Ack {
     /// three packets was seen, a new SACK is enough.
     pub may_grow: bool,
     /// Whether the window limited transmission in the last round trip. In slow start, the use of
-    /// more than half of the window is enough.
+    /// more than half of the window is enough. Without the rule `cwnd_limited_for_a_window` (Linux
+    /// before 6.1), the value is determined anew as soon as more packets are in flight.
     pub cwnd_limited: bool,
     /// The first byte that is not acknowledged in order, after this ACK (Linux: `snd_una`).
     pub una: u64,
@@ -238,8 +239,8 @@ pub struct FlightSample {
     pub delivered_ce: u64,
     /// Packets marked lost since the newest acknowledged packet was sent.
     pub lost: u64,
-    /// Whether the window was used up at any time in the last round trip. Unlike
-    /// [`Ack::cwnd_limited`], this does not depend on slow start or on the kernel's release.
+    /// Whether the window was used up at any time in the last round trip. This field has neither of
+    /// the two exceptions of [`Ack::cwnd_limited`], for slow start and for Linux before 6.1.
     pub cwnd_limited: bool,
 }
 

@@ -275,7 +275,7 @@ impl Nv {
     }
 
     /// Takes an RTT sample, µs, and the bytes that were in flight when the acknowledged packet
-    /// left.
+    /// left. The bytes are [`Sample::flight`] packets times the MSS.
     fn measure(&mut self, rtt_us: u64, in_flight: u64) {
         let weight = self.set.rtt_factor;
         let average = if weight == 0 {

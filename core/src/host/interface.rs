@@ -1,17 +1,19 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
 //! Packets in the ring are beyond the control of discipline and sender, so a deep ring is a hidden
-//! buffer. Byte queue limits ([`Dql`]) keep the ring short. Each completion lets TCP pass on more
-//! data (TCP small queues).
+//! buffer. Byte queue limits ([`Dql`]) keep the ring short. A completion is the report of the
+//! device that a packet was transmitted. Each completion lets TCP pass on more data (TCP small
+//! queues).
 //!
 //! A packet here is a super-packet of TCP. A super-packet takes one entry in the discipline and one
 //! in the ring. On the wire, a super-packet is split into its segments ([`Cut`]), which are sent
 //! one by one, unless the path carries super-packets. Each super-packet has its own completion, as
 //! from a card that interrupts for each.
 //!
-//! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
-//! which takes no time. A super-packet leaves when the bucket has no debt from those before it. The
-//! transmission of the super-packet is complete at that instant, and there is no ring.
+//! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth).
+//! A transmission by this device takes no time. A super-packet leaves when the bucket of the class
+//! has no debt from earlier super-packets. The transmission of the super-packet is complete at that
+//! instant, and there is no ring.
 //!
 //! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
 //! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A

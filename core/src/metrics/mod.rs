@@ -33,9 +33,9 @@
 //! index is over all flows with a congestion control, over those of each congestion control, and
 //! over those of each direction.
 //!
-//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A metric without a
-//! value (without measurements) is NaN here and `null` in JSON, where numbers have six significant
-//! digits.
+//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A percentile from a
+//! [`Histogram`] differs from this value by at most 0.4 %. A metric without a value (without
+//! measurements) is NaN here and `null` in JSON, where numbers have six significant digits.
 //!
 //! | file | contents |
 //! |---|---|

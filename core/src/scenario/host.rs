@@ -423,7 +423,8 @@ fn kernel(like: &str, with: &[Rule], without: &[Rule]) -> Kernel {
         .fold(kernel, |kernel, rule| kernel.without(*rule))
 }
 
-/// The interface: `nic` is its rate, and the other keys require it.
+/// The interface of the sender: `nic` is its rate. Its other keys (`ring`, `bql`, `tsq`, `qdisc`,
+/// `buffer`, `link`) require `nic`.
 fn nic(
     out: &mut Collector<'_>,
     s: &Section<'_>,

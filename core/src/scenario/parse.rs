@@ -122,7 +122,8 @@ impl Known {
             .into_iter()
             .find(|kind| self.needs_of(kind).contains(&need))
     }
-    /// The requirements of a congestion control.
+    /// The requirements of a congestion control on the connection or the path ([`Need`]); none if
+    /// it is unknown.
     fn needs_of(&self, cc: &str) -> &'static [Need] {
         let found = self.needs.iter().find(|(name, _)| *name == cc);
         found.map_or(&[], |(_, needs)| needs)
@@ -737,7 +738,8 @@ fn available(
     None
 }
 
-/// Start, stop and restart of a flow, in this order; `end` is that of the scenario.
+/// Start, stop and restart of a flow, in this order. The flow must start before `end`, the end of
+/// the scenario; an error message proposes `end` as `stop`.
 fn times(
     out: &mut Collector<'_>,
     s: &Section<'_>,

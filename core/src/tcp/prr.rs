@@ -95,8 +95,9 @@ mod tests {
     }
 
     /// A single loss at a window of 20 (RFC 6937 section 3.1): the retransmission at once, then a
-    /// packet for every second ACK. The RFC's row has one more 18: Linux divides by the window, not
-    /// by the packets in flight.
+    /// packet for every second ACK. `expected` has the packets in flight at each ACK. In the RFC's
+    /// example, one more ACK has 18 packets in flight, because the RFC divides by the packets in
+    /// flight at the start of recovery. Linux divides by the window.
     #[test]
     fn one_packet_leaves_for_two_that_arrived() {
         let expected = [

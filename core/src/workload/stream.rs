@@ -24,8 +24,9 @@ pub(super) struct Stream {
     last: Option<Span>,
     jitter_ns: f64,
     jitters: f64,
-    /// A bit for each of the newest numbers, and the newest.
+    /// A bit for each of the newest numbers: whether this datagram has arrived.
     seen: Vec<u64>,
+    /// The highest number that has arrived.
     newest: Option<u64>,
 }
 

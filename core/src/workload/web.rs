@@ -19,13 +19,14 @@
 //!
 //! The 74 bytes of TLS 1.3 are sent with the first request.
 //!
-//! Metrics cover the whole run. The time of a page is from its start until its last object is
-//! complete. The time of each connection is split by its activity: setup (look-up, TCP, TLS),
-//! waiting (from request to first byte of the response), receiving. `setup_share` is the time of
-//! setup divided by the sum of the three times. `before_data_share` is the time of setup and
-//! waiting divided by the sum of the three times. With `sequential`, setup and waiting correspond
-//! to the difference between wget's wall-clock time and its download time. With parallel
-//! connections the parts are sums over connections.
+//! Metrics cover the whole run. The time of a page begins with its first look-up, or without `dns`
+//! with its first connection. It ends when the last object of the page is complete. The time of
+//! each connection is split by its activity: setup (look-up, TCP, TLS), waiting (from request to
+//! first byte of the response), receiving. `setup_share` is the time of setup divided by the sum of
+//! the three times. `before_data_share` is the time of setup and waiting divided by the sum of the
+//! three times. With `sequential`, setup and waiting correspond to the difference between wget's
+//! wall-clock time and its download time. With parallel connections, the parts are sums over
+//! connections.
 //!
 //! Deviations: look-ups and connections are not kept beyond a page; computation and rendering take
 //! no time.

@@ -344,8 +344,8 @@ impl Frame {
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
-    /// The port of the host to which the frame is addressed, from the last byte of the address;
-    /// `None` if that is 0.
+    /// The port of the host to which the frame is addressed: the last byte of the destination
+    /// address minus one. `None` if this byte is 0.
     pub fn to_port(&self) -> Option<Port> {
         self.whole.destination().last()?.checked_sub(1)
     }

@@ -77,7 +77,7 @@ pub struct Answered {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// Number of the client, in the order of arrival.
+    /// Identifier of the client: its number in the order of arrival, from 1.
     id: u64,
     seen: u64,
     count: u32,
@@ -96,9 +96,9 @@ type Key = (SocketAddr, u64);
 #[derive(Default)]
 struct Clients {
     of: HashMap<Key, Client>,
-    /// Numbers of the clients, by source prefix.
+    /// The identifiers of the stored clients ([`Client::id`]), by source prefix.
     sources: Pending,
-    /// Number of the newest client.
+    /// The identifier of the newest client.
     id: u64,
 }
 

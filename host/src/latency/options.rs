@@ -112,7 +112,7 @@ pub struct Options {
     pub policies: Vec<Policy>,
     /// The loads of the processors to compare.
     pub loads: Vec<Load>,
-    /// Number of rounds in which policies and loads alternate.
+    /// Number of rounds. Each round measures every combination of policy and load once.
     pub rounds: u32,
     /// DSCP of questions, and requested DSCP of answers.
     pub dscp: u8,

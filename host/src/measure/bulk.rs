@@ -24,9 +24,9 @@ use std::thread::JoinHandle;
 const CHUNK: usize = 256 << 10;
 /// Smallest value of the same limit at low rates, bytes: about one packet.
 const LEAST: usize = 1500;
-/// A sender writes while less than this is unsent in the kernel, bytes (`TCP_NOTSENT_LOWAT`). It is
-/// 0.4 ms at 10 Gbit/s, enough time for the thread to wake up. More unsent data would only be
-/// discarded at the end.
+/// A sender writes while less than this is unsent in the kernel, bytes (`TCP_NOTSENT_LOWAT`). At
+/// 10 Gbit/s, the kernel sends this amount in 0.4 ms, enough time for the thread to wake up. More
+/// unsent data would only be discarded at the end.
 pub const UNSENT: u32 = 512 << 10;
 /// Largest number of system calls for one connection before the next connection is served.
 const TURN: usize = 4;

@@ -39,7 +39,8 @@ struct Flow {
     stream: Arc<Stream>,
     slot: Slot,
     seen: FlowSeen,
-    /// Number of rows that the server may still send. It limits the memory of this host.
+    /// Number of rows that the server may still send. This limit bounds the memory that the rows
+    /// use on this host.
     room: u64,
 }
 

@@ -28,7 +28,7 @@ const ROOTS: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-/// Time limit for writing a request, which is short.
+/// Time limit for writing a request. Ten seconds are enough, because a request is short.
 const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Largest size of a TLS record, bytes: at most this much of the data may have been read without

@@ -60,7 +60,7 @@ const TOGETHER: (u64, usize) = (250_000_000, 64);
 enum Flow {
     /// The stream is opened; its data connection has not arrived yet.
     Open(Role, Wanted),
-    /// The data connection has arrived. The rows are samples that are not sent yet.
+    /// The data connection has arrived. The rows are samples that were not sent to the client yet.
     Here(Carried, Vec<Row>),
 }
 

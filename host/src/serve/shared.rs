@@ -24,7 +24,8 @@ pub enum End {
     Done,
     /// The bytes belong to no known protocol.
     Garbage,
-    /// The client was silent for too long.
+    /// A time limit has expired: the client was silent for too long, or a request or a step of an
+    /// iperf3 test took too long.
     Timeout,
     /// The largest number of clients, of the host or of the client's address or network, is
     /// reached.

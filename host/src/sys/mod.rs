@@ -14,8 +14,9 @@
 //! | [`kernel`] | release, modules and congestion controls of the kernel |
 //! | [`machine`] | the first process of a virtual machine |
 //!
-//! Every call returns `io::Result` with the error number of the kernel. A comment at each unsafe
-//! block states why the call is sound; clippy rejects a block without one.
+//! A call whose failure matters to the caller returns `io::Result` with the error number of the
+//! kernel. A comment at each unsafe block states why the call is sound; clippy rejects a block
+//! without one.
 
 pub mod bpf;
 pub mod clock;

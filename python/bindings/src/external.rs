@@ -701,7 +701,7 @@ struct Watch {
 
 impl Watch {
     /// Interrupts an event that takes too long or during which the run is stopped. Returns whether
-    /// the event continues for more than `GRACE` checks nevertheless.
+    /// the event continues for more than `GRACE` checks after the interruption.
     fn overdue(
         &mut self,
         py: Python<'_>,

@@ -218,7 +218,8 @@ def _seed(toml: str, name: str, seed: int | None) -> int:
 
 
 def check_ptrace(yama: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> None:
-    """Checks that this user may trace processes, which a kernel before 6.16 needs to run programs.
+    """Checks that this user may trace processes. A kernel of a virtual machine before Linux 6.16
+    needs this permission to run its programs.
 
     Raises:
         EngineError: If this user may not trace processes, with the remedy.

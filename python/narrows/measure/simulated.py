@@ -78,7 +78,7 @@ class Plan:
         return "random" if self.at_random else "constant"
 
     def times(self) -> dict[Direction, tuple[float, float]]:
-        """Start and end of the load of each direction, in s."""
+        """Start and end of the load of each direction, in s after the start of the measurement."""
         out: dict[Direction, tuple[float, float]] = {}
         at = self.idle_s
         for direction in self.directions:

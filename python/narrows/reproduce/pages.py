@@ -58,7 +58,7 @@ def page(lab: Lab) -> dict[str, float]:
         )
         for key, name in (("alone", "alone"), ("loaded", "beside 12 downloads"))
     )
-    lab.tables.append(Grid("Parts of the page load time, medians", heads, rows))
+    lab.tables.append(Grid("Parts of the page load time, medians over the seeds", heads, rows))
     return ours
 
 

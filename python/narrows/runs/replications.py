@@ -112,8 +112,8 @@ class Replications:
         return pa.Table.from_pylist(self.rows())
 
     def whole(self) -> dict[str, Interval]:
-        """The means and intervals, by name, of the metrics of the whole run, of all flows together,
-        and of the caller.
+        """The means and intervals, by name, of the metrics of the whole run and of all flows
+        together. They include the caller's own metrics (`own`).
         """
         by_name: dict[str, list[float]] = {}
         for one, own in zip(self.runs, self._own(), strict=True):

@@ -404,7 +404,8 @@ def _read(part: Path, columns: list[str]) -> pa.Table:
     """Reads columns of a part; columns that an earlier version did not have are null.
 
     Raises:
-        OutputError: If the part cannot be read.
+        FileNotFoundError: If the part does not exist any more.
+        OutputError: If the part cannot be read for another reason.
     """
     try:
         there = set(pq.read_schema(part).names)

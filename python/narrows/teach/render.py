@@ -1,4 +1,8 @@
-"""Renders lessons, exercises, and the published maps and the story of `narrows demo`."""
+"""Renders lessons, exercises, and the two outputs of `narrows demo`.
+
+The first output is the maps of a published experiment (`narrows.reproduce.published`). The second
+is the story of one path (`narrows.teach.story`).
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ class AuditJson(TypedDict):
 
 
 class NeedJson(TypedDict):
-    """A requirement that is missing on the host, and the command that installs it."""
+    """A requirement that is missing on the host, and the command that installs it. The command is
+    empty if there is none.
+    """
 
     what: NotRequired[str]
     name: NotRequired[str]

@@ -1,11 +1,12 @@
 //! Startup, which measures the rate of the path, and Drain, which removes the queue of Startup.
 //!
 //! Algorithm: Startup paces at 2.77 times the bandwidth, with a window of two bandwidth-delay
-//! products. It ends once three round trips have passed since the delivery rate last grew by 25 %
-//! or more. It also ends after a round trip of recovery with more than 2 % of the packets
-//! lost, in at least six separate ranges of bytes. Then `inflight_long = max(bdp, packets delivered
-//! in that round trip)`. Drain paces at half the bandwidth. It ends when at most one product is in
-//! flight, or after three round trips.
+//! products. Startup ends once three round trips have passed since the delivery rate last grew by
+//! 25 % or more. Round trips in which the application limits the rate do not count. Startup also
+//! ends after a round trip of recovery with more than 2 % of the packets lost, in at least six
+//! separate ranges of bytes. Then `inflight_long = max(bdp, packets delivered in that round trip)`.
+//! Drain paces at half the bandwidth. Drain ends when at most one product is in flight, or after
+//! three round trips.
 
 use super::{Ack, Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;

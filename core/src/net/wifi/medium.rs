@@ -210,7 +210,8 @@ impl<P: Packet> Wifi<P> {
         }
     }
 
-    /// Starts the transmissions of all contenders whose slot has come.
+    /// Starts the transmission of each host that has a contender whose slot has come. If several
+    /// categories of a host contend in this slot, only the highest one transmits.
     fn begin(&mut self, now: Time) {
         let (idle, band) = (self.idle, self.shared.band);
         self.on_air.clear();

@@ -33,8 +33,9 @@ fn what_has_enough_sacked_above_it_is_lost() {
     assert_eq!(lost(&board), [0, 1, 2, 4]);
 }
 
-/// Of boards whose segments were SACKed, lost and retransmitted at random, segments are removed
-/// one by one, and in runs.
+/// Two copies of a board have the same segments, SACKed, lost and retransmitted at random. One copy
+/// removes segments one by one, and the other in runs. Both must remove the same segments and be
+/// equal afterwards.
 #[test]
 fn runs_of_untouched_segments_are_removed_as_single_ones() {
     let mut rng = crate::rng::Rng::named(1, "untouched");
