@@ -203,8 +203,8 @@ fn the_defaults_in_the_table_are_the_parser_s() {
         keys::all().filter(|k| k.built && k.default().starts_with(|c: char| c.is_ascii_digit()))
     {
         let bare = k.takes() == "count" || k.takes().starts_with("probability");
-        // A scenario has these two keys only if its text names them.
-        if k.default().contains(' ') || ["rto_max", "rto_min"].contains(&k.name) {
+        // A scenario has these keys only if its text names them.
+        if k.default().contains(' ') || ["rto_max", "rto_min", "mtu"].contains(&k.name) {
             continue;
         }
         let value = if bare {

@@ -434,6 +434,7 @@ mod tests {
         let files = [
             ("answering.rs", include_str!("answering.rs")),
             ("budget.rs", include_str!("budget.rs")),
+            ("calls.rs", include_str!("calls.rs")),
             ("confine.rs", include_str!("confine.rs")),
             ("counters.rs", include_str!("counters.rs")),
             ("fed.rs", include_str!("fed.rs")),

@@ -13,6 +13,7 @@ use narrows_core::queue::{self, Limit, QueueContext, QueueKind};
 use narrows_core::registry::Registry;
 use narrows_core::registry::endpoint::{Kind as Transport, Role, Setting};
 use narrows_core::scenario::value::{Table, Tree, Value};
+use narrows_core::text::is_control;
 use narrows_core::units::{Bytes, Rate, Span, Time, parse_bytes, parse_rate, parse_span};
 use narrows_plugin::monitor::{self, Model, Monitor};
 use narrows_plugin::{erased, load};
@@ -20,6 +21,7 @@ use narrows_sim::{Packet, Progress};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -665,6 +667,15 @@ impl Drop for Guard {
     }
 }
 
+/// Prints a line to stderr without the interpreter. The name of a model comes from a file, so control
+/// characters are replaced.
+fn report(text: &str) {
+    let plain = |c: char| if is_control(c) { '?' } else { c };
+    let line: String = text.chars().map(plain).chain(['\n']).collect();
+    // Nothing is left to do if stderr is closed.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 fn guard(monitor: &Monitor, shared: &Shared) {
     let (mut last, mut since_s) = (None, 0.0);
     while !shared.over.load(Ordering::Relaxed) {
@@ -680,10 +691,12 @@ fn guard(monitor: &Monitor, shared: &Shared) {
             monitor.overdue();
             let text = monitor.fault().map_or(String::new(), |it| it.to_string());
             if EXITS.load(Ordering::Relaxed) {
-                eprintln!("{text}");
+                report(&text);
                 std::process::exit(2);
             }
-            eprintln!("{text}; it holds the interpreter lock, so that nothing can end the run");
+            report(&format!(
+                "{text}; it holds the interpreter lock, so that nothing can end the run"
+            ));
             return;
         }
     }

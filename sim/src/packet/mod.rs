@@ -557,7 +557,8 @@ mod tests {
     fn the_accecn_option_survives_its_packet_and_its_super_packet() {
         let segment = Segment {
             len: 2 * 1436 + 10,
-            tsval: 1 << 30,
+            // The largest timestamp: three days in milliseconds.
+            tsval: 3 * 86_400_000,
             options: TcpOptions::AccEcn,
             ..Segment::default()
         };
