@@ -669,7 +669,7 @@ impl Drop for Guard {
 
 /// Prints a line to stderr without the interpreter. The name of a model comes from a file, so control
 /// characters are replaced.
-fn report(text: &str) {
+fn say(text: &str) {
     let plain = |c: char| if is_control(c) { '?' } else { c };
     let line: String = text.chars().map(plain).chain(['\n']).collect();
     // Nothing is left to do if stderr is closed.
@@ -691,10 +691,10 @@ fn guard(monitor: &Monitor, shared: &Shared) {
             monitor.overdue();
             let text = monitor.fault().map_or(String::new(), |it| it.to_string());
             if EXITS.load(Ordering::Relaxed) {
-                report(&text);
+                say(&text);
                 std::process::exit(2);
             }
-            report(&format!(
+            say(&format!(
                 "{text}; it holds the interpreter lock, so that nothing can end the run"
             ));
             return;
