@@ -334,19 +334,64 @@ def test_lessons_have_a_question_predictions_and_valid_scenarios(lesson: Path) -
 
 
 @needs_lab
-def test_a_lesson_shows_its_answer_after_the_prediction(opened: Lab) -> None:
-    opened.page.select_option("header select >> nth=1", "1-bufferbloat")
-    assert opened.page.locator("h3", has_text="Answer").count() == 0
-    opened.page.get_by_role("button", name="Run the upload").click()
-    opened.page.wait_for_function("document.querySelector('textarea').value.includes('upload')")
-    opened.page.locator(".choice input").first.check()
-    opened.page.wait_for_selector(".lesson h3:has-text('Answer')")
+def test_a_lesson_shows_its_runs_after_the_prediction_and_its_answer_after_a_run(
+    opened: Lab,
+) -> None:
+    page = opened.page
+    page.select_option("header select >> nth=1", "1-bufferbloat")
+    assert page.get_by_role("button", name="Run the upload").count() == 0
+    page.locator(".choice input").first.check()
+    assert page.locator("h3", has_text="Answer").count() == 0
+    page.get_by_role("button", name="This is my prediction").click()
+    assert page.locator(".choice input").first.is_disabled()
+    page.get_by_role("button", name="Run the upload").click()
+    page.wait_for_function("document.querySelector('textarea').value.includes('upload')")
+    page.wait_for_selector(".lesson h3:has-text('Answer')")
+    # A later scenario of the lesson is compared with the first one.
+    page.get_by_role("button", name="Run it with fq_codel").click()
+    page.wait_for_selector(".legend:has-text('dashed: pinned set-up')", timeout=WAIT_MS)
+    # Another lesson begins without the comparison.
+    page.select_option("header select >> nth=1", "3-codel")
+    page.wait_for_selector(".legend:not(:has-text('dashed'))")
+
+
+@needs_lab
+def test_the_drawing_goes_on_after_a_path_that_is_too_fast_for_it(opened: Lab) -> None:
+    fast = SHORT.replace('"20Mbit"', '"10Tbit"').replace('"40ms"', '"1ms"')
+    opened.page.evaluate("text => window.lab.load(text)", fast)
+    opened.page.wait_for_timeout(2000)
+    state = opened.run(SHORT)
+    assert state["json"]
+    opened.page.wait_for_function("document.querySelector('canvas[data-packets]')")
+    opened.page.wait_for_function(
+        "/[1-9]\\d* (in queues|on links)/.test(document.querySelector('output').textContent)",
+        timeout=WAIT_MS,
+    )
+
+
+@needs_lab
+def test_a_damaged_link_and_a_wrong_value_are_reported_where_the_reader_looks(
+    browser: Browser, address: str
+) -> None:
+    one = Lab(browser, address)
+    one.page.goto(f"{address}/#s=AAAA")
+    one.page.wait_for_selector("#state:has-text('The link is damaged')", timeout=WAIT_MS)
+    one.finished()
+    rate = one.page.locator("#c-path-0-rate")
+    rate.fill("abc")
+    rate.press("Enter")
+    one.page.wait_for_selector(".error.short:has-text('path.rate')", timeout=WAIT_MS)
+    one.page.get_by_role("button", name="Undo this change").click()
+    one.page.wait_for_selector(".error.short", state="detached", timeout=WAIT_MS)
+    assert not one.wrong
+    one.context.close()
 
 
 @needs_lab
 def test_a_cell_of_a_published_map_opens_as_a_run_beside_its_rival(opened: Lab) -> None:
     opened.page.select_option("header select >> nth=1", "6-when-to-use-bbr")
     opened.page.locator(".choice input").first.check()
+    opened.page.get_by_role("button", name="This is my prediction").click()
     opened.page.select_option(".map select", "100")
     assert opened.page.locator(".cell").count() == 64
     # 427.88 Mbit/s of BBR and 68.44 Mbit/s of CUBIC at 500 Mbit/s and 200 ms.

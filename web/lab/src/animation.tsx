@@ -36,7 +36,7 @@ export function Animation({ setup, description }: Props): JSX.Element {
   const time = useRef<HTMLOutputElement>(null);
   const duration_s = description?.duration_s ?? 1;
   const rate = description?.path.rate_mbit ?? 10;
-  const window_s = Math.min(Math.max((PACKETS * 1514 * 8e-6) / Math.max(rate, 1e-3), 0.02), duration_s);
+  const window_s = Math.min(Math.max((PACKETS * 1514 * 8e-6) / Math.max(rate, 1e-3), 1e-5), duration_s);
   const key = JSON.stringify(setup);
   const wanted = useRef(-1);
 
@@ -81,12 +81,12 @@ export function Animation({ setup, description }: Props): JSX.Element {
     draw();
   };
 
-  // A new set-up: the drawing begins after the first fifth, where flows have started.
+  // A new set-up: the drawing begins after three fifths, where flows have started and queues are full.
   useEffect(() => {
     shown.current = null;
     wanted.current = -1;
     if (!description) return;
-    const timer = setTimeout(() => seek(Math.min(clock.current.t || duration_s / 5, duration_s * 0.95)), 250);
+    const timer = setTimeout(() => seek(Math.min(clock.current.t || duration_s * 0.6, duration_s * 0.95)), 250);
     draw();
     return () => clearTimeout(timer);
   }, [key, description]);
@@ -128,7 +128,8 @@ export function Animation({ setup, description }: Props): JSX.Element {
       <h2>Path</h2>
       <canvas ref={canvas} role="img" aria-label="Packets on the path; the text below counts them" />
       <div class="bar">
-        <button type="button" class="primary" onClick={() => setPlaying(!playing)} disabled={!description}>
+        <button type="button" class="primary" onClick={() => { if (clock.current.t >= duration_s * 0.999) seek(0); setPlaying(!playing); }}
+          disabled={!description}>
           {playing ? "Pause" : reduced.matches ? "Play (motion)" : "Play"}
         </button>
         <button type="button" title="Back by the transmission time of one packet"
@@ -142,7 +143,8 @@ export function Animation({ setup, description }: Props): JSX.Element {
           onInput={(e) => { seek((Number(e.currentTarget.value) / 10000) * duration_s); }} />
       </div>
       <output ref={time} class="hint" aria-live="off" />
-      <p class="hint">Squares are packets in the colour of their flow. ✕: dropped, ▼: marked. {message}</p>
+      <p class="hint">Each bar is a packet in the colour of its flow{description && description.probes > 0 ? ", grey for pings" : ""}.
+        ✕: dropped, ▼: marked. {message}</p>
     </section>
   );
 }

@@ -34,10 +34,12 @@ declare global {
   }
 }
 
+/** The message for a link whose end or middle is missing. */
+export const DAMAGED = "The link is damaged, so its set-up cannot be read.";
 /** Pause after a change before the engine checks and runs the text. */
 const PAUSE_MS = 30;
 
-export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JSX.Element {
+export function App({ shipped, first, notice }: { shipped: Shipped; first: Shared; notice: string }): JSX.Element {
   const history = useRef(new History(first.text));
   const [text, setText] = useState(first.text);
   const [files, setFiles] = useState<Record<string, string>>({ ...shipped.files, ...first.files });
@@ -50,7 +52,8 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
   const [beside, setBeside] = useState<{ text: string; rows: Rows } | null>(null);
   const [version, setVersion] = useState(0);
   const [lesson, setLesson] = useState(first.lesson ?? "");
-  const [saved, setSaved] = useState("");
+  const [saved, setSaved] = useState(notice);
+  const [stopped, setStopped] = useState(false);
   const client = useRef<Client | null>(null);
   const dragging = useRef(false);
   const open = useRef<HTMLInputElement>(null);
@@ -64,7 +67,9 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
     dragging.current = false;
     change(next);
     setFailure("");
-    if (other !== undefined) pin(other);
+    setSaved("");
+    if (other === undefined) unpin();
+    else pin(other);
   };
 
   useEffect(() => {
@@ -82,6 +87,7 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
     const changed = performance.now();
     const used = Object.fromEntries(Object.entries(files).filter(([name]) => text.includes(name)));
     const setup: Setup = { text, files: used };
+    setStopped(false);
     const timer = setTimeout(() => {
       window.lab = { timing: null, json: null, heap: 0, failed: null, load };
       let timing: Timing = { first_ms: 0, complete_ms: 0 };
@@ -144,8 +150,11 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
   // A link within the page, or the address typed anew.
   useEffect(() => {
     const listen = (): void => {
-      void fromHash(location.hash).then((shared) => {
-        if (!shared) return;
+      void fromHash(location.hash).catch(() => null).then((shared) => {
+        if (!shared) {
+          if (location.hash !== "") setFailure(DAMAGED);
+          return;
+        }
         if (shared.files) setFiles({ ...files, ...shared.files });
         load(shared.text);
       });
@@ -163,6 +172,10 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
   }, []);
 
   const pinning = useRef<Client | null>(null);
+  const unpin = (): void => {
+    pinning.current?.cancel();
+    setBeside(null);
+  };
   const pin = (of: string): void => {
     setBeside(null);
     const other = (pinning.current ??= new Client());
@@ -204,7 +217,10 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
     for (const file of Array.from(list ?? [])) {
       const content = await file.text();
       if (file.name.endsWith(".toml")) load(content);
-      else setFiles((now) => ({ ...now, [file.name]: content }));
+      else {
+        setFiles((now) => ({ ...now, [file.name]: content }));
+        setSaved(`${file.name} is loaded; a scenario can name it.`);
+      }
     }
   };
   const share = async (): Promise<void> => {
@@ -217,9 +233,11 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
   };
 
   const used = Object.fromEntries(Object.entries(files).filter(([name]) => valid.includes(name)));
+  const running = rows !== null && !rows.finished && !stopped && errors.length === 0;
   const tour = LESSONS.find((l) => l.name === lesson);
   const state = errors.length > 0 ? "The scenario has errors; the charts show the last valid one."
     : rows === null ? "The engine starts." : rows.finished ? `Complete: ${rows.names.duration_s} s simulated.`
+    : stopped ? `Stopped at ${rows.now_s.toFixed(1)} of ${rows.names.duration_s} s.`
     : `Running: ${rows.now_s.toFixed(1)} of ${rows.names.duration_s} s.`;
   return (
     <>
@@ -229,18 +247,21 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
           <option value="">{description?.title || "choose"}</option>
           {Object.keys(shipped.scenarios).map((name) => <option key={name} value={name}>{name}</option>)}
         </select></label>
-        <label>Lesson <select value={lesson} onChange={(e) => setLesson(e.currentTarget.value)}>
+        <label>Lesson <select value={lesson} onChange={(e) => { unpin(); setLesson(e.currentTarget.value); }}>
           <option value="">none</option>
           {LESSONS.map((l) => <option key={l.name} value={l.name}>{l.title}</option>)}
         </select></label>
         <span class="buttons">
           <button type="button" onClick={undo} disabled={!history.current.canUndo} title="Undo (Ctrl+Z)">Undo</button>
           <button type="button" onClick={redo} disabled={!history.current.canRedo} title="Redo (Ctrl+Shift+Z)">Redo</button>
-          <button type="button" onClick={() => (beside ? setBeside(null) : rows?.finished && setBeside({ text: valid, rows }))}
+          <button type="button" disabled={!beside && rows?.finished !== true}
+            onClick={() => (beside ? unpin() : rows && setBeside({ text: valid, rows }))}
             title="Keep this set-up as dashed lines, and compare the next changes with it">
             {beside ? "Unpin" : "Pin to compare"}</button>
           {!embedded() && <button type="button" onClick={() => void share()}
             title="Copy a link that contains the whole set-up">Copy link</button>}
+          <button type="button" disabled={!running} onClick={() => { client.current?.cancel(); setStopped(true); }}
+            title="Stop the run; the charts keep what it has computed">Stop</button>
           <button type="button" onClick={save}>Save</button>
           <button type="button" onClick={() => open.current?.click()}>Load</button>
           <button type="button" onClick={toggleTheme}>Theme</button>
@@ -248,6 +269,7 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
         <input ref={open} type="file" multiple hidden aria-label="Scenario file" accept=".toml,.csv,.pps,.txt"
           onChange={(e) => { void read(e.currentTarget.files); e.currentTarget.value = ""; }} />
       </header>
+      {!tour && <p class="state">This page simulates network flows and queues. Start with a lesson, or change the set-up.</p>}
       <p class="state" role="status" id="state" data-finished={rows?.finished === true && errors.length === 0}>
         {failure || state} {saved}
       </p>
@@ -256,6 +278,12 @@ export function App({ shipped, first }: { shipped: Shipped; first: Shared }): JS
           {tour && <Tour key={tour.name} lesson={tour} load={load} close={() => setLesson("")} />}
           <section class="panel" aria-label="Set-up">
             <h2>Set-up</h2>
+            {errors.length > 0 && (
+              <div class="error short" role="alert">
+                <pre>{errors[0]?.text.split("\n")[0]}</pre>
+                <button type="button" onClick={undo}>Undo this change</button>
+              </div>
+            )}
             {catalogue && description
               ? <Controls catalogue={catalogue} description={description} text={text} change={change} />
               : <p class="hint">The controls appear when the engine has read the scenario.</p>}

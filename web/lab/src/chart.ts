@@ -43,7 +43,7 @@ export class Chart {
         },
         axes: [
           { ...axis, size: 28, values: (_u, ticks) => ticks.map((t) => `${t} s`) },
-          { ...axis, size: 54 },
+          { ...axis, size: 62 },
         ],
         series: [{}, ...all.map((line, i) => ({
           label: line.label,

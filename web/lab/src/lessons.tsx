@@ -16,7 +16,7 @@ export type Block =
   | { kind: "scenario"; title: string; text: string }
   | { kind: "map"; map: MapBlock };
 
-/** Reads a lesson. The part after the heading "Answer" is visible after a prediction. */
+/** Reads a lesson. Runs are visible after a prediction, and the part after the heading "Answer" after a run. */
 export function parse(name: string, markdown: string): Lesson {
   const blocks: Block[] = [];
   const lines = markdown.split("\n");
@@ -59,11 +59,12 @@ export function parse(name: string, markdown: string): Lesson {
   return { name, title, blocks };
 }
 
-/** Text with `code` and **emphasis**. */
+/** Text with `code`, **strong** and *light* emphasis. */
 function inlined(text: string): ComponentChildren {
-  return text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part, i) => {
+  return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\*[^*]+\*)/).map((part, i) => {
     if (part.startsWith("`")) return <code key={i}>{part.slice(1, -1)}</code>;
     if (part.startsWith("**")) return <strong key={i}>{part.slice(2, -2)}</strong>;
+    if (part.startsWith("*") && part.length > 2) return <em key={i}>{part.slice(1, -1)}</em>;
     return part;
   });
 }
@@ -81,16 +82,28 @@ interface Props {
 }
 
 export function Tour({ lesson, load, close }: Props): JSX.Element {
-  const [predicted, setPredicted] = useState<number | null>(null);
+  const [chosen, setChosen] = useState<number | null>(null);
+  const [predicted, setPredicted] = useState(false);
+  const [ran, setRan] = useState(false);
   const answer = lesson.blocks.findIndex((b) => b.kind === "heading" && b.text === "Answer");
-  const visible = predicted === null && answer >= 0 ? lesson.blocks.slice(0, answer) : lesson.blocks;
+  const first = lesson.blocks.findIndex((b) => b.kind === "scenario");
+  const before = first < 0 || first > answer;
+  const end = !predicted && answer >= 0 ? Math.min(answer, first < 0 ? answer : first)
+    : !ran && answer >= 0 && !before ? answer : lesson.blocks.length;
+  const run = (at: number, text: string): void => {
+    const start = lesson.blocks[first];
+    load(text, at > first && start?.kind === "scenario" ? start.text : undefined);
+    setRan(true);
+    // On a narrow screen, the results are below.
+    if (matchMedia("(max-width: 820px)").matches) document.querySelector(".view")?.scrollIntoView({ behavior: "smooth" });
+  };
   return (
     <section class="lesson" aria-label={`Lesson: ${lesson.title}`}>
       <div class="bar">
         <h2>{lesson.title}</h2>
         <button type="button" onClick={close}>Close the lesson</button>
       </div>
-      {visible.map((block, i) => {
+      {lesson.blocks.slice(0, end).map((block, i) => {
         switch (block.kind) {
           case "heading":
             return <h3 key={i}>{block.text}</h3>;
@@ -100,11 +113,11 @@ export function Tour({ lesson, load, close }: Props): JSX.Element {
             return <p key={i} class="item">{inlined(block.text)}</p>;
           case "choice":
             return (
-              <label key={i} class={`choice${predicted !== null && block.right ? " right" : ""}`}>
-                <input type="radio" name={`prediction-${lesson.name}`} checked={predicted === i}
-                  onChange={() => setPredicted(i)} />
+              <label key={i} class={`choice${predicted && (ran || before) && block.right ? " right" : ""}`}>
+                <input type="radio" name={`prediction-${lesson.name}`} checked={chosen === i} disabled={predicted}
+                  onChange={() => setChosen(i)} />
                 <span>{inlined(block.text)}
-                  {predicted !== null && block.right ? " (this is what happens)" : ""}</span>
+                  {predicted && (ran || before) && block.right ? " (this is what happens)" : ""}</span>
               </label>
             );
           case "map":
@@ -112,12 +125,17 @@ export function Tour({ lesson, load, close }: Props): JSX.Element {
           case "scenario":
             return (
               <p key={i}>
-                <button type="button" class="primary" onClick={() => load(block.text)}>{block.title}</button>
+                <button type="button" class="primary" onClick={() => run(i, block.text)}>{block.title}</button>
               </p>
             );
         }
       })}
-      {predicted === null && answer >= 0 && <p class="hint">Choose a prediction to see the answer.</p>}
+      {!predicted && answer >= 0 && (
+        <p><button type="button" class="primary" disabled={chosen === null} onClick={() => setPredicted(true)}>
+          This is my prediction</button></p>
+      )}
+      {predicted && end <= answer && <p class="hint">Run the scenario, and look at the drawing and the charts. The answer
+        appears here.</p>}
     </section>
   );
 }

@@ -188,6 +188,7 @@ export function Results(props: Props): JSX.Element {
           {rows?.names.flows.slice(0, MOST_LINES).map((id, i) => (
             <span key={id}><i style={{ background: colourOf(i, 0) }} />{id}</span>
           ))}
+          {rows && rows.names.probes > 0 && <span><i style={{ background: palette().points }} />ping</span>}
           {beside && <span>dashed: pinned set-up</span>}
         </div>
         {many && <p class="hint">The charts show the first {MOST_LINES} of {rows?.flows.length} flows.</p>}
@@ -195,6 +196,8 @@ export function Results(props: Props): JSX.Element {
           {PICTURES.map((picture) => <Picture key={picture.key} picture={picture} {...props} />)}
         </div>
         <States rows={rows} version={version} />
+        <p class="hint">TCP delivers in order: data behind a lost packet counts when the retransmission arrives, all at
+          once. The goodput of a moment can therefore exceed the rate of the link.</p>
       </section>
       <Summary rows={rows} beside={beside} />
     </>
