@@ -296,6 +296,7 @@ def test_the_objects_have_the_keys_of_the_core() -> None:
         "flows": "flow",
         "probes": "probe",
         "links": "link",
+        "hosts": "host",
         "switches": "switch",
         "from_": "from",
     }

@@ -58,7 +58,7 @@ def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
     ]
     said = CliRunner().invoke(main, args)
     assert said.exit_code == 0, said.output
-    assert "who wins: 6 cases × 2 seeds = 12 runs over path.buffer, " in said.output
+    assert "who wins: 6 cases × 2 seeds = 12 runs; keys of the cases: path.buffer, " in said.output
     assert "flow[0].cc; 24 rows" in said.output
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 25
     again = json.loads(CliRunner().invoke(main, [*args[:4], "--json"]).output)

@@ -58,7 +58,9 @@ def _train(folder: Path, *words: str) -> list[str]:
 
 def _done(folder: Path, into: str, *words: str) -> TrainedJson:
     command = _train(folder, "--json", "--into", str(folder / into), *words)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=folder
+    )
     assert done.returncode == 0, done.stderr
     told: TrainedJson = json.loads(done.stdout)
     return told
@@ -210,7 +212,9 @@ def test_a_killed_driver_loses_nothing(tmp_path: Path) -> None:
     journal = tmp_path / "killed" / JOURNAL
     kills = finished = 0
     while kills < 3:
-        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        driver = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         # Killed as soon as the journal has grown, in the middle of a step.
         until = time.monotonic() + 120
         while driver.poll() is None and time.monotonic() < until:

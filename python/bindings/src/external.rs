@@ -667,8 +667,8 @@ impl Drop for Guard {
     }
 }
 
-/// Prints a line to stderr without the interpreter. The name of a model comes from a file, so control
-/// characters are replaced.
+/// Prints a line to stderr without the interpreter. The name of a model comes from a file, so
+/// control characters are replaced.
 fn say(text: &str) {
     let plain = |c: char| if is_control(c) { '?' } else { c };
     let line: String = text.chars().map(plain).chain(['\n']).collect();

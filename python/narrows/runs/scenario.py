@@ -52,7 +52,7 @@ class Scenario(Settings):
 
     Attributes:
         path: The path between the hosts.
-        wifi: An access point and its stations, instead of a path.
+        wifi: An access point and its stations, instead of a path or behind it.
         links: The links of a network by their names, instead of a path.
         switches: The switches of the network by their names.
         flows: The flows.
@@ -178,7 +178,8 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     switches = rest.pop("switch", None)
     if switches is not None:
         rest["switches"] = {name: Switch(**switch) for name, switch in switches.items()}
-    whole = None if wifi is not None or links is not None else Path(**path)
+    # A path may also carry the traffic of a Wi-Fi.
+    whole = None if not path and (wifi is not None or links is not None) else Path(**path)
     return Scenario(
         whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest
     )
