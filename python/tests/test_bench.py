@@ -49,8 +49,8 @@ def test_each_script_is_held_by_these() -> None:
     scripts = {str(file.relative_to(BENCH)) for file in BENCH.rglob("*.py")}
     others = {"common.py", "engines.py", "lab.py", "process.py", "revisions.py"}
     assert scripts == set(WRONG) | others
-    # The lab is measured in the browser, and revisions are built by git and cargo alone.
-    for script in scripts - {"common.py", "lab.py", "revisions.py"}:
+    # The lab is measured in the browser.
+    for script in scripts - {"common.py", "lab.py"}:
         assert "from common import" in (BENCH / script).read_text(encoding="utf-8")
 
 
