@@ -90,6 +90,14 @@ fn queue(host: Host, of: QueueKind<AnyPacket>) -> QueueKind<AnyPacket> {
 /// A model, if its construction succeeded.
 struct Guarded<M: ?Sized>(Host, Option<Box<M>>);
 
+impl<M: ?Sized> Drop for Guarded<M> {
+    fn drop(&mut self) {
+        if let Some(model) = self.1.take() {
+            caught(self.0, "drop", (), || drop(model));
+        }
+    }
+}
+
 impl<M: ?Sized> Guarded<M> {
     fn act<T>(&mut self, event: &str, instead: T, act: impl FnOnce(&mut M) -> T) -> T {
         match &mut self.1 {

@@ -232,3 +232,35 @@ def test_a_sweep_reports_the_fault_of_each_case(tmp_path: Path, cli: Cli) -> Non
     assert done.returncode == 1
     (failure,) = json.loads(done.stdout)["failed"]
     assert "bad.py: bad: on_ack at " in json.dumps(failure)
+
+
+def test_a_queue_that_forgets_a_packet_ends_the_run(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "bad.py").write_text(
+        "from narrows.models import QueueDiscipline\n\n\n"
+        "class Queue(QueueDiscipline):\n"
+        '    name = "bad_queue"\n\n'
+        "    def enqueue(self, now_s, packet):\n"
+        "        if self.state.admits(packet):\n"
+        "            self.fifo.append(packet)\n"
+    )
+    text = SCENARIO.replace('"fifo"', '"bad_queue"').replace('"bad"', '"cubic"')
+    (tmp_path / "bad.toml").write_text(text, encoding="utf-8")
+    done = cli("run", tmp_path / "bad.toml", "--plugin", tmp_path / "bad.py")
+    assert done.returncode == 2
+    assert "bad_queue: dequeue at" in done.stderr
+    assert "a packet that is not stored must be passed to drop()" in done.stderr
+
+
+def test_a_model_may_print_in_a_sweep(tmp_path: Path) -> None:
+    plugin(tmp_path, "print('hello')")
+    (tmp_path / "sweep.toml").write_text(
+        'title = "s"\nscenario = "bad.toml"\n[over]\n"flow[0].cc" = ["bad", "cubic"]\n'
+    )
+    # A module of the working directory must not be imported in place of one of Python.
+    (tmp_path / "json.py").write_text("raise RuntimeError('imported')\n", encoding="utf-8")
+    narrows = Path(sys.executable).with_name("narrows")
+    words = [narrows, "sweep", "sweep.toml", "--plugin", "bad.py", "--jobs", "1", "--into", "out"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "hello" not in done.stdout
+    assert "hello" in done.stderr

@@ -287,8 +287,18 @@ impl QueueDiscipline<Packet> for PythonQueue {
             Ok(Some(packet.get().id))
         });
         self.settle(now, sink);
-        let packet = self.take(found.flatten()?);
+        let packet = match found? {
+            Some(id) => self.take(id),
+            None => None,
+        };
         self.ask_wakeup(now);
+        if packet.is_none() && self.wakeup.is_none() && !self.packets.is_empty() {
+            monitor::fail_now(&format!(
+                "dequeue() returns None, but {} packets are in the queue and next_wakeup() \
+                 returns no time; a packet that is not stored must be passed to drop()",
+                self.packets.len()
+            ));
+        }
         packet
     }
     fn wakes(&self) -> bool {

@@ -138,7 +138,10 @@ def _file(name: str, file: Path, sha256: str | None = None) -> Names:
         raise NarrowsError(f"{name}: {reason(error)}") from error
     if path.endswith(LIBRARIES):
         digest = _digest(name, content, sha256)
-        found = tuple(_core.load_plugin(file, name))
+        try:
+            found = tuple(_core.load_plugin(file, name))
+        except ValueError as error:
+            raise NarrowsError(f"{name}: {error}") from error
         _note(Plugin(name=name, kind="file", path=path, sha256=digest, version=None, models=found))
         return found
     if not path.endswith(".py"):

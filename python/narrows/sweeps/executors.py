@@ -255,7 +255,14 @@ class _Hand:
         if self._child is None:
             with _signals_blocked():
                 self._child = subprocess.Popen(
-                    [sys.executable, "-c", _BEGIN, json.dumps(sys.path), json.dumps(_loaded())],
+                    [
+                        sys.executable,
+                        "-I",
+                        "-c",
+                        _BEGIN,
+                        json.dumps(sys.path),
+                        json.dumps(_loaded()),
+                    ],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,

@@ -96,10 +96,13 @@ def main(loaded: list[PluginJson]) -> None:
     if loaded:
         for plugin in loaded:
             Cargo(**plugin).unpack()
+    # What a model prints goes to stderr, so that stdout has nothing but replies.
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # The caller may have ended before the reply.
     with suppress(BrokenPipeError):
-        print(READY, end="", flush=True)
+        print(READY, end="", flush=True, file=replies)
         for line in sys.stdin:
-            print(json.dumps(work(json.loads(line))), flush=True)
+            print(json.dumps(work(json.loads(line))), flush=True, file=replies)
             if _core.stuck_runs():
                 os._exit(0)  # A model goes on in a thread; another process takes the next cases.
