@@ -111,14 +111,15 @@ _WITHIN_S = 10.0
     metavar="GOAL,...",
     show_default="depends on --as",
     help="Goals: bulk (bulk transfer), pages (load time of web pages), calls (delay of voice and "
-    "video), fairness (to other flows), retransmissions (few of them)",
+    "video), fairness (to other flows), retransmissions (low retransmission rate)",
 )
 @option(
     "--now",
     group="Host",
     metavar="CC",
-    show_default="with --kernel here, the default of this host, for every role; otherwise cubic",
-    help="Congestion control that the sender uses at present",
+    show_default="the default of this host; cubic if --kernel is not here",
+    help="Congestion control that the sender uses at present. Specify it if the sender is not this "
+    "host",
 )
 @option(
     "--kernel",
@@ -172,9 +173,10 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Recommend a congestion control or queue for a path.
 
-    The candidates are congestion controls (sender), queue disciplines and shapers (forwarder,
-    receiver), or rate limiters (operator). All candidates are simulated on the path. The
-    recommendation can be to change nothing.
+    The option --as states the role of this host, which determines the candidates. A sender can
+    change its congestion control, a forwarder or receiver its queue discipline or shaper, an
+    operator its rate limiter. All candidates are simulated on the path. The recommendation can be
+    to change nothing.
 
     Give FILE, or --rate and --rtt. The options --buffer, --queue and --loss can also replace values
     of a measurement. Without FILE, --rate and --rtt, the command prompts for the values if it runs

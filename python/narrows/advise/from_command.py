@@ -70,8 +70,8 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     """Convert a tc or router configuration to a scenario.
 
     CONFIG is in the syntax of Linux `tc` (traffic control), its JSON output (`tc -j`), a policy-map
-    of Cisco IOS, VyOS or OpenWrt's sqm. The command also simulates three cases on this path and
-    reports the results: CUBIC alone, BBR alone, and both together.
+    of Cisco IOS, VyOS or OpenWrt's sqm. The command also simulates three cases on the path
+    of CONFIG and reports the results: CUBIC alone, BBR alone, and both together.
     """
     # Invalid options are errors even if the configuration specifies its own rate and RTT.
     with named_by({"rtt": rtt, "rate": rate}):

@@ -38,8 +38,8 @@ plot_option = option(
     metavar="[FILE]",
     is_eager=True,
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF. Without FILE, draw it in the terminal; --plot must then "
-    "be the last word, because a word after it is FILE",
+    help="Write a plot as PNG, SVG or PDF. To draw it in the terminal instead, write --plot as the "
+    "last word of the command, without a file name",
 )
 
 
@@ -375,8 +375,8 @@ plugin_option = option(
     is_eager=True,
     expose_value=False,
     callback=_load_plugins,
-    help="Load models from a file (.py or .so) or a Python module, or load an adapter: quinn, noq "
-    "(QUIC) or smoltcp (TCP); may be repeated",
+    help="File (.py or .so) or Python module with congestion controls or queue disciplines to "
+    "load, or an adapter: quinn, noq (QUIC) or smoltcp (TCP). May be repeated",
 )
 
 
@@ -389,7 +389,8 @@ queues_option = option(
     group="Simulation",
     type=click.Choice(["kernel", "narrows"]),
     show_default="kernel",
-    help="Queue disciplines with --engine linux: those of that kernel, or the models of narrows",
+    help="Queue disciplines with --engine linux: kernel (of the Linux kernel that runs) or narrows "
+    "(models of narrows)",
 )
 
 

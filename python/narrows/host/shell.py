@@ -132,7 +132,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     """Run a program over an emulated path.
 
     The command creates two hosts, `near` and `far`, as network namespaces. A path that the options
-    or SCENARIO describe connects them. PROGRAM, or a shell if there is none, runs on the host near,
+    or SCENARIO describe connects them. PROGRAM (by default a shell) runs on the host near,
     or with --at far on the host far. Download is the direction towards near.
     """
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})

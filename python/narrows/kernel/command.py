@@ -85,10 +85,11 @@ def build(source: str, patches: tuple[Path, ...], as_json: bool, quiet: bool) ->
 @kernel.command("list", examples=("narrows kernel list", "narrows kernel list --json"))
 @json_option()
 def list_(as_json: bool) -> None:
-    """List the built kernels, and releases of Linux with the number of rules that they follow.
+    """List the built kernels and Linux releases, and count the TCP rules of each release.
 
-    The rules are those that `narrows list rules` prints. The simulator models every release from
-    4.4 to 7.3; the table has five of them and those of built kernels.
+    A rule is a behaviour of TCP that not all releases share; `narrows list rules` prints all rules.
+    The simulator models every release from 4.4 to 7.3. The table has five of these releases and the
+    releases of built kernels.
     """
     found = model.releases()
     if as_json:

@@ -40,8 +40,8 @@ _passed = passed_options(
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
      "Size of a request and of its response"),
     ("--timeout", "Requests", "TIME", "1s",
-     "Time after which a request without a response counts as lost. With --pace even, this time "
-     "counts from the last request: an earlier request may be answered until then"),
+     "Time after which a request without a response counts as lost. With --pace even, narrows "
+     "waits for this time after the last request. Responses to all requests count until then"),
     ("--slow", "Requests", "TIME", "median + 1ms",
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",
@@ -50,11 +50,12 @@ _passed = passed_options(
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
-     "Scheduling settings of the client: default, nice (niceness -20), rr or fifo (real-time "
-     "priority, SCHED_RR or SCHED_FIFO) or lock (memory is never swapped out). With busy=50us, "
-     "the kernel polls the device for up to 50 us before it sleeps (SO_BUSY_POLL). Further "
-     "settings: pin=N (only processor N), spin (busy waiting) or awake (CPU idle states disabled). "
-     "Several are measured in alternating rounds. A + joins settings: fifo+lock"),
+     "Scheduling policies of the client. If the list has several, they are measured in "
+     "alternating rounds. A policy is a setting, or several settings joined by + (fifo+lock). "
+     "Settings of scheduling: default, nice (niceness -20), rr or fifo (real-time priority, "
+     "SCHED_RR or SCHED_FIFO), pin=N (only processor N) or spin (never sleeps). Other settings: "
+     "lock (memory is never swapped out) or awake (CPU idle states disabled). With busy=50us, the "
+     "kernel polls the device for up to 50 us before it sleeps (SO_BUSY_POLL)"),
     ("--load", "Scheduling", "LOAD,...", "none",
      "Other work of this host: none, or cpu, which keeps all processors busy"),
     ("--rounds", "Scheduling", "N", "4",

@@ -73,17 +73,18 @@ _passed = passed_options(
     ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
     ("--streams", "Load", "N", _streams(), "Parallel TCP flows in each direction"),
     ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
-     "Congestion controls of the senders on both hosts. With several, each load phase runs once "
-     "with each of them, in turn (with --repeats 2: cubic, bbr, cubic, bbr)"),
+     "Congestion controls of the senders on both hosts. If the list has several, each load phase "
+     "runs once per congestion control, in turn (with --repeats 2: cubic, bbr, cubic, bbr)"),
     ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
     ("--pacing", "Load", "RATE", "no limit; with --test udp_flood, 10Mbit",
      "Maximum rate of each TCP flow (an initial burst of up to 1 MiB is not limited). With --test "
      "udp_flood, the sending rate"),
     ("--max-data", "Load", "SIZE", "2GB",
-     "Maximum payload of the measurement. When it is reached, the load phase ends early, and the "
-     "test has no more load phases (of --repeats or --cc). With --test both, the download may use "
-     "half, and the upload uses the rest. With the defaults, the download therefore ends early "
-     "above 800 Mbit/s (1 GB in 10 s)"),
+     "Maximum payload of the measurement. When it is reached, the load phase ends early, and "
+     "narrows omits further load phases of --repeats and --cc. With --test both, each direction "
+     "has its own limit. The download may use half of SIZE; the upload may use what the download "
+     "leaves. With the defaults, the download therefore ends early above 800 Mbit/s (1 GB in 10 "
+     "s)"),
     ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
     ("--dscp", "Load", "DSCP", "0",
      "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),
@@ -153,8 +154,8 @@ _passed = passed_options(
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     type=Picture(),
-    help="Write a plot as PNG, SVG or PDF. Without FILE, draw it in the terminal; --plot must then "
-    "be the last word, because a word after it is FILE",
+    help="Write a plot as PNG, SVG or PDF. To draw it in the terminal instead, write --plot as the "
+    "last word of the command, without a file name",
 )
 @report_option
 @figure_options(size=("--plot-size", "--size"))
@@ -189,9 +190,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     By default (--test both), 12 CUBIC flows download data, and then 12 CUBIC flows upload data. If
     HOST is a URL, only the download is measured, with the congestion control of the server. If
     HOST is a scenario file, the measurement is simulated on the path of the scenario. A scenario
-    accepts --streams, --cc with one congestion control, and --test with both, bidir, rrul or
-    rrul_be. Other options under Load are errors. Without [path.reverse] in the scenario, the upload
-    is omitted.
+    accepts --streams, --cc with one congestion control, and four tests: --test both, --test bidir,
+    --test rrul and --test rrul_be. Other options under Load are errors. Without [path.reverse] in
+    the scenario, the upload is omitted.
 
     The exit code is 1 if neither replies to pings nor data arrive for two seconds. After Ctrl-C,
     SIGTERM or SIGHUP, the results so far are printed, written to the files of the options and added

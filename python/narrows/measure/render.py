@@ -151,10 +151,10 @@ def _latency(said: Answer) -> list[str]:
     elif said.every.p50 is not None:
         out.append(f"The RTT under load was {_spread(said.every)}.")
     if grade is not None:
-        idle = f" and {60_000 / said.idle.mean:.0f} idle" if said.idle.mean else ""
+        idle = f", {60_000 / said.idle.mean:.0f} while idle" if said.idle.mean else ""
         out += [
-            "Round trips per minute (60 s / mean RTT of all pings): "
-            f"{number(said.trips_per_minute, 0)} under load{idle}.",
+            f"Round trips per minute: {number(said.trips_per_minute, 0)} under load{idle} (60 s "
+            f"divided by the mean RTT of the pings{' in each case' if idle else ''}).",
             f"Grades of the RTT increase (DSLReports scale): {SCALE}.",
         ]
     for share, when in zip(said.lost, ("while idle", "under load"), strict=True):

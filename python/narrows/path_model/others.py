@@ -177,12 +177,12 @@ def _excluded(idle: Watch, least_ms: float, *, synchronized: bool) -> Others:
         return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
     needs = [
-        f"at least {100 * EXAMPLE:.0f} % of the bottleneck rate while the traffic is active",
-        f"activity for at least {100 * part:.0f} % of the time",
-        f"pauses of at most {pauses:.1f} s on average",
-        *(["times that are not synchronized with the pings"] if synchronized else []),
+        f"it uses at least {100 * EXAMPLE:.0f} % of the bottleneck rate while it sends",
+        f"it sends for at least {100 * part:.0f} % of the time",
+        f"its pauses last at most {pauses:.1f} s on average",
+        *(["it is not synchronized with the pings"] if synchronized else []),
     ]
-    return Others(seen=False, why=f"detection requires {listed(needs)}")
+    return Others(seen=False, why=f"cross traffic is detected if {listed(needs)}")
 
 
 def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:

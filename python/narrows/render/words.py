@@ -181,7 +181,7 @@ def sentence(figures: RunJson) -> str:
         parts.append(
             f"{share} retransmitted"
             if len(flows) == 1
-            else f"highest retransmission rate of a flow {share}"
+            else f"highest retransmission rate among the flows {share}"
         )
     elif rates:
         # The retransmission rate counts bytes of payload, and a SYN has none.

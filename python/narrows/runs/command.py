@@ -291,7 +291,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     "name",
     metavar="[NAME]",
     required=False,
-    help="Print only this entry; of rules, only those of this part of TCP",
+    help="Print only this entry; with rules, a part of TCP whose rules are printed",
 )
 @option(
     "--like",

@@ -48,7 +48,8 @@ RIVAL = "cubic"
 """Congestion control of the competing flow."""
 
 FAIR = 0.8
-"""A late flow has its fair share if its goodput is at least this part of an equal share."""
+"""A late flow has its fair share if its goodput is at least this part of half the goodput of
+one flow alone."""
 
 LATE = 4
 """Number of parts of the duration: the late flow starts after the first part, and Jain's index is
@@ -434,8 +435,9 @@ def _some(found: Race) -> list[str]:
     if part is None:
         return []
     return [
-        f"Time to fair share, ({part.fair_in} of {part.seeds}): the second flow reached its fair "
-        f"share with {part.fair_in} of the {part.seeds} seeds; the mean is that of these seeds."
+        f"Time to fair share, ({part.fair_in} of {part.seeds}): the second flow reached this "
+        f"goodput in only {part.fair_in} of the {part.seeds} runs (one run per seed); the time "
+        "excludes the other runs."
     ]
 
 

@@ -53,7 +53,7 @@ def _studies() -> dict[str, Study]:
 @option("--quick", group="Execution", is_flag=True, help="Run fewer and shorter cases")
 @seeds_option(
     "Run each case with N seeds and print 95 % confidence intervals",
-    show_default="those of the study, medians without intervals",
+    show_default="the seeds of the study; prints medians without intervals",
 )
 @engine_option("Engine of all runs; results of different engines are stored separately")
 @option(

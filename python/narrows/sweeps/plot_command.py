@@ -96,8 +96,12 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     """Plot a table of results, or several measurements.
 
     A curve of a table shows the mean over the seeds for each value of --x, with its 95 %
-    confidence interval. Rows of one seed, such as the flows of a run, are averaged first.
-    Measurements share their axes, with a colour for each.
+    confidence interval. If a point of a curve has several rows with the same seed, such as one row
+    per flow, the plot first computes the mean of each seed. Measurements share their axes, with a
+    colour for each.
+
+    The column `slowdown` of transfers.parquet is the completion time of a transfer divided by the
+    time that it needs on an empty path without slow start.
     """
     if not names[0].endswith((".parquet", ".csv")):
         if ys or x or by or where:

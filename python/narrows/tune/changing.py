@@ -351,7 +351,7 @@ def revert(
     "--max-data",
     group="Load",
     metavar="SIZE",
-    show_default="2GB for each measurement",
+    show_default="no limit for the sum; 2GB for each of the two measurements of a round",
     help="Maximum payload of all rounds together",
 )
 @option("--port", group="Connection", metavar="PORT", show_default="5201", help="Port of the host")
@@ -398,10 +398,10 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Measure a path alternately without and with a change.
 
-    The load is in the direction that the change affects. The change is then reverted unless --keep
-    is present or you confirm it. The command asks for this confirmation only if a metric is better
-    and none is worse. A round that could exceed --max-data is not started; complete rounds are
-    reported. The command requires root.
+    The load is in the direction that the change affects. After the last round, the change is
+    reverted, unless --keep is present or you confirm that you keep it. The command prompts for this
+    confirmation only if a metric is better and none is worse. A round that could exceed --max-data
+    is not started; complete rounds are reported. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:
