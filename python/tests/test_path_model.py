@@ -341,7 +341,7 @@ def test_traffic_in_step_with_the_pings_is_found(seed: int) -> None:
 def test_traffic_in_step_with_pings_of_equal_intervals_is_a_stated_exception() -> None:
     excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0, synchronized=True)
     assert excluded.seen is False
-    assert excluded.why.endswith(" and times that are not synchronized with the pings")
+    assert excluded.why.endswith(" and it is not synchronized with the pings")
     excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0, synchronized=False)
     assert "synchronized" not in excluded.why
     assert excluded.why.endswith(" and pauses of at most 1.0 s on average")

@@ -257,8 +257,9 @@ impl Limits {
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions from one address. A network around this \
-                 address (/24 and /16, or /48 and /32) may always have this number, too",
+                "maximum number of concurrent sessions from one address. If this number is larger \
+                 than the limit that --clients sets for a network (/24, /16, /48, /32), it is the \
+                 limit of that network, too",
             ),
             row(
                 "--packets",

@@ -40,8 +40,8 @@ _passed = passed_options(
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
      "Size of a request and of its response"),
     ("--timeout", "Requests", "TIME", "1s",
-     "Time after which a request without a response counts as lost. With --pace even, narrows "
-     "waits for this time after the last request. Responses to all requests count until then"),
+     "Time for which narrows waits for a response: with --pace pingpong after each request, "
+     "with --pace even after the last one. A request without a response by then counts as lost"),
     ("--slow", "Requests", "TIME", "median + 1ms",
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",

@@ -125,7 +125,8 @@ def reproduce(  # noqa: PLR0917
 ) -> None:
     """Repeat published experiments and compare the results.
 
-    Each published value has an accepted range, which was fixed before the first run.
+    Most published values have an accepted range, which was fixed before the first run. The others
+    are only shown.
     """
     need_linux("linux" if "linux" in engines else engines[0], kernel=kernel)
     if name is None and not every:
