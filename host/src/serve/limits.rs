@@ -257,9 +257,9 @@ impl Limits {
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "maximum number of concurrent sessions from one address. If this number is larger \
-                 than the limit that --clients sets for a network (/24, /16, /48, /32), it is the \
-                 limit of that network, too",
+                "maximum number of concurrent sessions from one address. If this number exceeds \
+                 the limit of --clients for a network (/24, /16, /48 or /32), it replaces that \
+                 limit",
             ),
             row(
                 "--packets",

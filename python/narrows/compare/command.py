@@ -93,10 +93,12 @@ def compare(  # noqa: PLR0917 - Click calls it by keyword
 
     Measurements: FILE is a result of `narrows measure`, .flent.gz, iperf3's JSON, iperf2's text, or
     an ID of `narrows history`. Each is compared with the first one. The command prints the
-    difference of each metric, its confidence interval (99 % or more) and a verdict: better, worse,
-    no difference seen, no relevant difference, or cannot tell. "No relevant difference" means that
-    the whole interval lies within ±3 % of the first value, or for a time within ±0.1 ms if that is
-    more. "Cannot tell" means that there is no interval; the reason is printed.
+    difference of each metric, its confidence interval and a verdict: better, worse, no difference
+    seen, no relevant difference, or cannot tell. The level of an interval is 99 %, and higher if
+    several metrics are compared, so that all verdicts together have one error rate. "No relevant
+    difference" means that the whole interval of the difference lies between -3 % and +3 % of the
+    value in the first file. For metrics in ms, these limits are at least -0.1 and +0.1 ms. "Cannot
+    tell" means that there is no interval; the reason is printed.
 
     Results of `narrows latency`: each percentile is faster, slower, or without a difference seen.
     Percentiles differ if their 99 % intervals do not overlap and one is over 10 % larger.
