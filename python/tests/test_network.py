@@ -17,6 +17,7 @@ from conftest import ROOT
 
 import narrows as nw
 from narrows.errors import NarrowsError
+from narrows.render import words
 from narrows.render.layout import Drawing, draw
 from narrows.render.report import topology
 from narrows.render.topology import graph
@@ -242,3 +243,56 @@ def test_a_path_has_no_table_of_links(tmp_path: Path) -> None:
     assert made.links.num_rows == 0
     made.save(tmp_path / "out")
     assert not (tmp_path / "out" / "links.parquet").exists()
+
+
+def leaf_spine(spines: int = 3) -> str:
+    """Two leaves; each spine has links in both directions to both leaves."""
+    text = 'duration = "500ms"\n'
+    for i in range(1, spines + 1):
+        for name, a, b in (
+            (f"up{i}", "leaf1", f"s{i}"),
+            (f"dn{i}", f"s{i}", "leaf2"),
+            (f"bu{i}", "leaf2", f"s{i}"),
+            (f"bd{i}", f"s{i}", "leaf1"),
+        ):
+            text += f'[link.{name}]\nrate = "100Mbit"\ndelay = "20us"\nbuffer = "50kB"\n'
+            text += f'from = "{a}"\nto = "{b}"\n'
+    return text + '[[flow]]\ncc = "cubic"\ncount = 6\nfrom = "leaf1"\nto = "leaf2"\n'
+
+
+def test_the_sentences_describe_the_link_that_they_name(tmp_path: Path) -> None:
+    made = run(leaf_spine(), tmp_path)
+    by_name = {queue["name"]: queue for queue in made.json["queues"]}
+    told = re.match(
+        r"Of the (\d) busiest links \(loads within 1 %\), (\w+) had the largest mean queueing "
+        r"delay and was used to 100 %; mean queueing delay of (\w+) ([\d.]+) ms \(p95 ([\d.]+)",
+        words.sentence(made.json),
+    )
+    assert told is not None, words.sentence(made.json)
+    highest = max(queue["utilisation"] for queue in by_name.values())
+    near = [queue for queue in by_name.values() if queue["utilisation"] > 0.99 * highest]
+    assert int(told[1]) == len(near)
+    assert told[2] == told[3] == max(near, key=lambda queue: queue["delay_ms"]["mean"])["name"]
+    delay = by_name[told[2]]["delay_ms"]
+    assert (told[4], told[5]) == (words.waited(delay["mean"]), words.waited(delay["p95"]))
+    answer = " ".join(words.answer(made.json))
+    assert f"delay of the link {told[2]} was {told[4]} ms" in answer
+    total = sum(queue["drops"] for queue in by_name.values())
+    most = max(by_name.values(), key=lambda queue: queue["drops"])
+    told_drops = f"{total} packets ({most['drops']} of them in the queue of {most['name']})"
+    assert f"all queues together dropped {told_drops}" in answer
+
+
+def test_the_busiest_link_is_not_that_with_the_lowest_rate(tmp_path: Path) -> None:
+    text = 'duration = "2s"\n'
+    text += (
+        '[link.idle]\nrate = "5Mbit"\ndelay = "9ms"\n[link.busy]\nrate = "8Mbit"\nbuffer = "20kB"\n'
+    )
+    text += '[[flow]]\nid = "a"\ncc = "cubic"\nrtt = "20ms"\nroute = ["busy"]\n'
+    text += '[[flow]]\nid = "b"\nroute = ["idle"]\n'
+    text += 'workload = { kind = "udp", rate = "1Mbit" }\n'
+    made = run(text, tmp_path)
+    busy = next(queue for queue in made.json["queues"] if queue["name"] == "busy")
+    told = words.sentence(made.json)
+    assert told.startswith("The busiest link, busy, was used to ")
+    assert f"mean queueing delay of busy {words.waited(busy['delay_ms']['mean'])} ms" in told

@@ -30,6 +30,8 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         )
     flows = list(_flows(run))
     queues, drawn = _queues(run), _drawn(run)
+    each = "the queue" if len(queues) == 1 else "each queue"
+    place = "the queue of the bottleneck" if len(queues) == 1 else each
     throughput = Picture(
         "throughput", "Goodput", TIME, "goodput (Mbit/s)",
         "Acknowledged payload of each flow over the last tenth of a second (in runs shorter than "
@@ -52,7 +54,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         ],
     )  # fmt: skip
     queue = Picture(
-        "queue", "Queue", TIME, "backlog (kB)", "Bytes in the queue of the bottleneck.",
+        "queue", "Queue", TIME, "backlog (kB)", f"Bytes in {place}.",
         [
             Line(name, None, "line", rows["t_s"], [b / 1000 for b in rows["backlog_bytes"]])
             for name, rows in queues
@@ -60,7 +62,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     )  # fmt: skip
     losses = Picture(
         "losses", "Losses and marks", TIME, "packets, cumulative",
-        "Packets dropped and marked by the queue, and packets retransmitted by each sender, "
+        f"Packets dropped and marked by {each}, and packets retransmitted by each sender, "
         f"since the start.{drawn}",
         [
             *(Line(f"{q}: dropped", None, "line", rows["t_s"], rows["drops"]) for q,
