@@ -296,3 +296,24 @@ def test_the_busiest_link_is_not_that_with_the_lowest_rate(tmp_path: Path) -> No
     told = words.sentence(made.json)
     assert told.startswith("The busiest link, busy, was used to ")
     assert f"mean queueing delay of busy {words.waited(busy['delay_ms']['mean'])} ms" in told
+
+
+def columns_of(made: nw.Run) -> dict[str, float]:
+    """The x coordinate of each named node."""
+    places = draw(graph(made.json)).nodes
+    return {n.name: at[0] for n, at in zip(graph(made.json).nodes, places, strict=True) if n.name}
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("both", [False, True], ids=["one way", "both ways"])
+def test_return_links_do_not_move_the_nodes(tmp_path: Path, count: int, both: bool) -> None:
+    """With one flow, most links are idle. With data in both directions, the first sender counts."""
+    text = leaf_spine().replace("count = 6", f"count = {count}")
+    if both:
+        text += f'[[flow]]\ncc = "reno"\ncount = {count}\nfrom = "leaf2"\nto = "leaf1"\n'
+    made = run(text, tmp_path)
+    at = columns_of(made)
+    assert set(at) == {"leaf1", "leaf2", "s1", "s2", "s3"}
+    assert at["leaf1"] < at["s1"] == at["s2"] == at["s3"] < at["leaf2"]
+    assert overlaps(draw(graph(made.json))) == []
+    assert len(set(draw(graph(made.json)).nodes)) == 5
