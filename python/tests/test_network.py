@@ -19,7 +19,9 @@ import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.render import words
 from narrows.render.layout import Drawing, draw
-from narrows.render.report import topology
+from narrows.render.pictures import pictures
+from narrows.render.plot import COLOURS
+from narrows.render.report import drawn, topology
 from narrows.render.topology import graph
 
 if TYPE_CHECKING:
@@ -317,3 +319,31 @@ def test_return_links_do_not_move_the_nodes(tmp_path: Path, count: int, both: bo
     assert at["leaf1"] < at["s1"] == at["s2"] == at["s3"] < at["leaf2"]
     assert overlaps(draw(graph(made.json))) == []
     assert len(set(draw(graph(made.json)).nodes)) == 5
+
+
+def test_each_link_has_a_line_of_its_own(tmp_path: Path) -> None:
+    made = run(leaf_spine(2), tmp_path)
+    names = [queue["name"] for queue in made.json["queues"]]
+    figure = made.plot(only=["queue", "losses"])
+    for ax, suffix in zip(figure.axes, ("", ": dropped"), strict=True):
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        found = [lines[name + suffix] for name in names]
+        assert [line.get_color() for line in found] == list(COLOURS)
+        assert {line.get_linestyle() for line in found} == {"-"}
+        # A FIFO marks no packets.
+        assert not [label for label in lines if label.endswith(": marked")]
+    marking = run(leaf_spine(2).replace('buffer = "50kB"', 'queue = "codel"'), tmp_path)
+    assert len([x for x in pictures(marking)[4].lines if x.label.endswith(": marked")]) == 8
+    page = {picture["key"]: picture for picture in drawn(pictures(made))["pictures"]}
+    assert [line["queue"] for line in page["queue"]["lines"]] == list(range(8))
+    assert [line["queue"] for line in page["delay"]["lines"]] == list(range(8))
+
+
+def test_a_network_has_no_rate_of_the_path(tmp_path: Path) -> None:
+    shown = pictures(run(leaf_spine(2), tmp_path), ["pacing"])
+    for picture in shown:
+        assert not [line for line in picture.lines if "rate of the path" in line.label]
+        assert "rate of the path" not in picture.about
+    path = pictures(short(ROOT / "scenarios/first/cubic.toml", tmp_path))
+    assert "rate of the path" in [line.label for line in path[0].lines]
+    assert "rate of the path" in path[0].about

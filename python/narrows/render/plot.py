@@ -175,8 +175,8 @@ def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of
 def _draw(ax: Axes, picture: Picture, style: Style) -> None:
     others = 0
     for line in picture.lines:
-        nth = line.flow if line.flow is not None else others
-        others += line.flow is None
+        nth = line.coloured if line.coloured is not None else others
+        others += line.coloured is None
         ax.plot(
             line.x,
             [math.nan if y is None else y for y in line.y],
@@ -231,8 +231,8 @@ def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
 
 
 def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
-    """The Matplotlib properties of a line; `nth` is the index of its flow, or its index among the
-    lines that belong to no flow.
+    """The Matplotlib properties of a line; `nth` is the index of its flow or queue, or its index
+    among the other lines.
     """
     if line.style == "points":
         colour = "#999999"
@@ -253,7 +253,9 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
             "fillstyle": "full" if line.style == "line" else "none",
         }
     colour = (
-        COLOURS[nth % len(COLOURS)] if line.flow is not None else ("#000000", "#777777")[nth % 2]
+        COLOURS[nth % len(COLOURS)]
+        if line.coloured is not None
+        else ("#000000", "#777777")[nth % 2]
     )
     again = nth // len(COLOURS)
     solid: Any = ("-", (0, (6, 2)), (0, (2, 1.5)))[again % 3]
