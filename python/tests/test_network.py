@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import Opened, chromium
-from conftest import ROOT
+from conftest import ROOT, Cli
 
 import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.render import words
 from narrows.render.layout import Drawing, draw
 from narrows.render.pictures import pictures
-from narrows.render.plot import COLOURS
+from narrows.render.plot import COLOURS, check_room
 from narrows.render.report import drawn, topology
+from narrows.render.style import Style
 from narrows.render.topology import graph
 
 if TYPE_CHECKING:
@@ -347,3 +348,31 @@ def test_a_network_has_no_rate_of_the_path(tmp_path: Path) -> None:
     path = pictures(short(ROOT / "scenarios/first/cubic.toml", tmp_path))
     assert "rate of the path" in [line.label for line in path[0].lines]
     assert "rate of the path" in path[0].about
+
+
+@pytest.mark.parametrize("spines", [4, 30])
+def test_a_figure_of_many_links_has_room_for_their_names(tmp_path: Path, spines: int) -> None:
+    made = run(leaf_spine(spines).replace('buffer = "50kB"', 'queue = "codel"'), tmp_path)
+    figure = made.plot(tmp_path / "a.png")
+    figure.draw_without_rendering()
+    boxes = [ax.get_legend().get_window_extent() for ax in figure.axes]
+    for above, below in itertools.pairwise(boxes):
+        assert above.y0 > below.y1
+    names = [text.get_text() for text in figure.axes[3].get_legend().get_texts()]
+    assert names[:2] == ["up1", "dn1"]
+    assert len(names) == min(4 * spines, 40)
+    assert (names[-1] == "and 81 more") == (spines == 30)
+
+
+def test_a_size_without_room_is_refused_before_the_run(
+    tmp_path: Path, command: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("long.toml").write_text(leaf_spine(4))
+    words = ["run", "long.toml", "--plot", "a.png", "--size", "200x100mm"]
+    done = command(*words)
+    # The result of a run would be printed.
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a.png: 6 plots have no room in 200x100mm" in done.stderr
+    check_room("a.png", Style(inches=(8, 24)), flows=6, queues=16)
+    check_room("a.png", None, flows=6, queues=16)
