@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from narrows.json_object import JsonObject
     from narrows.runs.model import RunJson
 
-MOST_NAMES = 2
-"""Maximum number of flows that are named at a node; the rest is counted."""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -54,7 +51,7 @@ class Node:
         told = [self.name] if self.name else []
         for what, ids in (("sender", self.sends), ("receiver", self.receives)):
             if ids:
-                told.append(f"{what}{'s' if len(ids) > 1 else ''} of {_some(ids)}")
+                told.append(f"{what}{'s' if len(ids) > 1 else ''} of {words.some(ids)}")
         return told
 
 
@@ -89,17 +86,6 @@ class Graph:
 
     nodes: list[Node]
     links: list[Link]
-
-
-def _some(ids: Sequence[str]) -> str:
-    """The ids of flows, without those for which there is no room.
-
-    >>> _some(["a", "b"]), _some(["a1", "a2", "a3", "b"])
-    ('a, b', 'a1, a2 and 2 more')
-    """
-    shown = ", ".join(ids[:MOST_NAMES])
-    left = len(ids) - MOST_NAMES
-    return shown if left <= 0 else f"{shown} and {left} more"
 
 
 def graph(figures: RunJson) -> Graph:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _FEW = 4
 """Maximum number of flows that are described individually."""
 
+MOST_NAMES = 2
+"""Maximum number of flows that are named at a node or a class; the rest is counted."""
+
 _SAME, _NEAR = 0.05, 0.7
 """Distances between a scenario and a stored run. Up to `_SAME`, both are the same except for
 rounding. `_NEAR` is a factor of two in one value.
@@ -157,6 +160,17 @@ def listed(parts: list[str], last: str = "and") -> str:
     ('a', 'a, b and c', 'a or b')
     """
     return f" {last} ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def some(ids: Sequence[str]) -> str:
+    """The ids of flows, without those for which there is no room.
+
+    >>> some(["a", "b"]), some(["a1", "a2", "a3", "b"])
+    ('a, b', 'a1, a2 and 2 more')
+    """
+    shown = ", ".join(ids[:MOST_NAMES])
+    left = len(ids) - MOST_NAMES
+    return shown if left <= 0 else f"{shown} and {left} more"
 
 
 def sentence(figures: RunJson) -> str:
