@@ -519,11 +519,11 @@ def _dropped(figures: RunJson) -> str:
         marks = f" and marked {queue['marks']}" if queue["marks"] else ""
         return f"the queue dropped {queue['drops']} packets{marks}"
     queues = figures["queues"]
-    drops, marks = (sum(q[of] for q in queues) for of in ("drops", "marks"))
+    drops, marked = (sum(q[of] for q in queues) for of in ("drops", "marks"))
     most = max(queues, key=lambda queue: queue["drops"])
     whose = f" ({most['drops']} of them in the queue of {most['name']})" if drops else ""
-    marked = f" and marked {marks}" if marks else ""
-    return f"all queues together dropped {drops} packets{whose}{marked}"
+    marks = f" and marked {marked}" if marked else ""
+    return f"all queues together dropped {drops} packets{whose}{marks}"
 
 
 def how_sure(figures: RunJson) -> list[str]:
