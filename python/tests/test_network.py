@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import Opened, chromium
-from conftest import ROOT
+from conftest import ROOT, Cli
 
 import narrows as nw
 from narrows.errors import NarrowsError
+from narrows.render import words
 from narrows.render.layout import Drawing, draw
-from narrows.render.report import topology
+from narrows.render.pictures import pictures
+from narrows.render.plot import COLOURS, check_room
+from narrows.render.report import drawn, topology
+from narrows.render.style import Style
 from narrows.render.topology import graph
 
 if TYPE_CHECKING:
@@ -242,3 +246,133 @@ def test_a_path_has_no_table_of_links(tmp_path: Path) -> None:
     assert made.links.num_rows == 0
     made.save(tmp_path / "out")
     assert not (tmp_path / "out" / "links.parquet").exists()
+
+
+def leaf_spine(spines: int = 3) -> str:
+    """Two leaves; each spine has links in both directions to both leaves."""
+    text = 'duration = "500ms"\n'
+    for i in range(1, spines + 1):
+        for name, a, b in (
+            (f"up{i}", "leaf1", f"s{i}"),
+            (f"dn{i}", f"s{i}", "leaf2"),
+            (f"bu{i}", "leaf2", f"s{i}"),
+            (f"bd{i}", f"s{i}", "leaf1"),
+        ):
+            text += f'[link.{name}]\nrate = "100Mbit"\ndelay = "20us"\nbuffer = "50kB"\n'
+            text += f'from = "{a}"\nto = "{b}"\n'
+    return text + '[[flow]]\ncc = "cubic"\ncount = 6\nfrom = "leaf1"\nto = "leaf2"\n'
+
+
+def test_the_sentences_describe_the_link_that_they_name(tmp_path: Path) -> None:
+    made = run(leaf_spine(), tmp_path)
+    by_name = {queue["name"]: queue for queue in made.json["queues"]}
+    told = re.match(
+        r"Of the (\d) busiest links \(loads within 1 %\), (\w+) had the largest mean queueing "
+        r"delay and was used to 100 %; mean queueing delay of (\w+) ([\d.]+) ms \(p95 ([\d.]+)",
+        words.sentence(made.json),
+    )
+    assert told is not None, words.sentence(made.json)
+    highest = max(queue["utilisation"] for queue in by_name.values())
+    near = [queue for queue in by_name.values() if queue["utilisation"] > 0.99 * highest]
+    assert int(told[1]) == len(near)
+    assert told[2] == told[3] == max(near, key=lambda queue: queue["delay_ms"]["mean"])["name"]
+    delay = by_name[told[2]]["delay_ms"]
+    assert (told[4], told[5]) == (words.waited(delay["mean"]), words.waited(delay["p95"]))
+    answer = " ".join(words.answer(made.json))
+    assert f"delay of the link {told[2]} was {told[4]} ms" in answer
+    total = sum(queue["drops"] for queue in by_name.values())
+    most = max(by_name.values(), key=lambda queue: queue["drops"])
+    told_drops = f"{total} packets ({most['drops']} of them in the queue of {most['name']})"
+    assert f"all queues together dropped {told_drops}" in answer
+
+
+def test_the_busiest_link_is_not_that_with_the_lowest_rate(tmp_path: Path) -> None:
+    text = 'duration = "2s"\n'
+    text += (
+        '[link.idle]\nrate = "5Mbit"\ndelay = "9ms"\n[link.busy]\nrate = "8Mbit"\nbuffer = "20kB"\n'
+    )
+    text += '[[flow]]\nid = "a"\ncc = "cubic"\nrtt = "20ms"\nroute = ["busy"]\n'
+    text += '[[flow]]\nid = "b"\nroute = ["idle"]\n'
+    text += 'workload = { kind = "udp", rate = "1Mbit" }\n'
+    made = run(text, tmp_path)
+    busy = next(queue for queue in made.json["queues"] if queue["name"] == "busy")
+    told = words.sentence(made.json)
+    assert told.startswith("The busiest link, busy, was used to ")
+    assert f"mean queueing delay of busy {words.waited(busy['delay_ms']['mean'])} ms" in told
+
+
+def columns_of(made: nw.Run) -> dict[str, float]:
+    """The x coordinate of each named node."""
+    places = draw(graph(made.json)).nodes
+    return {n.name: at[0] for n, at in zip(graph(made.json).nodes, places, strict=True) if n.name}
+
+
+@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("both", [False, True], ids=["one way", "both ways"])
+def test_return_links_do_not_move_the_nodes(tmp_path: Path, count: int, both: bool) -> None:
+    """With one flow, most links are idle. With data in both directions, the first sender counts."""
+    text = leaf_spine().replace("count = 6", f"count = {count}")
+    if both:
+        text += f'[[flow]]\ncc = "reno"\ncount = {count}\nfrom = "leaf2"\nto = "leaf1"\n'
+    made = run(text, tmp_path)
+    at = columns_of(made)
+    assert set(at) == {"leaf1", "leaf2", "s1", "s2", "s3"}
+    assert at["leaf1"] < at["s1"] == at["s2"] == at["s3"] < at["leaf2"]
+    assert overlaps(draw(graph(made.json))) == []
+    assert len(set(draw(graph(made.json)).nodes)) == 5
+
+
+def test_each_link_has_a_line_of_its_own(tmp_path: Path) -> None:
+    made = run(leaf_spine(2), tmp_path)
+    names = [queue["name"] for queue in made.json["queues"]]
+    figure = made.plot(only=["queue", "losses"])
+    for ax, suffix in zip(figure.axes, ("", ": dropped"), strict=True):
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        found = [lines[name + suffix] for name in names]
+        assert [line.get_color() for line in found] == list(COLOURS)
+        assert {line.get_linestyle() for line in found} == {"-"}
+        # A FIFO marks no packets.
+        assert not [label for label in lines if label.endswith(": marked")]
+    marking = run(leaf_spine(2).replace('buffer = "50kB"', 'queue = "codel"'), tmp_path)
+    assert len([x for x in pictures(marking)[4].lines if x.label.endswith(": marked")]) == 8
+    page = {picture["key"]: picture for picture in drawn(pictures(made))["pictures"]}
+    assert [line["queue"] for line in page["queue"]["lines"]] == list(range(8))
+    assert [line["queue"] for line in page["delay"]["lines"]] == list(range(8))
+
+
+def test_a_network_has_no_rate_of_the_path(tmp_path: Path) -> None:
+    shown = pictures(run(leaf_spine(2), tmp_path), ["pacing"])
+    for picture in shown:
+        assert not [line for line in picture.lines if "rate of the path" in line.label]
+        assert "rate of the path" not in picture.about
+    path = pictures(short(ROOT / "scenarios/first/cubic.toml", tmp_path))
+    assert "rate of the path" in [line.label for line in path[0].lines]
+    assert "rate of the path" in path[0].about
+
+
+@pytest.mark.parametrize("spines", [4, 30])
+def test_a_figure_of_many_links_has_room_for_their_names(tmp_path: Path, spines: int) -> None:
+    made = run(leaf_spine(spines).replace('buffer = "50kB"', 'queue = "codel"'), tmp_path)
+    figure = made.plot(tmp_path / "a.png")
+    figure.draw_without_rendering()
+    boxes = [ax.get_legend().get_window_extent() for ax in figure.axes]
+    for above, below in itertools.pairwise(boxes):
+        assert above.y0 > below.y1
+    names = [text.get_text() for text in figure.axes[3].get_legend().get_texts()]
+    assert names[:2] == ["up1", "dn1"]
+    assert len(names) == min(4 * spines, 40)
+    assert (names[-1] == "and 81 more") == (spines == 30)
+
+
+def test_a_size_without_room_is_refused_before_the_run(
+    tmp_path: Path, command: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("long.toml").write_text(leaf_spine(4))
+    words = ["run", "long.toml", "--plot", "a.png", "--size", "200x100mm"]
+    done = command(*words)
+    # The result of a run would be printed.
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a.png: 6 plots have no room in 200x100mm" in done.stderr
+    check_room("a.png", Style(inches=(8, 24)), flows=6, queues=16)
+    check_room("a.png", None, flows=6, queues=16)

@@ -15,6 +15,7 @@ from conftest import Cli
 import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.models.shaped_devices import MOST_DEVICES, scenario
+from narrows.render.tables import waits
 
 HEAD = (
     "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,"
@@ -115,6 +116,28 @@ def test_guaranteed_rates_never_exceed_the_rate_of_the_node(tmp_path: Path) -> N
     total = goodput(run, "")
     assert total <= 40
     assert total == pytest.approx(40 * 1448 / 1514, rel=0.05)
+
+
+def test_rows_name_the_devices_of_a_circuit_and_the_number_of_a_ping(tmp_path: Path) -> None:
+    run = played(scenario(*written(tmp_path), duration="3s"), tmp_path)
+    labels = [row[0].text for row in waits(run.json).rows]
+    circuits = ["  1:4 (1-1-flow, ping0)", "  1:5 (2-2-flow, 2-3-flow and 1 more)"]
+    circuits += ["  1:6 (3-4-flow, ping2)"]
+    assert labels == [
+        "queueing delay, path",
+        *circuits,
+        "queueing delay, reverse",
+        *circuits,
+        *(f"ping{number} RTT" for number in range(3)),
+    ]
+
+
+def test_rows_of_counted_classes_have_no_flows(tmp_path: Path) -> None:
+    text = 'duration = "2s"\n[path]\nrate = "10Mbit"\nrtt = "20ms"\n'
+    text += '[path.queue]\nkind = "drr"\nclasses = 4\n[[flow]]\ncc = "cubic"\n'
+    labels = [row[0].text for row in waits(played(text, tmp_path).json).rows]
+    assert labels[0] == "queueing delay"
+    assert not [label for label in labels if "(" in label]
 
 
 def test_without_a_network_circuits_share_the_uplink(tmp_path: Path) -> None:

@@ -39,6 +39,11 @@ export function shown(value: number): string {
   return String(Number(value.toPrecision(value >= 10000 ? 6 : 4)));
 }
 
+/** The index of a line's colour: that of its flow or of its queue; null for lines in black or grey. */
+function colourIndex(line: LineData): number | null {
+  return line.flow ?? line.queue ?? null;
+}
+
 export class Chart implements Linked {
   readonly root: HTMLElement;
   private readonly plot: HTMLElement;
@@ -104,13 +109,13 @@ export class Chart implements Linked {
   }
 
   private others(upto: number): number {
-    return this.lines.slice(0, upto).filter((line) => line.flow === null && line.style !== "points").length;
+    return this.lines.slice(0, upto).filter((line) => colourIndex(line) === null && line.style !== "points").length;
   }
 
   private colour(i: number): string {
     const line = this.lines[i];
     if (line === undefined || (line.style === "points" && line.flow === null)) return palette().points;
-    return colourOf(line.flow, this.others(i));
+    return colourOf(colourIndex(line), this.others(i));
   }
 
   private entry(i: number): HTMLElement {
@@ -176,7 +181,7 @@ export class Chart implements Linked {
         show: !this.hidden.has(i),
         stroke: colour,
         width: line.style === "line" ? 1.6 : 1.1,
-        dash: dashOf(line.flow, line.style, this.others(i)),
+        dash: dashOf(colourIndex(line), line.style, this.others(i)),
         points: points ? { show: true, size: lanes ? 6 : 3, width: 1, stroke: colour, fill: colour } : { show: false },
         ...(points ? { paths: () => null } : {}),
       });
@@ -253,7 +258,7 @@ export class Chart implements Linked {
       return;
     }
     pen.lineWidth = line.style === "line" ? 4 : 3;
-    pen.setLineDash(dashOf(line.flow, line.style, this.others(i)).map((part) => 2 * part));
+    pen.setLineDash(dashOf(colourIndex(line), line.style, this.others(i)).map((part) => 2 * part));
     pen.beginPath();
     pen.moveTo(0, 10);
     pen.lineTo(48, 10);

@@ -16,6 +16,8 @@ export interface LineData {
   label: string;
   /** The flow whose colour it has; null for lines of no flow. */
   flow: number | null;
+  /** The queue whose colour it has, if it belongs to one of several queues. */
+  queue?: number;
   style: LineStyle;
   /** An index into `RunData.xs`. */
   x: number;

@@ -21,10 +21,13 @@ class PageTableJson(TypedDict):
 
 
 class PictureLineJson(TypedDict):
-    """A line of a picture; `x` is the index of its list of x values in `xs`."""
+    """A line of a picture; `x` is the index of its list of x values in `xs`. `queue` is the index
+    of its colour if it belongs to a queue.
+    """
 
     label: str
     flow: int | None
+    queue: NotRequired[int]
     style: str
     x: int
     y: list[float | None]

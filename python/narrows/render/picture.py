@@ -28,6 +28,8 @@ class Line:
         y: Values of the y axis in the unit of the picture.
         low: Lower ends of the 95 % confidence intervals of y, if it is a mean over runs.
         high: Upper ends of these intervals.
+        queue: Index of the queue that the line belongs to, which determines its colour; None for
+            a line in black or grey.
     """
 
     label: str
@@ -37,6 +39,12 @@ class Line:
     y: Sequence[float | None]
     low: Sequence[float | None] | None = None
     high: Sequence[float | None] | None = None
+    queue: int | None = None
+
+    @property
+    def coloured(self) -> int | None:
+        """The index of its colour among those of flows; None for a line in black or grey."""
+        return self.queue if self.flow is None else self.flow
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,25 @@ or one probe. The label of every axis contains the unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from narrows.errors import NarrowsError
 from narrows.render.picture import MOST_FLOWS, STATE, TIME, Line, Picture, Style
+from narrows.render.words import has_links
 
 if TYPE_CHECKING:
     from narrows.runs.run import Run
+
+_FEW_QUEUES = 2
+"""Maximum number of queues of a path whose lines are black and grey; more of them have colours."""
+
+_LOSSES: tuple[tuple[str, str, Style], ...] = (
+    ("dropped", "drops", "line"),
+    ("marked", "marks", "dotted"),
+)
+"""The counters of a queue in the picture of losses, their columns and their line styles."""
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
@@ -30,10 +40,18 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         )
     flows = list(_flows(run))
     queues, drawn = _queues(run), _drawn(run)
+    each = "the queue" if len(queues) == 1 else "each queue"
+    place = "the queue of the bottleneck" if len(queues) == 1 else each
+    network = has_links(run.json)
+    dotted = "" if network else "Dotted: rate of the path. "
+
+    def colour(nth: int) -> int | None:
+        return nth if network or len(queues) > _FEW_QUEUES else None
+
     throughput = Picture(
         "throughput", "Goodput", TIME, "goodput (Mbit/s)",
         "Acknowledged payload of each flow over the last tenth of a second (in runs shorter than "
-        "a second: a hundredth of the run) or since the previous sample. Dotted: rate of the path. "
+        f"a second: a hundredth of the run) or since the previous sample. {dotted}"
         "After a loss is repaired, one ACK covers the data of several intervals. The curve "
         f"therefore has dips, and peaks above the rate.{drawn}",
         [*_column(flows, "goodput_mbit"), *_rate(run)],
@@ -52,21 +70,30 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         ],
     )  # fmt: skip
     queue = Picture(
-        "queue", "Queue", TIME, "backlog (kB)", "Bytes in the queue of the bottleneck.",
+        "queue", "Queue", TIME, "backlog (kB)", f"Bytes in {place}.",
         [
-            Line(name, None, "line", rows["t_s"], [b / 1000 for b in rows["backlog_bytes"]])
-            for name, rows in queues
+            Line(
+                name,
+                None,
+                "line",
+                rows["t_s"],
+                [b / 1000 for b in rows["backlog_bytes"]],
+                queue=colour(nth),
+            )
+            for nth, (name, rows) in enumerate(queues)
         ],
     )  # fmt: skip
     losses = Picture(
         "losses", "Losses and marks", TIME, "packets, cumulative",
-        "Packets dropped and marked by the queue, and packets retransmitted by each sender, "
+        f"Packets dropped and marked by {each}, and packets retransmitted by each sender, "
         f"since the start.{drawn}",
         [
-            *(Line(f"{q}: dropped", None, "line", rows["t_s"], rows["drops"]) for q,
-            rows in queues),
-            *(Line(f"{q}: marked", None, "dotted", rows["t_s"], rows["marks"]) for q,
-            rows in queues),
+            *(
+                Line(f"{name}: {what}", None, style, rows["t_s"], rows[of], queue=colour(nth))
+                for what, of, style in _LOSSES
+                for nth, (name, rows) in enumerate(queues)
+                if of == "drops" or not network or _marks(run, name)
+            ),
             *_column(flows, "retransmits", " retransmitted", "dashed"),
         ],
     )  # fmt: skip
@@ -74,7 +101,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         "delay", "Distribution of delay", "delay (ms)", "share of packets",
         "Share of the packets whose queueing delay, and share of the pings whose RTT, is at most "
         "the delay on the x axis, after the warm-up.",
-        list(_delays(run, [name for name, _ in queues])),
+        list(_delays(run, [name for name, _ in queues], colour)),
     )  # fmt: skip
     work = Picture(
         "work", "Response times of applications", "time (ms)", "share",
@@ -85,7 +112,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     pacing = Picture(
         "pacing", "Pacing", TIME, "rate (Mbit/s)",
         "Pacing rate of each sender. A sender without pacing uses it only for the size of its "
-        f"bursts. Dotted: rate of the path.{drawn}",
+        f"bursts. {dotted}".rstrip() + drawn,
         [*_column(flows, "pacing_mbit"), *_rate(run)],
     )  # fmt: skip
     every = [
@@ -195,7 +222,16 @@ def _queues(run: Run) -> list[tuple[str, Columns]]:
     return [(name, _of(rows, "queue", name)) for name in names]
 
 
+def _marks(run: Run, name: str) -> bool:
+    """Whether the queue of a link may mark packets. A FIFO marks only above a threshold."""
+    queue = run.json["scenario"]["link"].get(name, {}).get("queue", {"kind": "fifo"})
+    return bool(queue.get("kind") != "fifo" or "mark_above" in queue)
+
+
 def _rate(run: Run) -> Iterator[Line]:
+    """The rate of the path. In a network of links, flows have different rates."""
+    if has_links(run.json):
+        return
     times = run.columns("queue_samples")["t_s"]
     path = run.json["path"]
     rate = path["rate_mbit"]
@@ -215,7 +251,7 @@ def _pings(run: Run) -> Iterator[Line]:
         yield Line(f"ping{number}", None, "points", rows["t_s"], rows["rtt_ms"])
 
 
-def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
+def _delays(run: Run, queues: list[str], colour: Callable[[int], int | None]) -> Iterator[Line]:
     delays = run.columns("delays")
     kinds: tuple[tuple[str, Style], ...] = (("queue", "line"), ("probe", "dashed"))
     for kind, style in kinds:
@@ -227,7 +263,8 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
                 if len(queues) > 1:
                     at = queues[number] if number < len(queues) else f"queue {number}"
                     label = f"{label} in {at}"
-            yield Line(label, None, style, rows["delay_ms"], rows["share"])
+            of = colour(number) if kind == "queue" else None
+            yield Line(label, None, style, rows["delay_ms"], rows["share"], queue=of)
 
 
 _WAITS_FOR = {

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path as FilePath
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.render.picture import EVERY, Line, Picture
+from narrows.render.picture import EVERY, KEYS, MOST_FLOWS, Line, Picture
 from narrows.render.style import DPI, FILES, Look, Style
 from narrows.render.terminal import printable
 from narrows.storage import output
@@ -139,10 +140,14 @@ def draw_columns(
     first = [key for key in EVERY if any(key in row for row in drawn)]
     keys = list(dict.fromkeys([*first, *(key for row in drawn for key in row)]))
     with mpl.rc_context(style.rc()):
-        size = style.inches or (max(8, 5 * len(columns)), 2 * len(keys) + 0.8)
+        highs = [_height([row[key] for row in drawn if key in row], style) for key in keys]
+        size = style.inches or (max(8, 5 * len(columns)), sum(highs) + 0.8)
         figure = new_figure(figsize=size, layout="constrained")
+        ratios = {"height_ratios": highs} if len(set(highs)) > 1 else {}
         # All time axes are linked, and so are the y axes of a row.
-        axes: Any = figure.subplots(max(1, len(keys)), len(columns), squeeze=False, sharey="row")
+        axes: Any = figure.subplots(
+            max(1, len(keys)), len(columns), squeeze=False, sharey="row", gridspec_kw=ratios
+        )
         _link(axes, keys)
         for column, ((title, _), row) in enumerate(zip(columns, drawn, strict=True)):
             for at, key in enumerate(keys):
@@ -155,7 +160,67 @@ def draw_columns(
 
 
 _LEGEND = 12
-"""Maximum number of entries of a legend; more would be higher than the picture."""
+"""Maximum number of entries of a legend for lines that belong to no queue."""
+
+_LEGEND_QUEUES = 40
+"""Maximum number of entries of a legend for the queues of a network."""
+
+_HEIGHT, _AXIS = 2.0, 0.35
+"""Least height of a picture, and the height of the texts below it, in inches."""
+
+_ENTRY_PT = 11.7
+"""Height of an entry of a legend at the default font size, in points."""
+
+
+def _height(shown: Sequence[Picture], style: Style) -> float:
+    """The height of a row of pictures in inches, with room for the longest legend."""
+    most = max((_entries(picture.lines) for picture in shown), default=0)
+    return max(_HEIGHT, round(style.pt(_ENTRY_PT) * most / 72 + _AXIS, 2))
+
+
+def _entries(lines: Sequence[Line]) -> int:
+    """The number of entries of a legend; see `_in_legend`."""
+    queues = sum(line.queue is not None for line in lines)
+    return min(len(lines) - queues, _LEGEND) + min(queues, _LEGEND_QUEUES)
+
+
+def check_room(file: str | PathLike[str], style: Style | None, *, flows: int, queues: int) -> None:
+    """Checks that the plots of a run fit into the size of a figure, before the run. Its flows,
+    queues and texts are replaced by short ones.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed, or the plots do not fit.
+    """
+    if style is None:
+        return
+    senders = [Line("a", nth, "line", [0, 1], [0, 1]) for nth in range(min(flows, MOST_FLOWS))]
+    links = [
+        Line("a", None, "line", [0, 1], [0, 1], queue=nth if queues > 1 else None)
+        for nth in range(queues)
+    ]
+    lines = {"queue": links, "delay": links, "losses": [*links, *senders]}
+    shown = [Picture(key, key, "x", "y", "", lines.get(key, senders)) for key in KEYS]
+    figure = draw_columns([("a\na", shown)], style=style)
+    with matplotlib().rc_context(style.rc()), _fitting(figure, file):
+        figure.draw_without_rendering()
+
+
+@contextmanager
+def _fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
+    """Turns Matplotlib's warning that plots do not fit into an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied")
+        try:
+            yield
+        except UserWarning as error:
+            wide, high = (25.4 * side for side in figure.get_size_inches())
+            count = len(figure.axes)
+            plots = "1 plot has" if count == 1 else f"{count} plots have"
+            larger = f"{max(60, wide):.0f}x{max(40, 2 * high):.0f}mm"
+            raise NarrowsError(
+                f"{name_of(file)}: {plots} no room in {wide:.0f}x{high:.0f}mm\n"
+                f"    write a larger size, such as --size {larger}"
+            ) from error
 
 
 _DISTRIBUTIONS = frozenset({"delay", "work"})
@@ -175,8 +240,8 @@ def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of
 def _draw(ax: Axes, picture: Picture, style: Style) -> None:
     others = 0
     for line in picture.lines:
-        nth = line.flow if line.flow is not None else others
-        others += line.flow is None
+        nth = line.coloured if line.coloured is not None else others
+        others += line.coloured is None
         ax.plot(
             line.x,
             [math.nan if y is None else y for y in line.y],
@@ -215,24 +280,31 @@ def _draw(ax: Axes, picture: Picture, style: Style) -> None:
 
 
 def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
-    """The entries of the legend: lines that belong to no flow, and as many flows as there is room
-    for. An entry counts the remaining flows.
+    """The entries of the legend: lines that belong to no flow, and as many flows and queues as
+    there is room for. Entries count the remaining ones.
     """
     if len(lines) <= _LEGEND:
         return list(drawn)
+    pairs = list(zip(drawn, lines, strict=True))
+    flows = [one for one, line in pairs if line.flow is not None]
+    queues = [one for one, line in pairs if line.queue is not None]
+    rest = [one for one, line in pairs if line.coloured is None]
+    return [*_first(flows, max(1, _LEGEND - len(rest))), *_first(queues, _LEGEND_QUEUES), *rest]
+
+
+def _first(entries: list[Any], most: int) -> list[Any]:
+    """At most `most` entries of a legend; if there are more, the last one counts the rest."""
+    if len(entries) <= most:
+        return entries
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    others = sum(line.flow is None for line in lines)
-    room = max(1, _LEGEND - 1 - others)
-    flows = [one for one, line in zip(drawn, lines, strict=True) if line.flow is not None]
-    rest = [one for one, line in zip(drawn, lines, strict=True) if line.flow is None]
-    more = Line2D([], [], linestyle="none", label=f"and {len(flows) - room} more")
-    return [*flows[:room], *([more] if len(flows) > room else []), *rest]
+    shown = entries[: max(1, most - 1)]
+    return [*shown, Line2D([], [], linestyle="none", label=f"and {len(entries) - len(shown)} more")]
 
 
 def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
-    """The Matplotlib properties of a line; `nth` is the index of its flow, or its index among the
-    lines that belong to no flow.
+    """The Matplotlib properties of a line; `nth` is the index of its flow or queue, or its index
+    among the other lines.
     """
     if line.style == "points":
         colour = "#999999"
@@ -253,7 +325,9 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
             "fillstyle": "full" if line.style == "line" else "none",
         }
     colour = (
-        COLOURS[nth % len(COLOURS)] if line.flow is not None else ("#000000", "#777777")[nth % 2]
+        COLOURS[nth % len(COLOURS)]
+        if line.coloured is not None
+        else ("#000000", "#777777")[nth % 2]
     )
     again = nth // len(COLOURS)
     solid: Any = ("-", (0, (6, 2)), (0, (2, 1.5)))[again % 3]
@@ -325,17 +399,6 @@ def write(
             f"    write a smaller --size, or --dpi {dpi * math.sqrt(MOST_PIXELS / pixels):.0f}"
         )
     sink = io.BytesIO()
-    with matplotlib().rc_context(FILES), warnings.catch_warnings():
-        warnings.filterwarnings("error", "constrained_layout not applied")
-        try:
-            figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
-        except UserWarning as error:
-            wide, high = (25.4 * side for side in figure.get_size_inches())
-            count = len(figure.axes)
-            plots = "1 plot has" if count == 1 else f"{count} plots have"
-            larger = f"{max(60, wide):.0f}x{max(40, 2 * high):.0f}mm"
-            raise NarrowsError(
-                f"{name_of(file)}: {plots} no room in {wide:.0f}x{high:.0f}mm\n"
-                f"    write a larger size, such as --size {larger}"
-            ) from error
+    with matplotlib().rc_context(FILES), _fitting(figure, file):
+        figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
     output.write(file, shown(sink.getvalue(), format_))

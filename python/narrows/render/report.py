@@ -258,9 +258,12 @@ def drawn(shown: list[Picture]) -> DrawnJson:
             x = tuple(_short(v) for v in line.x[::every])
             place = xs.setdefault(x, len(xs))
             y = [None if v is None else _short(v) for v in line.y[::every]]
-            lines.append(
-                {"label": line.label, "flow": line.flow, "style": line.style, "x": place, "y": y}
-            )
+            made: PictureLineJson = {
+                "label": line.label, "flow": line.flow, "style": line.style, "x": place, "y": y
+            }  # fmt: skip
+            if line.queue is not None:
+                made["queue"] = line.queue
+            lines.append(made)
         about = picture.about
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:

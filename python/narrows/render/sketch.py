@@ -85,7 +85,8 @@ def draw(
 
 
 def _colour(line: Line) -> str:
-    return "" if line.flow is None else _COLOURS[line.flow % len(_COLOURS)]
+    nth = line.coloured
+    return "" if nth is None else _COLOURS[nth % len(_COLOURS)]
 
 
 def _legend(lines: Sequence[Line]) -> Text:

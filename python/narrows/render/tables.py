@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from narrows.render.words import number, percent, seconds, waited
+from narrows.render.words import number, percent, seconds, some, waited
 
 if TYPE_CHECKING:
     from narrows.json_object import JsonObject
@@ -119,9 +119,10 @@ def waits(figures: RunJson) -> Table:
         # Bands without packets are left out, and stations have a separate table.
         classes = [] if has_stations(figures) else queue.get("classes", [])
         used = ((k, c) for k, c in enumerate(classes) if c["delay_ms"]["mean"] is not None)
+        matched = _matched(figures, queue["name"])
         rows += [
             [
-                Cell(f"  {part['name']}", f"{at}.classes.{k}.name"),
+                _class_label(part["name"], matched, f"{at}.classes.{k}.name"),
                 *_waiting(part, f"{at}.classes.{k}"),
                 _counted(part, f"{at}.classes.{k}"),
             ]
@@ -158,12 +159,49 @@ def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
     return f"queueing delay, {'stations (upload)' if wifi and name == 'up' else name}"
 
 
+def _matched(figures: RunJson, queue: str) -> dict[str, list[str]]:
+    """The flows and probes that each class of a queue names, by the id of the class."""
+    path = figures["scenario"].get("path", {})
+    owner = path.get("reverse", {}) if queue == "reverse" else path
+    if "link" in figures["scenario"]:
+        owner = figures["scenario"]["link"].get(queue, {})
+    written = owner.get("queue", {})
+    classes = written.get("classes") if isinstance(written, dict) else None
+    if not isinstance(classes, list):
+        # Some queue disciplines only count their classes.
+        return {}
+    return {one["id"]: flows for one in classes if (flows := one.get("match", {}).get("flow"))}
+
+
+def _class_label(name: str, matched: dict[str, list[str]], path: str) -> Cell:
+    """The label of a class's row, with the flows that the class names.
+
+    >>> _class_label("1:5", {"1:5": ["tv", "router", "ping0"]}, "").text
+    '  1:5 (tv, router and 1 more)'
+    >>> _class_label("band 1", {}, "").text
+    '  band 1'
+    """
+    flows = matched.get(name)
+    return Cell(f"  {name} ({some(flows)})") if flows else Cell(f"  {name}", path)
+
+
 def _probe_label(figures: RunJson, index: int) -> str:
-    """The label of a probe's row, with its station if it has one."""
-    kind = figures["probes"][index]["kind"]
+    """The label of a probe's row, with its station if it has one. Several probes without stations
+    have numbers, and their hosts if these are specified.
+
+    >>> figures = {"probes": [{"kind": "ping"}] * 2, "scenario": {"probe": [{}, {"host": 3}]}}
+    >>> _probe_label(figures, 0), _probe_label(figures, 1)
+    ('ping0 RTT', 'ping1 RTT, host 3')
+    """
+    probes = figures["probes"]
+    kind = probes[index]["kind"]
     written = figures["scenario"].get("probe", [])
-    station = written[index].get("station") if index < len(written) else None
-    return f"{kind} RTT" + (f", {station}" if station else "")
+    own = written[index] if index < len(written) else {}
+    if station := own.get("station"):
+        return f"{kind} RTT, {station}"
+    number = f"{index}" if len(probes) > 1 else ""
+    host = f", host {own['host']}" if number and own.get("host") else ""
+    return f"{kind}{number} RTT{host}"
 
 
 def _counted(part: ClassJson, at: str) -> Cell:

@@ -3,7 +3,7 @@
 Nodes are the values of `from` and `to` of the links. If a scenario has only routes, the nodes
 follow from them: consecutive links meet in a node, and so do the links of a switch. The routes of a
 flow in both directions and its later routes have the same ends. If a route back is as long as the
-route, both cross the same nodes.
+route and the nodes have no names, both cross the same nodes.
 
 A path is a chain. A Wi-Fi is an access point with its stations, and its load is their airtime.
 """
@@ -11,8 +11,8 @@ A path is a chain. A Wi-Fi is an access point with its stations, and its load is
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from narrows.render import words
@@ -20,9 +20,6 @@ from narrows.render import words
 if TYPE_CHECKING:
     from narrows.json_object import JsonObject
     from narrows.runs.model import RunJson
-
-MOST_NAMES = 2
-"""Maximum number of flows that are named at a node; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Node:
         told = [self.name] if self.name else []
         for what, ids in (("sender", self.sends), ("receiver", self.receives)):
             if ids:
-                told.append(f"{what}{'s' if len(ids) > 1 else ''} of {_some(ids)}")
+                told.append(f"{what}{'s' if len(ids) > 1 else ''} of {words.some(ids)}")
         return told
 
 
@@ -70,6 +67,7 @@ class Link:
         texts: Its name, load and loss; together they are one line of text.
         back: Whether only traffic of the reverse direction crosses it.
         about: All its metrics in one sentence.
+        idle: Whether no flow and no probe crosses it.
     """
 
     name: str
@@ -79,6 +77,7 @@ class Link:
     texts: tuple[Part, ...]
     back: bool
     about: str
+    idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,17 +86,6 @@ class Graph:
 
     nodes: list[Node]
     links: list[Link]
-
-
-def _some(ids: Sequence[str]) -> str:
-    """The ids of flows, without those for which there is no room.
-
-    >>> _some(["a", "b"]), _some(["a1", "a2", "a3", "b"])
-    ('a, b', 'a1, a2 and 2 more')
-    """
-    shown = ", ".join(ids[:MOST_NAMES])
-    left = len(ids) - MOST_NAMES
-    return shown if left <= 0 else f"{shown} and {left} more"
 
 
 def graph(figures: RunJson) -> Graph:
@@ -250,10 +238,11 @@ def _network(figures: RunJson, scenario: JsonObject) -> Graph:
         if "switch" in spec and "from" not in spec:
             label = f"switch {spec['switch']}"
             sets.join(names.setdefault(label, begin[name]), begin[name])
+    known = {name for name, spec in specs.items() if {"from", "to"} & set(spec)}
     flows = [*scenario.get("flow", []), *scenario.get("probe", [])]
     seen = {str(list(_routes(flow))): flow for flow in flows}
     for flow in seen.values():
-        _meet(sets, begin, end, list(_routes(flow)))
+        _meet(sets, begin, end, list(_routes(flow)), known)
     places = sorted({sets.of(point) for point in range(2 * len(specs))})
     index = {point: i for i, point in enumerate(places)}
     nodes = [Node() for _ in places]
@@ -269,11 +258,14 @@ def _network(figures: RunJson, scenario: JsonObject) -> Graph:
     ahead = {name for flow in seen.values() for route, _ in _routes(flow) for name in route}
     behind = {name for flow in seen.values() for _, back in _routes(flow) for name in back}
     links = [
-        _link(
-            figures,
-            i,
-            (index[sets.of(begin[name])], index[sets.of(end[name])]),
-            back=name in behind and name not in ahead,
+        replace(
+            _link(
+                figures,
+                i,
+                (index[sets.of(begin[name])], index[sets.of(end[name])]),
+                back=name in behind and name not in ahead,
+            ),
+            idle=name not in ahead | behind,
         )
         for name, i in number.items()
     ]
@@ -285,8 +277,11 @@ def _meet(
     begin: Mapping[str, int],
     end: Mapping[str, int],
     routes: Sequence[tuple[Sequence[str], Sequence[str]]],
+    known: Set[str],
 ) -> None:
-    """Joins the points where the links of a flow's routes meet."""
+    """Joins the points where the links of a flow's routes meet. The nodes of the links `known` are
+    named, so that their return links may cross other nodes.
+    """
     first = routes[0][0]
     sender, receiver = begin[first[0]], end[first[-1]]
     for route, back in routes:
@@ -298,6 +293,6 @@ def _meet(
         if back:
             sets.join(receiver, begin[back[0]])
             sets.join(sender, end[back[-1]])
-        if len(back) == len(route):
+        if len(back) == len(route) and known.isdisjoint((*route, *back)):
             for one, other in zip(route, reversed(back), strict=True):
                 sets.join(end[one], begin[other])

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from narrows.json_object import JsonObject
-    from narrows.runs.model import EvidenceJson, FlowJson, RunJson, Spread
+    from narrows.runs.model import EvidenceJson, FlowJson, QueueJson, RunJson, Spread
 
 _FEW = 4
 """Maximum number of flows that are described individually."""
+
+MOST_NAMES = 2
+"""Maximum number of flows that are named at a node or a class; the rest is counted."""
 
 _SAME, _NEAR = 0.05, 0.7
 """Distances between a scenario and a stored run. Up to `_SAME`, both are the same except for
@@ -159,10 +162,21 @@ def listed(parts: list[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
+def some(ids: Sequence[str]) -> str:
+    """The ids of flows, without those for which there is no room.
+
+    >>> some(["a", "b"]), some(["a1", "a2", "a3", "b"])
+    ('a, b', 'a1, a2 and 2 more')
+    """
+    shown = ", ".join(ids[:MOST_NAMES])
+    left = len(ids) - MOST_NAMES
+    return shown if left <= 0 else f"{shown} and {left} more"
+
+
 def sentence(figures: RunJson) -> str:
     """Summary of a run in one sentence, as `narrows run` prints it."""
-    flows, queue = figures["flows"], figures["queue"]
-    delay = queue["delay_ms"]
+    flows = figures["flows"]
+    delay = summarised(figures)[0]["delay_ms"]
     if not flows:
         parts = ["No flow sent data"]
     elif all(flow["goodput_mbit"] is None for flow in flows):
@@ -172,7 +186,8 @@ def sentence(figures: RunJson) -> str:
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
         parts += [f"{idle} of {len(flows)} flows sent no data after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(f"mean queueing delay {_delays(figures)}")
+        where = f" of {summarised(figures)[0]['name']}" if has_links(figures) else ""
+        parts.append(f"mean queueing delay{where} {_delays(figures)}")
     shares = (flow.get("summary_retransmit_rate", flow["retransmit_rate"]) for flow in flows)
     rates = [share for share in shares if share is not None]
     highest = max(rates, default=0.0)
@@ -197,7 +212,7 @@ def _delays(figures: RunJson) -> str:
     """The mean queueing delay and its 95th percentile; if flows use the reverse path, those of each
     direction.
     """
-    down, up = figures["queue"]["delay_ms"], None
+    down, up = summarised(figures)[0]["delay_ms"], None
     if not has_links(figures) and any(_ways_up(figures)):
         up = next(
             (queue["delay_ms"] for queue in figures["queues"] if queue["name"] == "reverse"), None
@@ -260,15 +275,55 @@ def has_links(figures: RunJson) -> bool:
     return "link" in figures["scenario"]
 
 
-def busiest(figures: RunJson) -> str:
-    """The link of a network with the highest utilisation.
+_SAME_LOAD = 0.01
+"""Links are equally busy if their utilisation differs from the highest one by less than this share
+of it."""
 
-    >>> busiest({"queues": [{"name": "a", "utilisation": 0.5}, {"name": "b", "utilisation": 0.99}]})
-    'The busiest link, b, was used to 99 %'
+
+def summarised(figures: RunJson) -> tuple[QueueJson, int]:
+    """The queue that the sentences about a run describe, and the number of equally busy links.
+
+    In a network of links, this is the link with the highest utilisation. Of equally busy links, it
+    is the one with the largest mean queueing delay. In other runs, it is the bottleneck.
+
+    >>> links = [{"name": name, "utilisation": used, "delay_ms": {"mean": mean}}
+    ...     for name, used, mean in (("a", 0.999, 0.01), ("b", 0.995, 1.4), ("c", 0.5, 9))]
+    >>> queue, alike = summarised({"scenario": {"link": {}}, "queues": links})
+    >>> queue["name"], alike
+    ('b', 2)
     """
-    links = [(queue.get("utilisation") or 0, queue["name"]) for queue in figures["queues"]]
-    used, name = max(links, key=lambda link: link[0])
-    return f"The busiest link, {name}, was used to {percent(used)}"
+    if not has_links(figures):
+        return figures["queue"], 1
+    # The queues of hosts have no utilisation.
+    links = [queue for queue in figures["queues"] if "utilisation" in queue] or figures["queues"]
+    highest = max(queue.get("utilisation") or 0 for queue in links)
+    near = [
+        queue
+        for queue in links
+        if (used := queue.get("utilisation") or 0) == highest
+        or highest - used < _SAME_LOAD * highest
+    ]
+    return max(near, key=lambda queue: queue["delay_ms"]["mean"] or 0), len(near)
+
+
+def busiest(figures: RunJson) -> str:
+    """The busiest link of a network; see `summarised`.
+
+    >>> links = [{"name": name, "utilisation": used, "delay_ms": {"mean": mean}}
+    ...     for name, used, mean in (("a", 0.999, 0.01), ("b", 0.995, 1.4), ("c", 0.5, 9))]
+    >>> busiest({"scenario": {"link": {}}, "queues": links[1:]})
+    'The busiest link, b, was used to 100 %'
+    >>> busiest({"scenario": {"link": {}}, "queues": links})
+    'Of the 2 busiest links (loads within 1 %), b had the largest mean queueing delay and ...'
+    """
+    link, alike = summarised(figures)
+    name, used = link["name"], percent(link.get("utilisation") or 0)
+    if alike == 1:
+        return f"The busiest link, {name}, was used to {used}"
+    return (
+        f"Of the {alike} busiest links (loads within {100 * _SAME_LOAD:.0f} %), {name} had the "
+        f"largest mean queueing delay and was used to {used}"
+    )
 
 
 def _ways(figures: RunJson) -> tuple[list[FlowJson], list[FlowJson]]:
@@ -431,10 +486,11 @@ def _shares(figures: RunJson) -> str:
 
 
 def _latency(figures: RunJson) -> str:
-    delay = figures["queue"]["delay_ms"]
+    queue, _ = summarised(figures)
+    delay = queue["delay_ms"]
+    where = f" of the link {queue['name']}" if has_links(figures) else ""
     if delay["mean"] is None:
-        return "No packet left the queue after the warm-up."
-    where = f" of the link {figures['queue']['name']}" if has_links(figures) else ""
+        return f"No packet left the queue{where} after the warm-up."
     told = (
         f"The mean queueing delay{where} was {waited(delay['mean'])} ms, and the 99th percentile "
         f"{waited(delay['p99'])} ms"
@@ -448,11 +504,26 @@ def _latency(figures: RunJson) -> str:
 
 
 def _losses(figures: RunJson) -> str:
-    queue, flows = figures["queue"], figures["flows"]
-    marks = f" and marked {queue['marks']}" if queue["marks"] else ""
+    flows = figures["flows"]
     again = sum(flow["retransmits"] for flow in flows)
-    told = f"In the whole run, the queue dropped {queue['drops']} packets{marks}"
+    told = f"In the whole run, {_dropped(figures)}"
     return f"{told}; the senders retransmitted {again} packets." if flows else f"{told}."
+
+
+def _dropped(figures: RunJson) -> str:
+    """The packets that the queue of the bottleneck dropped and marked. In a network, they are those
+    of all queues together and of the queue with the most drops.
+    """
+    if not has_links(figures):
+        queue = figures["queue"]
+        marks = f" and marked {queue['marks']}" if queue["marks"] else ""
+        return f"the queue dropped {queue['drops']} packets{marks}"
+    queues = figures["queues"]
+    drops, marked = (sum(q[of] for q in queues) for of in ("drops", "marks"))
+    most = max(queues, key=lambda queue: queue["drops"])
+    whose = f" ({most['drops']} of them in the queue of {most['name']})" if drops else ""
+    marks = f" and marked {marked}" if marked else ""
+    return f"all queues together dropped {drops} packets{whose}{marks}"
 
 
 def how_sure(figures: RunJson) -> list[str]:
@@ -584,8 +655,9 @@ def comparison(runs: list[tuple[str, RunJson]]) -> str:
     delays = [
         (name, waited(mean), mean)
         for name, f in runs
-        if (mean := f["queue"]["delay_ms"]["mean"]) is not None
+        if (mean := summarised(f)[0]["delay_ms"]["mean"]) is not None
     ]
+    where = " of the busiest link" if any(has_links(f) for _, f in runs) else ""
     most, text = _holders(goodputs, max)
     same = len(most) == len(runs)
     told = f"Of these {len(runs)} runs, " + (
@@ -598,10 +670,10 @@ def comparison(runs: list[tuple[str, RunJson]]) -> str:
     (least, low), (worst, high) = (_holders(delays, pick) for pick in (min, max))
     if low == high:
         whose = "the same" if same else "all have the same"
-        return f"{told} and {whose} mean queueing delay ({low} ms)."
+        return f"{told} and {whose} mean queueing delay{where} ({low} ms)."
     lowest = "the lowest" if least == most else f"{_have(least)} the lowest"
     return (
-        f"{told} and {lowest} mean queueing delay ({low} ms; highest: {high} ms in "
+        f"{told} and {lowest} mean queueing delay{where} ({low} ms; highest: {high} ms in "
         f"{_several(worst)})."
     )
 

@@ -154,6 +154,10 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         raise click.BadParameter("requires --plot or --report", param_hint="--states")
     if out is not None:
         extras.require_pyarrow()
+    if plot not in {None, IN_TERMINAL}:
+        from narrows.runs.outputs import check_plot  # noqa: PLC0415 - few runs need it
+
+        check_plot(file, plot, style)
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:

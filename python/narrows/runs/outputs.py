@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from narrows import _core
 from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH
 from narrows.cli.outputs import Attempt, every
 from narrows.render.latex import document
 from narrows.render.picture import EVERY, STATE
-from narrows.render.plot import about, kernels_of
+from narrows.render.plot import about, check_room, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.replications import show
 from narrows.render.run import tables_of
 from narrows.render.run_plots import sketch
 from narrows.render.terminal import console, echo
 from narrows.runs.replications import replicate as all_seeds
+from narrows.runs.source import read
 from narrows.storage import output
 from narrows.storage.text import name_of
 
@@ -57,6 +59,18 @@ def write(
     if latex is not None:
         with attempt():
             _write_latex(tables_of(done.json), latex, kernels_of([done]))
+
+
+def check_plot(file: str, plot: str, style: Style | None) -> None:
+    """Checks, before the run of a scenario file, that the size of its plot has room for it."""
+    if style is None:
+        return
+    text, name = read(file), name_of(file)
+    _core.check_toml(text, name)
+    tree = _core.toml_tables(text, name)
+    check_room(
+        plot, style, flows=len(tree.get("flow", ())), queues=max(1, len(tree.get("link", ())))
+    )
 
 
 def _pictures(*, states: bool) -> Sequence[str]:
