@@ -152,6 +152,7 @@ impl WifiSpec {
             hops: alloc::vec![HopSpec {
                 rtt,
                 delay_forward: forward,
+                longest_rtt: Span::ZERO,
                 ..wan.bottleneck().clone()
             }],
             reverse: wan.reverse.clone(),

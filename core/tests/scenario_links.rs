@@ -1,0 +1,58 @@
+//! Networks of links: buffers in BDP, the errors of switches, and notices about unused sections.
+
+use crate::common::*;
+use narrows_core::queue::Limit;
+use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::units::{Bytes, Span};
+
+/// Reads a scenario whose delay trace begins with 25 ms.
+fn with_trace(text: &str) -> Scenario {
+    let tree = Tree::from_toml(text, "x.toml").unwrap();
+    let files = |_: &str| Ok("0 25\n2000 40\n4000 15\n".into());
+    Scenario::from_tree(&tree, "x.toml", Some(text), &registry(), &files)
+        .unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn one_bdp_of_a_link_has_the_longest_base_rtt_of_a_flow_over_it() {
+    let limits = |link: &str, flows: &str| {
+        let text = format!("duration = \"10s\"\n[link.a]\nrate = \"20Mbit\"\n{link}\n{flows}");
+        let s = with_trace(&text);
+        let all = s.path.hops.iter().map(|hop| s.path.limit(hop).unwrap());
+        let limits: Vec<Limit> = all.collect();
+        assert_eq!(with_trace(&s.to_toml()), s);
+        (limits, s)
+    };
+    let cubic = "[[flow]]\ncc = \"cubic\"\n";
+    // 20 Mbit/s of 50 ms, twice the first delay of the table.
+    let bytes = |ms: u64| Limit::Bytes(Bytes::new(2500 * ms));
+    let trace = "delay_trace = \"d.txt\"\nbuffer = \"1bdp\"";
+    let (found, s) = limits(trace, cubic);
+    assert_eq!(found, [bytes(50)]);
+    assert_eq!(s.rtt_of(&s.flows[0]), Span::ms(50));
+    // The rtt of a flow counts, and so does that of the longest of several.
+    let bdp = "buffer = \"1bdp\"";
+    let far = format!("{cubic}rtt = \"40ms\"\n{cubic}rtt = \"8ms\"\n");
+    assert_eq!(limits(bdp, &far).0, [bytes(40)]);
+    assert_eq!(limits(trace, &far).0, [bytes(90)]);
+    // So does a later route.
+    let two = "delay = \"1ms\"\nbuffer = \"1bdp\"\n[link.b]\nrate = \"20Mbit\"\ndelay = \"2ms\"\n\
+        buffer = \"1bdp\"";
+    let rerouted = format!(
+        "{cubic}rtt = \"30ms\"\nroute = [\"a\"]\nreroute = [{{ at = \"1s\", route = [\"b\"] }}]\n"
+    );
+    assert_eq!(limits(two, &rerouted).0, [bytes(32), bytes(34)]);
+}
+
+#[test]
+fn a_buffer_in_bdp_without_an_rtt_is_an_error() {
+    let text = "duration = \"10s\"\n[link.a]\nrate = \"20Mbit\"\nbuffer = \"1bdp\"\n[[flow]]\n\
+        cc = \"cubic\"\n";
+    assert_eq!(
+        bad(text).to_string(),
+        "x.toml:4: link.a.buffer = \"1bdp\" is a multiple of the longest base RTT of a flow over \
+         the link, which is 0; write a buffer in packets or bytes, or a delay of the link\n    \
+         write: buffer = \"100p\""
+    );
+    good(&text.replace("1bdp", "100p"));
+}
