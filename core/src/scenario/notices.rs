@@ -1,13 +1,15 @@
 //! Warnings about a valid scenario that its author may not intend; the run reports them.
 
-use super::{HopSpec, Scenario};
+use super::{HopSpec, HostSpec, Scenario};
 use crate::cc::Need;
+use crate::kernel::{Kernel, Rule};
 use crate::metrics::{FRAME_MBIT, SUPER_MBIT};
 use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnNegotiation;
+use crate::tcp::rtt::RTO_MAX;
 use crate::units::{Span, format_span};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -56,10 +58,62 @@ impl Scenario {
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
-        told.chain(self.too_late())
+        told.chain(self.unsupported())
+            .chain(self.too_late())
             .chain(self.too_short())
             .chain(self.too_uneven())
             .collect()
+    }
+
+    /// Warns about keys of hosts that their releases ignore.
+    fn unsupported(&self) -> Vec<String> {
+        let named = self.hosts.iter().map(|(name, host)| (Some(name), host));
+        let all = || core::iter::once((None, &self.host)).chain(named.clone());
+        // A host with a name may have the value of [host], which is reported there.
+        let own = |name: Option<&String>, same: bool| name.is_none() || !same;
+        // The value has an effect on another release that has it, too.
+        let elsewhere = |works: &dyn Fn(&HostSpec, Kernel) -> bool| {
+            let mut flows = self.flows.iter();
+            flows.any(|flow| works(self.sender_of(flow), self.kernel_of(flow)))
+        };
+        let section = |name: Option<&String>| match name {
+            Some(name) => format!("[host.{name}]"),
+            None => "[host]".into(),
+        };
+        let mut told = Vec::new();
+        for (name, host) in all() {
+            // Without the rule, the limit is RTO_MAX.
+            if let Some(most) = host.rto_max.filter(|most| *most != RTO_MAX)
+                && own(name, host.rto_max == self.host.rto_max)
+                && !host.kernel().follows(Rule::RtoMax)
+                && !elsewhere(&|sender, kernel| {
+                    sender.rto_max == Some(most) && kernel.follows(Rule::RtoMax)
+                })
+            {
+                let (section, most) = (section(name), format_span(most));
+                told.push(format!(
+                    "rto_max = \"{most}\" of {section} has no effect: {} has no \
+                     tcp_rto_max_ms; write like = \"linux-6.15\" or later, or with_rules = \
+                     [\"rto_max\"].",
+                    host.like
+                ));
+            }
+            if host.rack == Some(false)
+                && own(name, host.rack == self.host.rack)
+                && host.kernel().follows(Rule::RackOnly)
+                && !elsewhere(&|sender, kernel| {
+                    sender.rack == Some(false) && !kernel.follows(Rule::RackOnly)
+                })
+            {
+                let section = section(name);
+                told.push(format!(
+                    "rack = false of {section} has no effect: {} always uses RACK; write like = \
+                     \"linux-6.16\" or earlier, or without_rules = [\"rack_only\"].",
+                    host.like
+                ));
+            }
+        }
+        told
     }
 
     /// Warns about a summary interval that is short compared with the data in flight at its start.
