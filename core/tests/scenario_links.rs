@@ -56,3 +56,14 @@ fn a_buffer_in_bdp_without_an_rtt_is_an_error() {
     );
     good(&text.replace("1bdp", "100p"));
 }
+
+#[test]
+fn a_switch_with_an_error_is_known_to_its_links() {
+    let text = "duration = \"1s\"\n[switch.s]\nbuffer = \"1MB\"\nalpha = -1\n[link.a]\nrate = \
+        \"10Mbit\"\nswitch = \"s\"\n[[flow]]\ncc = \"cubic\"\n";
+    let errors = bad(text);
+    assert_eq!(errors.list().len(), 1, "{errors}");
+    assert_eq!(errors.list()[0].key, "switch.s.alpha");
+    let errors = bad(&text.replace("switch = \"s\"", "switch = \"t\"")).to_string();
+    assert!(errors.contains("names no switch; known: s"), "{errors}");
+}

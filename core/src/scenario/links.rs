@@ -10,7 +10,7 @@ use super::error::{Collector, Fix};
 use super::hop::{self, Place};
 use super::keys;
 use super::parse::{Known, MOST_NAME, inside, missing, optional, sections};
-use super::read::{Field, Section};
+use super::read::{Field, Section, listed};
 use super::value::{Node, Value};
 use super::write::{Entries, put, quote, write};
 use super::{
@@ -106,6 +106,11 @@ pub(super) fn read(
         }
     }
     let switches = switches(out, top);
+    // The names of switches with errors are known, too.
+    let names: Vec<&str> = match top.field("switch").map(|f| &f.entry.node.value) {
+        Some(Value::Table(table)) => table.entries.iter().map(|e| e.key.as_str()).collect(),
+        _ => Vec::new(),
+    };
     let sections = named(out, top, "link")?;
     if sections.is_empty() || sections.len() > MOST_LINKS {
         let problem = format!(
@@ -125,8 +130,7 @@ pub(super) fn read(
         };
         let (from, to) = (node("from"), node("to"));
         let switch = optional(s.field("switch"), None, |f| {
-            let names = switches.iter().flatten().map(|switch| switch.name.as_str());
-            number_of(out, &f, &f.entry.node, "switch", names.collect()).map(Some)
+            number_of(out, &f, &f.entry.node, "switch", &names).map(Some)
         });
         let (Some(hop), Some(from), Some(to), Some(switch)) = (hop, from, to, switch) else {
             good = false;
@@ -175,7 +179,7 @@ fn number_of(
     f: &Field<'_>,
     node: &Node,
     what: &str,
-    names: Vec<&str>,
+    names: &[&str],
 ) -> Option<u8> {
     let written = match &node.value {
         Value::String(text) => text.as_str(),
@@ -187,7 +191,7 @@ fn number_of(
     let near = keys::nearest(written, names.iter().copied()).or(names.first().copied());
     let first: Vec<&str> = names.iter().take(8).copied().collect();
     let more = if names.len() > 8 { " …" } else { "" };
-    let problem = format!("names no {what}; known: {}{more}", first.join(", "));
+    let problem = format!("names no {what}; known: {}{more}", listed(&first));
     let fix = near.map_or(Fix::None, |near| Fix::Value(quote(near)));
     if core::ptr::eq(node, &f.entry.node) {
         out.refuse(f, problem, fix);
@@ -505,10 +509,10 @@ fn list(out: &mut Collector<'_>, f: &Field<'_>, links: &[LinkPlace]) -> Option<V
         out.refuse(f, "is not a list of links", fix);
         return None;
     };
-    let names = || links.iter().map(|link| link.name.as_str()).collect();
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let mut route: Vec<u8> = Vec::new();
     for item in items {
-        let link = number_of(out, f, item, "link", names())?;
+        let link = number_of(out, f, item, "link", &names)?;
         let (name, before) = (&links[usize::from(link)].name, route.last());
         if route.contains(&link) {
             out.refuse(f, format!("contains \"{name}\" twice"), Fix::None);
@@ -560,7 +564,7 @@ fn node<'l>(out: &mut Collector<'_>, f: &Field<'_>, links: &'l [LinkPlace]) -> O
                 f,
                 &f.entry.node,
                 "node, the from or to of a link",
-                nodes,
+                &nodes,
             );
             None
         }

@@ -152,7 +152,6 @@ impl WifiSpec {
             hops: alloc::vec![HopSpec {
                 rtt,
                 delay_forward: forward,
-                longest_rtt: Span::ZERO,
                 ..wan.bottleneck().clone()
             }],
             reverse: wan.reverse.clone(),
