@@ -123,3 +123,21 @@ fn keys_that_the_release_ignores_are_noticed() {
     );
     assert_eq!(told("rack = false", ""), [""; 0]);
 }
+
+/// An error names a key that the file has.
+#[test]
+fn an_inherited_key_is_not_blamed_on_the_host_that_inherits_it() {
+    let flow = "[[flow]]\ncc = \"reno\"\nsender = \"a\"";
+    let error =
+        |host: &str, named: &str| read(host, &format!("[host.a]\n{named}\n{flow}")).unwrap_err();
+    assert_eq!(
+        error("mss = \"1400B\"", "mtu = \"576B\""),
+        "x.toml:8: host.a.mtu = \"576B\" permits segments of 536B, but [host] has mss = \
+         \"1400B\"\n    write: mtu = \"576B\"\n           mss = \"536B\""
+    );
+    let error = error("delayed_ack_max = \"20ms\"", "quickack = true");
+    assert!(
+        error.starts_with("x.toml:8: host.a.quickack = true contradicts delayed_ack_max of [host]"),
+        "{error}"
+    );
+}
