@@ -67,3 +67,39 @@ fn a_switch_with_an_error_is_known_to_its_links() {
     let errors = bad(&text.replace("switch = \"s\"", "switch = \"t\"")).to_string();
     assert!(errors.contains("names no switch; known: s"), "{errors}");
 }
+
+const TWO: &str = "duration = \"10s\"\n[link.a]\nrate = \"10Mbit\"\ndelay = \"5ms\"\n[link.b]\n\
+    rate = \"10Mbit\"\ndelay = \"5ms\"\nswitch = \"s\"\n[switch.s]\nbuffer = \"1MB\"\n[host.x]\n\
+    iw = 5\n";
+
+#[test]
+fn sections_that_no_flow_uses_are_noticed() {
+    let told = |rest: &str| good(&format!("{TWO}{rest}")).notices(&registry());
+    let [host, link, switch] = [
+        "No flow has [host.x] as sender or receiver, so the section has no effect; name the host \
+         in a flow, or remove it.",
+        "No route of a flow or probe crosses [link.b]; add a route, or remove the link.",
+        "No route of a flow or probe crosses a link of [switch.s]; write switch = \"NAME\" in a \
+         link, or remove the section.",
+    ];
+    let flow = "[[flow]]\ncc = \"cubic\"\n";
+    let a = format!("{flow}route = [\"a\"]\n");
+    assert_eq!(told(&a), [host, link, switch]);
+    assert_eq!(told(&format!("{a}receiver = \"x\"\n")), [link, switch]);
+    // A probe, a route back and a later route use links, too.
+    for rest in [
+        "[[probe]]\nkind = \"ping\"\nroute = [\"b\"]\n",
+        "route_back = [\"b\"]\n",
+        "reroute = [{ at = \"1s\", route = [\"b\"] }]\n",
+    ] {
+        assert_eq!(told(&format!("{a}{rest}")), [host]);
+    }
+    let many: String = (0..10).map(|i| format!("[host.h{i}]\niw = 3\n")).collect();
+    let told = told(&format!(
+        "{many}{flow}route = [\"a\", \"b\"]\nsender = \"x\"\n"
+    ));
+    assert!(
+        told[0].contains("[host.h7] and 2 more as sender"),
+        "{told:?}"
+    );
+}

@@ -16,6 +16,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Maximum number of unused sections that are listed.
+const MOST_NAMES: usize = 8;
 /// Maximum number of late steps and outages that are listed.
 const MOST_LATE: usize = 5;
 /// A summary interval in which fewer full packets fit causes a warning. The packet in transmission
@@ -59,6 +61,7 @@ impl Scenario {
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
         told.chain(self.unsupported())
+            .chain(self.unused())
             .chain(self.too_late())
             .chain(self.too_short())
             .chain(self.too_uneven())
@@ -112,6 +115,63 @@ impl Scenario {
                     host.like
                 ));
             }
+        }
+        told
+    }
+
+    /// Warns about hosts, links and switches that no flow uses.
+    fn unused(&self) -> Vec<String> {
+        let ends = |number: usize| {
+            let number = u8::try_from(number).ok();
+            let mut flows = self.flows.iter();
+            flows.any(|flow| flow.sender == number || flow.receiver == number)
+        };
+        let hosts = self.hosts.iter().enumerate();
+        let hosts = hosts.filter(|(number, _)| !ends(*number));
+        let hosts: Vec<&str> = hosts.map(|(_, (name, _))| name.as_str()).collect();
+        let mut told = Vec::new();
+        if let Some(names) = sections("host", &hosts) {
+            told.push(format!(
+                "No flow has {names} as sender or receiver, so the section has no effect; name \
+                 the host in a flow, or remove it."
+            ));
+        }
+        let Some(links) = &self.path.links else {
+            return told;
+        };
+        let routes = self.flows.iter().filter_map(|flow| flow.route.as_deref());
+        let routes = routes.chain(self.probes.iter().filter_map(|p| p.route.as_deref()));
+        let mut crossed = [false; 256];
+        for route in routes {
+            let later = route.changes.iter().flat_map(|c| [&c.forward, &c.back]);
+            for link in [&route.forward, &route.back]
+                .into_iter()
+                .chain(later)
+                .flatten()
+            {
+                crossed[usize::from(*link)] = true;
+            }
+        }
+        let all = || links.links.iter().zip(crossed);
+        let idle = all().filter(|(_, crossed)| !crossed);
+        let idle: Vec<&str> = idle.map(|(link, _)| link.name.as_str()).collect();
+        if let Some(names) = sections("link", &idle) {
+            told.push(format!(
+                "No route of a flow or probe crosses {names}; add a route, or remove the link."
+            ));
+        }
+        let ports = |number: usize| {
+            let number = u8::try_from(number).ok();
+            all().any(|(link, crossed)| crossed && link.switch == number)
+        };
+        let switches = links.switches.iter().enumerate();
+        let switches = switches.filter(|(number, _)| !ports(*number));
+        let switches: Vec<&str> = switches.map(|(_, s)| s.name.as_str()).collect();
+        if let Some(names) = sections("switch", &switches) {
+            told.push(format!(
+                "No route of a flow or probe crosses a link of {names}; write switch = \"NAME\" \
+                 in a link, or remove the section."
+            ));
         }
         told
     }
@@ -219,6 +279,17 @@ impl Scenario {
             .map(|nic| &nic.qdisc);
         hops.map(|hop| &hop.queue).chain(own)
     }
+}
+
+/// The headers of sections for a sentence: `[link.a], [link.b]`. `None` without names.
+fn sections(section: &str, names: &[&str]) -> Option<String> {
+    let headers = names.iter().take(MOST_NAMES);
+    let headers: Vec<String> = headers.map(|name| format!("[{section}.{name}]")).collect();
+    let more = match names.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| format!("{}{more}", headers.join(", ")))
 }
 
 /// Warnings about one queue discipline.
