@@ -38,6 +38,7 @@ mod replay;
 mod response;
 mod scenario_errors;
 mod scenario_kernels;
+mod scenario_links;
 mod scenario_needs;
 mod scenario_parse;
 mod scenario_properties;

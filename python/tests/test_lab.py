@@ -205,14 +205,14 @@ def test_an_address_contains_the_whole_set_up(browser: Browser, address: str, op
 def test_errors_of_the_engine_are_under_their_line(opened: Lab) -> None:
     broken = SHORT.replace('rtt    = "40ms"', "rtt    = 40")
     opened.page.fill("textarea", broken)
-    opened.page.wait_for_selector(".error")
+    opened.page.wait_for_selector("#errors .error")
     try:
         _core.check_toml(broken, "scenario.toml")
     except Exception as error:
         expected = str(error)
-    shown = opened.page.inner_text(".error pre")
+    shown = opened.page.inner_text("#errors .error pre")
     assert expected.splitlines()[0] in shown
-    assert opened.page.inner_text(".error button") == "Line 4"
+    assert opened.page.inner_text("#errors .error button") == "Line 4"
     opened.page.fill("textarea", SHORT)
     opened.page.wait_for_selector(".error", state="detached")
 

@@ -104,6 +104,9 @@ pub struct HopSpec {
     pub rtt: Span,
     /// The part of `rtt` in the forward direction (half by default).
     pub delay_forward: Span,
+    /// In a network of links, the longest base RTT of a flow over the link, with the flow's own
+    /// `rtt`. Buffers in BDP are multiples of it.
+    pub longest_rtt: Span,
     /// The buffer as given in the scenario.
     pub buffer: Option<Buffer>,
     /// The queue discipline.
@@ -279,6 +282,7 @@ impl HopSpec {
             varying: None,
             rtt,
             delay_forward: Span::ns(rtt.as_ns() / 2),
+            longest_rtt: rtt,
             buffer: None,
             queue,
             link: Link::Serial,
@@ -311,6 +315,12 @@ impl HopSpec {
     /// Returns the part of the two-way propagation delay `rtt` in the forward direction.
     fn ahead(&self, rtt: Span) -> Span {
         part(rtt, self.delay_forward.min(self.rtt), self.rtt)
+    }
+    /// Returns the propagation delay behind a link at the start: that of `delay`, or the first one
+    /// of a file.
+    pub fn first_delay(&self) -> Span {
+        let of_file = self.delay_file().map(|file| file.at(Time::ZERO));
+        of_file.unwrap_or(self.delay_forward)
     }
     /// Returns the difference between the longest and the shortest delay behind the hop.
     pub fn delay_range(&self) -> Span {
@@ -398,10 +408,10 @@ impl PathSpec {
     }
     /// Returns the limit of the buffer of `hop`, in bytes or packets. One BDP is the rate of the
     /// hop × the rtt of the path, and at least one full frame. In a network of links, the rtt is
-    /// the longest of a route over the link.
+    /// the longest of a flow over the link.
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
         let rtt = if self.links.is_some() {
-            hop.rtt
+            hop.longest_rtt
         } else {
             self.rtt()
         };
@@ -411,11 +421,11 @@ impl PathSpec {
     pub fn resolve(&self, buffer: Buffer, rate: Rate) -> Limit {
         limit(buffer, rate * self.rtt())
     }
-    /// Returns the sum of the propagation delays of these links.
+    /// Returns the sum of the initial propagation delays of these links.
     pub fn delay_over(&self, links: &[u8]) -> Span {
         let delays = links
             .iter()
-            .map(|i| self.hops[usize::from(*i)].delay_forward);
+            .map(|i| self.hops[usize::from(*i)].first_delay());
         delays.fold(Span::ZERO, |sum, delay| sum + delay)
     }
     /// Returns the same over time.
@@ -439,14 +449,15 @@ impl PathSpec {
         }
         delays
     }
-    /// Returns the two-way propagation delay of a route.
+    /// Returns the initial two-way propagation delay of a route.
     pub fn rtt_of(&self, route: &Route) -> Span {
-        let back = if route.back.is_empty() {
-            &route.forward
-        } else {
-            &route.back
-        };
-        self.delay_over(&route.forward) + self.delay_over(back)
+        self.rtt_over(&route.forward, &route.back)
+    }
+    /// Returns the initial two-way propagation delay over these links; `back` is empty for
+    /// propagation only.
+    pub fn rtt_over(&self, forward: &[u8], back: &[u8]) -> Span {
+        let back = if back.is_empty() { forward } else { back };
+        self.delay_over(forward) + self.delay_over(back)
     }
     /// Returns the lowest long-term rate of these links.
     pub fn rate_over(&self, links: &[u8]) -> Option<Rate> {

@@ -193,6 +193,7 @@ pub(super) fn hop(
         varying: varying?,
         rtt: rtt.unwrap_or_default(),
         delay_forward: delay_forward?,
+        longest_rtt: Span::ZERO,
         buffer: buffer?,
         queue: queue?,
         link: link?,

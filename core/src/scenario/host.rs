@@ -6,7 +6,7 @@ use super::parse::{Known, optional};
 use super::quantity::within;
 use super::read::{Field, Section, listed};
 use super::schema::Values;
-use super::value::{Node, Value};
+use super::value::{Node, Table, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, Link, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
@@ -283,10 +283,12 @@ impl HostSpec {
         }
     }
 
-    /// Reads the section.
+    /// Reads the section. `written`: the keys that it has itself; those of a host with a name may
+    /// come from `[host]`.
     pub(super) fn read(
         out: &mut Collector<'_>,
         s: &Section<'_>,
+        written: &Table,
         known: &Known,
     ) -> Option<HostSpec> {
         let d = HostSpec::default();
@@ -327,21 +329,39 @@ impl HostSpec {
             keys: values.rest()?,
             ..host
         };
-        host.check(out, s)?;
+        host.check(out, s, written)?;
         Some(host)
     }
 
     /// Rejects values that contradict each other.
-    fn check(&self, out: &mut Collector<'_>, s: &Section<'_>) -> Option<()> {
+    fn check(&self, out: &mut Collector<'_>, s: &Section<'_>, own: &Table) -> Option<()> {
         let most = self.size("mtu").unwrap_or(USUAL_MTU) - IP_TCP;
         let f = s.field("mss");
         let text = format_bytes(Bytes::new(most));
         let problem = format!("exceeds the mtu minus 40B of headers, which is {text}");
         let fits = self.size("mss").is_none_or(|mss| mss <= most);
+        let inherited = |key: &str| own.get(key).is_none();
+        if let (false, true, Some(f)) = (fits, inherited("mss"), s.field("mtu")) {
+            let mss = self.size("mss").unwrap_or_default();
+            let problem = format!(
+                "permits segments of {text}, but [host] has mss = {}",
+                quote(&format_bytes(Bytes::new(mss)))
+            );
+            let mtu = show(&f.entry.node.value);
+            let line = format!("mtu = {mtu}\nmss = {}", quote(&text));
+            out.refuse(&f, problem, Fix::Line(line));
+            return None;
+        }
         let fit = out.require(f.as_ref(), fits, &problem, || quote(&text));
         let f = s.field("delayed_ack_max");
-        let problem = "contradicts quickack, with which no ACK is delayed";
-        let delays = !self.quickack() || f.is_none();
+        let (problem, f) = match s.field("quickack") {
+            Some(quick) if f.is_some() && inherited("delayed_ack_max") => (
+                "contradicts delayed_ack_max of [host]: with quickack, no ACK is delayed",
+                Some(quick),
+            ),
+            _ => ("contradicts quickack, with which no ACK is delayed", f),
+        };
+        let delays = !self.quickack() || s.field("delayed_ack_max").is_none();
         if let (false, Some(f)) = (delays, &f) {
             out.refuse(f, problem, Fix::None);
             return None;

@@ -74,7 +74,7 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         at: f.entry.key_at.clone(),
     };
     out.known_keys(&s);
-    let usual = HostSpec::read(out, &s, known);
+    let usual = HostSpec::read(out, &s, &own, known);
     let mut named = Vec::new();
     for entry in table.entries.iter().filter(|entry| is_host(entry)) {
         let field = Field {
@@ -113,7 +113,7 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
             table: &whole,
             at,
         };
-        named.push((name.clone(), HostSpec::read(out, &s, known)));
+        named.push((name.clone(), HostSpec::read(out, &s, written, known)));
     }
     if named.len() > MOST_HOSTS {
         let problem = format!("has {} hosts; up to {MOST_HOSTS} are possible", named.len());

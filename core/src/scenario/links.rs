@@ -10,10 +10,12 @@ use super::error::{Collector, Fix};
 use super::hop::{self, Place};
 use super::keys;
 use super::parse::{Known, MOST_NAME, inside, missing, optional, sections};
-use super::read::{Field, Section};
+use super::read::{Field, Section, listed};
 use super::value::{Node, Value};
 use super::write::{Entries, put, quote, write};
-use super::{HostSpec, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec};
+use super::{
+    Buffer, FlowSpec, HostSpec, LinkPlace, Links, PathSpec, Route, RouteChange, SwitchSpec,
+};
 use crate::param::Params;
 use crate::rng::Rng;
 use crate::units::{Span, format_span};
@@ -104,6 +106,11 @@ pub(super) fn read(
         }
     }
     let switches = switches(out, top);
+    // The names of switches with errors are known, too.
+    let names: Vec<&str> = match top.field("switch").map(|f| &f.entry.node.value) {
+        Some(Value::Table(table)) => table.entries.iter().map(|e| e.key.as_str()).collect(),
+        _ => Vec::new(),
+    };
     let sections = named(out, top, "link")?;
     if sections.is_empty() || sections.len() > MOST_LINKS {
         let problem = format!(
@@ -123,8 +130,7 @@ pub(super) fn read(
         };
         let (from, to) = (node("from"), node("to"));
         let switch = optional(s.field("switch"), None, |f| {
-            let names = switches.iter().flatten().map(|switch| switch.name.as_str());
-            number_of(out, &f, &f.entry.node, "switch", names.collect()).map(Some)
+            number_of(out, &f, &f.entry.node, "switch", &names).map(Some)
         });
         let (Some(hop), Some(from), Some(to), Some(switch)) = (hop, from, to, switch) else {
             good = false;
@@ -173,7 +179,7 @@ fn number_of(
     f: &Field<'_>,
     node: &Node,
     what: &str,
-    names: Vec<&str>,
+    names: &[&str],
 ) -> Option<u8> {
     let written = match &node.value {
         Value::String(text) => text.as_str(),
@@ -185,7 +191,7 @@ fn number_of(
     let near = keys::nearest(written, names.iter().copied()).or(names.first().copied());
     let first: Vec<&str> = names.iter().take(8).copied().collect();
     let more = if names.len() > 8 { " …" } else { "" };
-    let problem = format!("names no {what}; known: {}{more}", first.join(", "));
+    let problem = format!("names no {what}; known: {}{more}", listed(&first));
     let fix = near.map_or(Fix::None, |near| Fix::Value(quote(near)));
     if core::ptr::eq(node, &f.entry.node) {
         out.refuse(f, problem, fix);
@@ -227,30 +233,59 @@ pub(super) fn no_way_back(routes: &Routes) -> (&'static str, String) {
     }
 }
 
-/// Sets the `rtt` of each link to the longest two-way propagation delay of a route over it.
-pub(super) fn measure<'r>(path: &mut PathSpec, routes: impl Iterator<Item = &'r Route>) {
-    if path.links.is_none() {
+/// Sets two RTTs of each link: that of the longest route over it, and the longest base RTT of a
+/// flow over it. Rejects a buffer in BDP if the latter is 0.
+pub(super) fn measure(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    path: &mut PathSpec,
+    flows: &[FlowSpec],
+) {
+    let Some(links) = &path.links else {
         return;
-    }
-    let delays = path
-        .hops
+    };
+    let delays = path.hops.iter().map(|hop| {
+        let first = hop.first_delay();
+        (first + first, first + first)
+    });
+    let mut rtts: Vec<(Span, Span)> = delays.collect();
+    let mut last: Option<(&Route, Span)> = None;
+    for (route, own) in flows
         .iter()
-        .map(|hop| hop.delay_forward + hop.delay_forward);
-    let mut rtts: Vec<Span> = delays.collect();
-    let mut last: Option<&Route> = None;
-    for route in routes {
-        if last.is_some_and(|last| core::ptr::eq(last, route)) {
+        .filter_map(|f| Some((f.route.as_deref()?, f.rtt)))
+    {
+        if last.is_some_and(|last| core::ptr::eq(last.0, route) && last.1 == own) {
             continue;
         }
-        last = Some(route);
+        last = Some((route, own));
         let rtt = path.rtt_of(route);
         for link in route.forward.iter().chain(&route.back) {
             let known = &mut rtts[usize::from(*link)];
-            *known = rtt.max(*known);
+            *known = (rtt.max(known.0), (rtt + own).max(known.1));
+        }
+        for change in &route.changes {
+            let rtt = path.rtt_over(&change.forward, &change.back) + own;
+            for link in change.forward.iter().chain(&change.back) {
+                let known = &mut rtts[usize::from(*link)].1;
+                *known = rtt.max(*known);
+            }
         }
     }
-    for (hop, rtt) in path.hops.iter_mut().zip(rtts) {
-        hop.rtt = rtt;
+    let all = top.field("link").and_then(|f| inside(&f, "link"));
+    for ((hop, place), (_, longest)) in path.hops.iter().zip(&links.links).zip(&rtts) {
+        if *longest > Span::ZERO || !matches!(hop.buffer, Some(Buffer::Bdp(_))) {
+            continue;
+        }
+        let section = all.as_ref().and_then(|all| all.field(&place.name));
+        let section = section.and_then(|f| inside(&f, "link"));
+        if let Some(f) = section.and_then(|s| s.field("buffer")) {
+            let problem = "is a multiple of the longest base RTT of a flow over the link, which \
+                is 0; write a buffer in packets or bytes, or a delay of the link";
+            out.refuse(&f, problem, Fix::Value(quote("100p")));
+        }
+    }
+    for (hop, (rtt, longest)) in path.hops.iter_mut().zip(rtts) {
+        (hop.rtt, hop.longest_rtt) = (rtt, longest);
     }
 }
 
@@ -474,10 +509,10 @@ fn list(out: &mut Collector<'_>, f: &Field<'_>, links: &[LinkPlace]) -> Option<V
         out.refuse(f, "is not a list of links", fix);
         return None;
     };
-    let names = || links.iter().map(|link| link.name.as_str()).collect();
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let mut route: Vec<u8> = Vec::new();
     for item in items {
-        let link = number_of(out, f, item, "link", names())?;
+        let link = number_of(out, f, item, "link", &names)?;
         let (name, before) = (&links[usize::from(link)].name, route.last());
         if route.contains(&link) {
             out.refuse(f, format!("contains \"{name}\" twice"), Fix::None);
@@ -529,7 +564,7 @@ fn node<'l>(out: &mut Collector<'_>, f: &Field<'_>, links: &'l [LinkPlace]) -> O
                 f,
                 &f.entry.node,
                 "node, the from or to of a link",
-                nodes,
+                &nodes,
             );
             None
         }

@@ -1,19 +1,23 @@
 //! Warnings about a valid scenario that its author may not intend; the run reports them.
 
-use super::{HopSpec, Scenario};
+use super::{HopSpec, HostSpec, Scenario};
 use crate::cc::Need;
+use crate::kernel::{Kernel, Rule};
 use crate::metrics::{FRAME_MBIT, SUPER_MBIT};
 use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnNegotiation;
+use crate::tcp::rtt::RTO_MAX;
 use crate::units::{Span, format_span};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Maximum number of unused sections that are listed.
+const MOST_NAMES: usize = 8;
 /// Maximum number of late steps and outages that are listed.
 const MOST_LATE: usize = 5;
 /// A summary interval in which fewer full packets fit causes a warning. The packet in transmission
@@ -56,10 +60,120 @@ impl Scenario {
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
-        told.chain(self.too_late())
+        told.chain(self.unsupported())
+            .chain(self.unused())
+            .chain(self.too_late())
             .chain(self.too_short())
             .chain(self.too_uneven())
             .collect()
+    }
+
+    /// Warns about keys of hosts that their releases ignore.
+    fn unsupported(&self) -> Vec<String> {
+        let named = self.hosts.iter().map(|(name, host)| (Some(name), host));
+        let all = || core::iter::once((None, &self.host)).chain(named.clone());
+        // A host with a name may have the value of [host], which is reported there.
+        let own = |name: Option<&String>, same: bool| name.is_none() || !same;
+        // The value has an effect on another release that has it, too.
+        let elsewhere = |works: &dyn Fn(&HostSpec, Kernel) -> bool| {
+            let mut flows = self.flows.iter();
+            flows.any(|flow| works(self.sender_of(flow), self.kernel_of(flow)))
+        };
+        let section = |name: Option<&String>| match name {
+            Some(name) => format!("[host.{name}]"),
+            None => "[host]".into(),
+        };
+        let mut told = Vec::new();
+        for (name, host) in all() {
+            // Without the rule, the limit is RTO_MAX.
+            if let Some(most) = host.rto_max.filter(|most| *most != RTO_MAX)
+                && own(name, host.rto_max == self.host.rto_max)
+                && !host.kernel().follows(Rule::RtoMax)
+                && !elsewhere(&|sender, kernel| {
+                    sender.rto_max == Some(most) && kernel.follows(Rule::RtoMax)
+                })
+            {
+                let (section, most) = (section(name), format_span(most));
+                told.push(format!(
+                    "rto_max = \"{most}\" of {section} has no effect: {} has no \
+                     tcp_rto_max_ms; write like = \"linux-6.15\" or later, or with_rules = \
+                     [\"rto_max\"].",
+                    host.like
+                ));
+            }
+            if host.rack == Some(false)
+                && own(name, host.rack == self.host.rack)
+                && host.kernel().follows(Rule::RackOnly)
+                && !elsewhere(&|sender, kernel| {
+                    sender.rack == Some(false) && !kernel.follows(Rule::RackOnly)
+                })
+            {
+                let section = section(name);
+                told.push(format!(
+                    "rack = false of {section} has no effect: {} always uses RACK; write like = \
+                     \"linux-6.16\" or earlier, or without_rules = [\"rack_only\"].",
+                    host.like
+                ));
+            }
+        }
+        told
+    }
+
+    /// Warns about hosts, links and switches that no flow uses.
+    fn unused(&self) -> Vec<String> {
+        let ends = |number: usize| {
+            let number = u8::try_from(number).ok();
+            let mut flows = self.flows.iter();
+            flows.any(|flow| flow.sender == number || flow.receiver == number)
+        };
+        let hosts = self.hosts.iter().enumerate();
+        let hosts = hosts.filter(|(number, _)| !ends(*number));
+        let hosts: Vec<&str> = hosts.map(|(_, (name, _))| name.as_str()).collect();
+        let mut told = Vec::new();
+        if let Some(names) = sections("host", &hosts) {
+            told.push(format!(
+                "No flow has {names} as sender or receiver, so the section has no effect; name \
+                 the host in a flow, or remove it."
+            ));
+        }
+        let Some(links) = &self.path.links else {
+            return told;
+        };
+        let routes = self.flows.iter().filter_map(|flow| flow.route.as_deref());
+        let routes = routes.chain(self.probes.iter().filter_map(|p| p.route.as_deref()));
+        let mut crossed = [false; 256];
+        for route in routes {
+            let later = route.changes.iter().flat_map(|c| [&c.forward, &c.back]);
+            for link in [&route.forward, &route.back]
+                .into_iter()
+                .chain(later)
+                .flatten()
+            {
+                crossed[usize::from(*link)] = true;
+            }
+        }
+        let all = || links.links.iter().zip(crossed);
+        let idle = all().filter(|(_, crossed)| !crossed);
+        let idle: Vec<&str> = idle.map(|(link, _)| link.name.as_str()).collect();
+        if let Some(names) = sections("link", &idle) {
+            told.push(format!(
+                "No route of a flow or probe crosses {names}; add a route, or remove the link."
+            ));
+        }
+        let ports = |number: usize| {
+            let number = u8::try_from(number).ok();
+            all().any(|(link, crossed)| crossed && link.switch == number)
+        };
+        let switches = links.switches.iter().enumerate();
+        let switches = switches.filter(|(number, _)| !ports(*number));
+        let switches: Vec<&str> = switches.map(|(_, s)| s.name.as_str()).collect();
+        if let Some(names) = sections("switch", &switches) {
+            told.push(format!(
+                "No route of a flow or probe crosses a link of {names}; write switch = \"NAME\" \
+                 in a link, or remove the section."
+            ));
+        }
+        told
     }
 
     /// Warns about a summary interval that is short compared with the data in flight at its start.
@@ -165,6 +279,17 @@ impl Scenario {
             .map(|nic| &nic.qdisc);
         hops.map(|hop| &hop.queue).chain(own)
     }
+}
+
+/// The headers of sections for a sentence: `[link.a], [link.b]`. `None` without names.
+fn sections(section: &str, names: &[&str]) -> Option<String> {
+    let headers = names.iter().take(MOST_NAMES);
+    let headers: Vec<String> = headers.map(|name| format!("[{section}.{name}]")).collect();
+    let more = match names.len().saturating_sub(MOST_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| format!("{}{more}", headers.join(", ")))
 }
 
 /// Warnings about one queue discipline.

@@ -202,7 +202,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         feedback(out, &top, known, flows, path);
     }
     if let (Some(path), Some(flows)) = (&mut path, &flows) {
-        links::measure(path, flows.iter().filter_map(|flow| flow.route.as_deref()));
+        links::measure(out, &top, path, flows);
     }
     let farther = flows.iter().flatten().map(|flow| flow.rtt).max();
     let rtt = path.as_ref().map_or(Span::ZERO, PathSpec::rtt) + farther.unwrap_or(Span::ZERO);

@@ -2,8 +2,9 @@
 //!
 //! Format: a size in bytes and a cumulative probability per line, both ascending; the probability
 //! of the last line is 1. Empty lines and lines that begin with `#` are ignored. Between two lines,
-//! sizes are distributed uniformly. If the probability of the first line is above 0, this share of
-//! the flows has the size of the first line.
+//! sizes are distributed uniformly. Two lines with one size and an ascending probability are a
+//! step: this share of the flows has this size. If the probability of the first line is above 0,
+//! this share of the flows has the size of the first line.
 //!
 //! The distributions that are part of narrows:
 //!
@@ -61,22 +62,33 @@ impl Cdf {
                 .filter(|word| !word.is_empty())
                 .collect();
             let numbers: Vec<f64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+            if (words.len(), numbers.len()) == (3, 3) {
+                let problem = "three numbers, as in files of ns-2 with a size, a flag and a \
+                    probability";
+                let fix = "remove the middle column, and write sizes in bytes, not in packets";
+                return Err(mistake(number, problem, fix));
+            }
             let (2, [size, probability]) = (words.len(), numbers.as_slice()) else {
                 let fix = "write a size in bytes and a probability, such as 10000 0.15";
                 return Err(mistake(number, "not two numbers", fix));
             };
             let (size, probability) = (*size, *probability);
-            if !(0.0..=MOST_BYTES).contains(&size) || !(0.0..=1.0).contains(&probability) {
+            let possible = (0.0..=MOST_BYTES).contains(&size);
+            if possible && probability > 1.0 && probability <= 100.0 {
+                let problem = format!("the probability {probability}, which is above 1");
+                let fix = "divide percentages by 100";
+                return Err(mistake(number, &problem, fix));
+            }
+            if !possible || !(0.0..=1.0).contains(&probability) {
                 let problem: String = format!(
                     "a size outside 0 to {MOST_BYTES:e} bytes, or a \
                     probability outside 0 to 1"
                 );
                 return Err(mistake(number, &problem, "correct the line"));
             }
-            if points
-                .last()
-                .is_some_and(|last| size <= last.0 || probability < last.1)
-            {
+            if points.last().is_some_and(|last| {
+                size < last.0 || probability < last.1 || (size, probability) == *last
+            }) {
                 let fix = "sort the lines; the probability is cumulative";
                 return Err(mistake(
                     number,
@@ -148,6 +160,36 @@ mod tests {
         let mean = |i: usize| Cdf::read(SHIPPED.shipped[i].1).unwrap().mean();
         assert!((mean(0) - 1.71e6).abs() < 0.02e6, "{}", mean(0));
         assert!((mean(1) - 12.6e6).abs() < 0.2e6, "{}", mean(1));
+    }
+
+    #[test]
+    fn lines_with_one_size_are_a_step() {
+        let cdf = Cdf::read("1000 0\n1000 0.5\n2000 0.5\n2000 0.7\n4000 1\n4000 1.0\n");
+        assert_eq!(cdf.unwrap_err().line, 6);
+        let cdf = Cdf::read("1000 0\n1000 0.5\n2000 0.5\n2000 0.7\n4000 1\n").unwrap();
+        assert!((cdf.mean() - 1800.0).abs() < 1e-9);
+        let mut rng = Rng::named(1, "step");
+        let sizes: Vec<u64> = (0..100_000).map(|_| cdf.draw(&mut rng).get()).collect();
+        let share = |size| sizes.iter().filter(|drawn| **drawn == size).count() as f64 / 1e5;
+        assert!((share(1000) - 0.5).abs() < 0.01 && (share(2000) - 0.2).abs() < 0.01);
+        assert!(sizes.iter().all(|size| *size == 1000 || *size >= 2000));
+    }
+
+    #[test]
+    fn percentages_and_three_columns_have_messages_of_their_own() {
+        let told = |text: &str| {
+            let mistake = Cdf::read(text).unwrap_err();
+            format!("{}: {}; {}", mistake.line, mistake.problem, mistake.fix)
+        };
+        assert_eq!(
+            told("0 0\n10000 15\n20000 100\n"),
+            "2: the probability 15, which is above 1; divide percentages by 100"
+        );
+        assert_eq!(
+            told("6 1 0\n6 1 0.15\n13 1 1\n"),
+            "1: three numbers, as in files of ns-2 with a size, a flag and a probability; remove \
+             the middle column, and write sizes in bytes, not in packets"
+        );
     }
 
     #[test]

@@ -1,0 +1,105 @@
+//! Networks of links: buffers in BDP, the errors of switches, and notices about unused sections.
+
+use crate::common::*;
+use narrows_core::queue::Limit;
+use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::units::{Bytes, Span};
+
+/// Reads a scenario whose delay trace begins with 25 ms.
+fn with_trace(text: &str) -> Scenario {
+    let tree = Tree::from_toml(text, "x.toml").unwrap();
+    let files = |_: &str| Ok("0 25\n2000 40\n4000 15\n".into());
+    Scenario::from_tree(&tree, "x.toml", Some(text), &registry(), &files)
+        .unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+#[test]
+fn one_bdp_of_a_link_has_the_longest_base_rtt_of_a_flow_over_it() {
+    let limits = |link: &str, flows: &str| {
+        let text = format!("duration = \"10s\"\n[link.a]\nrate = \"20Mbit\"\n{link}\n{flows}");
+        let s = with_trace(&text);
+        let all = s.path.hops.iter().map(|hop| s.path.limit(hop).unwrap());
+        let limits: Vec<Limit> = all.collect();
+        assert_eq!(with_trace(&s.to_toml()), s);
+        (limits, s)
+    };
+    let cubic = "[[flow]]\ncc = \"cubic\"\n";
+    // 20 Mbit/s of 50 ms, twice the first delay of the table.
+    let bytes = |ms: u64| Limit::Bytes(Bytes::new(2500 * ms));
+    let trace = "delay_trace = \"d.txt\"\nbuffer = \"1bdp\"";
+    let (found, s) = limits(trace, cubic);
+    assert_eq!(found, [bytes(50)]);
+    assert_eq!(s.rtt_of(&s.flows[0]), Span::ms(50));
+    // The rtt of a flow counts, and so does that of the longest of several.
+    let bdp = "buffer = \"1bdp\"";
+    let far = format!("{cubic}rtt = \"40ms\"\n{cubic}rtt = \"8ms\"\n");
+    assert_eq!(limits(bdp, &far).0, [bytes(40)]);
+    assert_eq!(limits(trace, &far).0, [bytes(90)]);
+    // So does a later route.
+    let two = "delay = \"1ms\"\nbuffer = \"1bdp\"\n[link.b]\nrate = \"20Mbit\"\ndelay = \"2ms\"\n\
+        buffer = \"1bdp\"";
+    let rerouted = format!(
+        "{cubic}rtt = \"30ms\"\nroute = [\"a\"]\nreroute = [{{ at = \"1s\", route = [\"b\"] }}]\n"
+    );
+    assert_eq!(limits(two, &rerouted).0, [bytes(32), bytes(34)]);
+}
+
+#[test]
+fn a_buffer_in_bdp_without_an_rtt_is_an_error() {
+    let text = "duration = \"10s\"\n[link.a]\nrate = \"20Mbit\"\nbuffer = \"1bdp\"\n[[flow]]\n\
+        cc = \"cubic\"\n";
+    assert_eq!(
+        bad(text).to_string(),
+        "x.toml:4: link.a.buffer = \"1bdp\" is a multiple of the longest base RTT of a flow over \
+         the link, which is 0; write a buffer in packets or bytes, or a delay of the link\n    \
+         write: buffer = \"100p\""
+    );
+    good(&text.replace("1bdp", "100p"));
+}
+
+#[test]
+fn a_switch_with_an_error_is_known_to_its_links() {
+    let text = "duration = \"1s\"\n[switch.s]\nbuffer = \"1MB\"\nalpha = -1\n[link.a]\nrate = \
+        \"10Mbit\"\nswitch = \"s\"\n[[flow]]\ncc = \"cubic\"\n";
+    let errors = bad(text);
+    assert_eq!(errors.list().len(), 1, "{errors}");
+    assert_eq!(errors.list()[0].key, "switch.s.alpha");
+    let errors = bad(&text.replace("switch = \"s\"", "switch = \"t\"")).to_string();
+    assert!(errors.contains("names no switch; known: s"), "{errors}");
+}
+
+const TWO: &str = "duration = \"10s\"\n[link.a]\nrate = \"10Mbit\"\ndelay = \"5ms\"\n[link.b]\n\
+    rate = \"10Mbit\"\ndelay = \"5ms\"\nswitch = \"s\"\n[switch.s]\nbuffer = \"1MB\"\n[host.x]\n\
+    iw = 5\n";
+
+#[test]
+fn sections_that_no_flow_uses_are_noticed() {
+    let told = |rest: &str| good(&format!("{TWO}{rest}")).notices(&registry());
+    let [host, link, switch] = [
+        "No flow has [host.x] as sender or receiver, so the section has no effect; name the host \
+         in a flow, or remove it.",
+        "No route of a flow or probe crosses [link.b]; add a route, or remove the link.",
+        "No route of a flow or probe crosses a link of [switch.s]; write switch = \"NAME\" in a \
+         link, or remove the section.",
+    ];
+    let flow = "[[flow]]\ncc = \"cubic\"\n";
+    let a = format!("{flow}route = [\"a\"]\n");
+    assert_eq!(told(&a), [host, link, switch]);
+    assert_eq!(told(&format!("{a}receiver = \"x\"\n")), [link, switch]);
+    // A probe, a route back and a later route use links, too.
+    for rest in [
+        "[[probe]]\nkind = \"ping\"\nroute = [\"b\"]\n",
+        "route_back = [\"b\"]\n",
+        "reroute = [{ at = \"1s\", route = [\"b\"] }]\n",
+    ] {
+        assert_eq!(told(&format!("{a}{rest}")), [host]);
+    }
+    let many: String = (0..10).map(|i| format!("[host.h{i}]\niw = 3\n")).collect();
+    let told = told(&format!(
+        "{many}{flow}route = [\"a\", \"b\"]\nsender = \"x\"\n"
+    ));
+    assert!(
+        told[0].contains("[host.h7] and 2 more as sender"),
+        "{told:?}"
+    );
+}
