@@ -329,8 +329,8 @@ fn what_goes_up_knows_nothing_of_the_near_interface() {
 
 /// The rules of old Linux releases have an effect. Linux 4.15 paced BBR by the size of IP packets,
 /// 3.6 % faster than intended, so that a small buffer is always full. Slow start with a clock of 1
-/// ms resolution differs, too. Other rules matter less here: CUBIC retransmits at most twice as often
-/// or half as often, and every flow uses the path fully.
+/// ms resolution differs, too. Other rules matter less here: CUBIC retransmits at most twice as
+/// often or half as often, and every flow uses the path fully.
 #[test]
 fn old_releases_do_what_they_did() {
     let with = |cc: &str, like: &str| {

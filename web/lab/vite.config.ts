@@ -15,7 +15,7 @@ function scenarios(): Plugin {
           const path = join(folder, name);
           if (statSync(path).isDirectory()) visit(path);
           else if (name.endsWith(".toml")) shipped.scenarios[relative(root, path)] = readFileSync(path, "utf-8");
-          else if (/\.(csv|pps|txt)$/.test(name)) shipped.files[name] = readFileSync(path, "utf-8");
+          else if (/\.(csv|pps|txt|remy)$/.test(name)) shipped.files[name] = readFileSync(path, "utf-8");
         }
       };
       visit(root);

@@ -266,7 +266,7 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
           <button type="button" onClick={() => open.current?.click()}>Load</button>
           <button type="button" onClick={toggleTheme}>Theme</button>
         </span>
-        <input ref={open} type="file" multiple hidden aria-label="Scenario file" accept=".toml,.csv,.pps,.txt"
+        <input ref={open} type="file" multiple hidden aria-label="Scenario file" accept=".toml,.csv,.pps,.txt,.remy"
           onChange={(e) => { void read(e.currentTarget.files); e.currentTarget.value = ""; }} />
       </header>
       {!tour && <p class="state">This page simulates network flows and queues. Start with a lesson, or change the set-up.</p>}
