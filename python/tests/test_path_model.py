@@ -344,7 +344,7 @@ def test_traffic_in_step_with_pings_of_equal_intervals_is_a_stated_exception() -
     assert excluded.why.endswith(" and it is not synchronized with the pings")
     excluded = _excluded(Watch((0.0,) * 150, 3.0), 1.0, synchronized=False)
     assert "synchronized" not in excluded.why
-    assert excluded.why.endswith(" and pauses of at most 1.0 s on average")
+    assert excluded.why.endswith(" and its pauses last at most 1.0 s on average")
 
 
 def test_a_queue_that_drains_slowly_shows_others() -> None:
