@@ -21,6 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,8 +85,8 @@ def scenarios() -> list[str]:
     return [str(file) for file in files]
 
 
-def train(wheel: Path, counts: Path) -> None:
-    """Installs the wheel with counters in a directory of its own and runs every scenario."""
+def train(wheel: Path, counts: Path, files: Sequence[str]) -> None:
+    """Installs the wheel with counters in a directory of its own and runs these scenarios."""
     site = BUILD / "site"
     shutil.rmtree(site, ignore_errors=True)
     subprocess.run(
@@ -102,7 +103,7 @@ def train(wheel: Path, counts: Path) -> None:
         "LLVM_PROFILE_FILE": str(counts / "%p.profraw"),
     }
     done = subprocess.run(
-        [sys.executable, "-c", TRAIN, *scenarios()], env=environment, cwd=ROOT, check=False
+        [sys.executable, "-c", TRAIN, *files], env=environment, cwd=ROOT, check=False
     )
     if done.returncode:
         sys.exit("optimized: a training run failed")
@@ -127,11 +128,11 @@ def main(arguments: list[str]) -> int:
         print("optimized: building with counters", file=sys.stderr)
         counts = BUILD / "counts"
         wheel = build(BUILD / "counting", BUILD / "build-counting", f"-Cprofile-generate={counts}")
-        print(f"optimized: running {len(scenarios())} scenarios", file=sys.stderr)
-        train(wheel, counts)
+        files = scenarios()
+        print(f"optimized: running {len(files)} scenarios", file=sys.stderr)
+        train(wheel, counts, files)
         merged = BUILD / "merged.profdata"
-        files = sorted(counts.glob("*.profraw"))
-        subprocess.run([tool, "merge", "-o", merged, *files], check=True)
+        subprocess.run([tool, "merge", "-o", merged, *counts.glob("*.profraw")], check=True)
         flags = f"-Cprofile-use={merged}"
     print("optimized: building the wheel", file=sys.stderr)
     print(build(into, BUILD / "build", flags))

@@ -27,6 +27,7 @@ from pathlib import Path as File
 from textwrap import fill
 from typing import Any
 
+from narrows.inference import LEVEL, half_width, of_independent
 from narrows.json_object import JsonObject
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress, run
@@ -57,12 +58,6 @@ END_S = 600.0
 
 FIGURES = ("first_pct", "late_pct")
 KEYS = ("bdp", "cubic_flows", "order", "run")
-T_95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
-)  # fmt: skip
-"""Quantiles of Student's t for intervals of 95 %, from one degree of freedom on."""
-
 TOLERANCE = 4.0
 """Largest difference of the means at which two shares are the same, in percentage points."""
 
@@ -252,28 +247,16 @@ def simulated(of: Sequence[Case]) -> dict[Case, Shares]:
     return dict(zip(of, everywhere(of, one, cost=lambda case: case.cubic_flows), strict=True))
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % confidence interval of the mean (Student's t).
-
-    >>> low, high = interval([1.0, 2.0, 3.0])
-    >>> round(low, 2), round(high, 2)
-    (-0.48, 4.48)
-    """
-    mean = statistics.fmean(values)
-    half = T_95[len(values) - 2] * statistics.stdev(values) / len(values) ** 0.5
-    return mean - half, mean + half
-
-
 def supported(linux: Sequence[float], ours: Sequence[float], theirs: float) -> str:
     """Which of the two values Linux supports: the model, narrows, both or neither.
 
     A value is supported if it lies in the interval of Linux, or differs from its mean by at most
     `TOLERANCE`.
     """
-    mean, (low, high) = statistics.fmean(linux), interval(linux)
+    mean, half = statistics.fmean(linux), half_width(LEVEL, of_independent(linux))
 
     def near(value: float) -> bool:
-        return abs(value - mean) <= TOLERANCE or low <= value <= high
+        return abs(value - mean) <= max(TOLERANCE, half)
 
     found = ["model"] if near(theirs) else []
     if near(statistics.fmean(ours)):
@@ -283,11 +266,11 @@ def supported(linux: Sequence[float], ours: Sequence[float], theirs: float) -> s
 
 def told(values: Sequence[float]) -> str:
     """The mean and the interval of some runs."""
-    mean = f"{statistics.fmean(values):.1f}"
+    mean = statistics.fmean(values)
     if len(values) == 1:
-        return mean
-    low, high = interval(values)
-    return f"{mean} ({low:.1f} to {high:.1f})"
+        return f"{mean:.1f}"
+    half = half_width(LEVEL, of_independent(values))
+    return f"{mean:.1f} ({mean - half:.1f} to {mean + half:.1f})"
 
 
 def row(name: str, bdp: int, linux: Sequence[float], ours: Sequence[float]) -> str:

@@ -50,6 +50,34 @@ interval = "20ms"
 LONG = TINY.replace('"2s"', '"20h"')
 """So long that a test can interrupt it."""
 
+PARKING_LOT = """
+[link.first]
+rate  = "10Mbit"
+delay = "10ms"
+queue = "fq_codel"
+
+[link.second]
+rate  = "10Mbit"
+delay = "10ms"
+queue = "fq_codel"
+
+[[flow]]
+id    = "long"
+cc    = "cubic"
+route = ["first", "second"]
+
+[[flow]]
+id    = "cross1"
+cc    = "cubic"
+route = ["first"]
+
+[[flow]]
+id    = "cross2"
+cc    = "cubic"
+route = ["second"]
+"""
+"""Two links, a flow over both, and a flow over each; the duration goes before them."""
+
 BEGUN = """
 import sys
 from pathlib import Path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LONG, NARROWS, TINY, Cli, until
+from conftest import LONG, NARROWS, PARKING_LOT, TINY, Cli, until
 
 import narrows as nw
 from narrows.errors import EngineError
@@ -96,40 +96,9 @@ def test_the_kernel_and_the_simulator_agree(tmp_path: Path, queue: str) -> None:
     assert theirs["rtt_ms"]["mean"] == pytest.approx(ours["rtt_ms"]["mean"], rel=NEAR_ENOUGH)
 
 
-PARKING_LOT = """
-duration = "20s"
-warmup   = "5s"
-
-[link.first]
-rate  = "10Mbit"
-delay = "10ms"
-queue = "fq_codel"
-
-[link.second]
-rate  = "10Mbit"
-delay = "10ms"
-queue = "fq_codel"
-
-[[flow]]
-id    = "long"
-cc    = "cubic"
-route = ["first", "second"]
-
-[[flow]]
-id    = "cross1"
-cc    = "cubic"
-route = ["first"]
-
-[[flow]]
-id    = "cross2"
-cc    = "cubic"
-route = ["second"]
-"""
-
-
 def test_the_kernels_queues_serve_a_network_of_links(tmp_path: Path) -> None:
     file = tmp_path / "lot.toml"
-    file.write_text(PARKING_LOT, encoding="utf-8")
+    file.write_text('duration = "20s"\nwarmup = "5s"\n' + PARKING_LOT, encoding="utf-8")
     linux, sim = figures(file), nw.run(file).json
     for ours, theirs in zip(sim["flows"], linux["flows"], strict=True):
         assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=NEAR_ENOUGH)

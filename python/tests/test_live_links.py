@@ -7,40 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NARROWS
+from conftest import NARROWS, PARKING_LOT
 from test_live import NEAR_ENOUGH, both, ready
 
 import narrows as nw
 
-PARKING_LOT = """
-duration = "12s"
-warmup   = "4s"
-
-[link.first]
-rate  = "10Mbit"
-delay = "10ms"
-queue = "fq_codel"
-
-[link.second]
-rate  = "10Mbit"
-delay = "10ms"
-queue = "fq_codel"
-
-[[flow]]
-id    = "long"
-cc    = "cubic"
-route = ["first", "second"]
-
-[[flow]]
-id    = "cross1"
-cc    = "cubic"
-route = ["first"]
-
-[[flow]]
-id    = "cross2"
-cc    = "cubic"
-route = ["second"]
-
+PING = """
 [[probe]]
 kind     = "ping"
 interval = "20ms"
@@ -55,7 +27,8 @@ def by_id(run: dict[str, Any], key: str) -> dict[str, float]:
 
 def test_the_shares_of_a_parking_lot_are_those_of_the_simulator(tmp_path: Path) -> None:
     ready("cubic")
-    live, sim = both(tmp_path, PARKING_LOT)
+    times = 'duration = "12s"\nwarmup = "4s"\n'
+    live, sim = both(tmp_path, times + PARKING_LOT + PING)
     near = pytest.approx
     assert by_id(live, "goodput_mbit") == near(by_id(sim, "goodput_mbit"), rel=NEAR_ENOUGH)
     ping = [run["probes"][0]["rtt_ms"]["p50"] for run in (live, sim)]
@@ -165,7 +138,7 @@ def test_the_queue_of_a_shared_buffer_ends_at_its_threshold(tmp_path: Path) -> N
 def test_a_shell_has_no_routes(tmp_path: Path) -> None:
     ready()
     file = tmp_path / "lot.toml"
-    file.write_text(PARKING_LOT, encoding="utf-8")
+    file.write_text('duration = "2s"\n' + PARKING_LOT, encoding="utf-8")
     command = [NARROWS, "shell", file, "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -210,8 +211,8 @@ def test_a_killed_driver_loses_nothing(tmp_path: Path) -> None:
     whole = _done(tmp_path, "whole", "--steps", "8")
     command = _train(tmp_path, "--json", "--into", str(tmp_path / "killed"), "--steps", "8")
     journal = tmp_path / "killed" / JOURNAL
-    kills = finished = 0
-    while kills < 3:
+    finished = 0
+    for _ in range(3):
         driver = subprocess.Popen(
             command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -222,18 +223,19 @@ def test_a_killed_driver_loses_nothing(tmp_path: Path) -> None:
             if lines >= finished + 7:
                 break
             time.sleep(0.005)
+        assert driver.poll() is None
         driver.kill()
         driver.wait()
         lines = journal.read_bytes().count(b"\n")
-        assert lines >= finished
-        finished, kills = lines, kills + 1
+        assert lines >= finished + 7
+        finished = lines
     with journal.open("ab") as torn:
         torn.write(b"0123 a line that a crash cut")
     _same(whole, _done(tmp_path, "killed", "--steps", "8"))
     # Each task is in the journal once: nothing ran a second time.
     lines_of = (tmp_path / "killed" / JOURNAL).read_text(encoding="utf-8").splitlines()
     keys = [line.split()[0] for line in lines_of if len(line.split()[0]) == 64]
-    assert len(keys) == len(set(keys))
+    assert len(keys) == len(set(keys)) >= finished
 
 
 def test_a_killed_worker_loses_nothing(tmp_path: Path, training: TrainingJson) -> None:
@@ -249,7 +251,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path, training: TrainingJson) -
     ]
     expected = [network.evaluate(task) for task in tasks]
     found: dict[int, ResultJson] = {}
-    with pool.Local(2) as own:
+    with contextlib.closing(pool.Local(2)) as own:
         for number, result in own.results(tasks):
             assert number not in found
             found[number] = result
@@ -273,7 +275,8 @@ def test_processes_that_always_die_are_an_error(
     task: TaskJson = {
         "training": training, "round": "1", "tree": "", "specimens": [0], "uses": False,
     }  # fmt: skip
-    with pool.Local(1) as own, pytest.raises(EngineError, match="die repeatedly"):
+    own = pool.Local(1)
+    with contextlib.closing(own), pytest.raises(EngineError, match="die repeatedly"):
         list(own.results([task]))
 
 
@@ -309,6 +312,10 @@ def test_a_changed_line_of_the_journal_does_not_count(
         ("[search]\nmultiple = { factor = 1 }", "`factor` above 1"),
         ("[search]\nshortlist = { specimens = 40, keep = 1 }", "search.shortlist: write"),
         ("[objective]\ndelta = -1", "objective.delta: not valid"),
+        ("[objective]\nalpha = nan", "objective.alpha: not valid"),
+        ('[network]\nrate = "nanMbit"', "network.rate: not valid"),
+        ("[network]\nsenders = [1, inf]", "network.senders: not valid"),
+        ("[search]\nmultiple = { first = nan }", "search.multiple: `first` is above 0"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(cli: Cli, tmp_path: Path, line: str, said: str) -> None:

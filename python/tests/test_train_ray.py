@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_train import SMALL
 
 pytest.importorskip("ray", reason="Ray is not installed: make ray")
 
@@ -48,22 +49,6 @@ def main():
 # Processes of the training import this program.
 if __name__ == "__main__":
     main()
-"""
-
-SMALL = """\
-[network]
-rate     = "10Mbit"
-rtt      = ["50ms", "100ms"]
-senders  = [1, 2]
-on       = "2s"
-off      = "1s"
-duration = "4s"
-[search]
-specimens        = 2
-epochs_per_split = 1
-multiple  = { first = 0.08, count = 1, most = 1 }
-increment = { first = 1, count = 1 }
-intersend = { first = 0.4, count = 1 }
 """
 
 

@@ -17,7 +17,7 @@ from narrows.latency.model import Clock, Count, LatencyJson, ResultJson, Statist
 from narrows.latency.result import PARTS, PERCENTILES, cumulative, needed
 from narrows.render.model import PageJson, PageRunJson, PageTableJson
 from narrows.render.picture import Line, Picture, Style
-from narrows.render.plot import COLOURS, GREYS, check, matplotlib, new_figure, write
+from narrows.render.plot import COLOURS, GREYS, drawing
 from narrows.render.report import drawn
 from narrows.render.style import Style as FigureStyle
 from narrows.render.tables import Cell, Table
@@ -322,12 +322,9 @@ def plot(
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
-    mpl = matplotlib()
-    format_ = check(file) if file is not None else None
     style = style or FigureStyle()
     colours = GREYS if style.look == "print" else COLOURS
-    with mpl.rc_context(style.rc()):
-        figure = new_figure(figsize=style.inches or (9, 6.4), layout="constrained")
+    with drawing(file, style, (9, 6.4), _kernels(several)) as figure:
         beyond, counts = figure.subplots(2, 1, sharex=True)
         # A colour for each policy, a dash for each load.
         policies = list(dict.fromkeys(name.partition(", ")[0] for name, _ in several))
@@ -377,8 +374,6 @@ def plot(
             ax.grid(visible=True, linewidth=0.4, alpha=0.5)
         if len(several) > 1:
             beyond.legend(fontsize=style.pt(7), frameon=False)
-        if file is not None:
-            write(figure, file, format_, kernels=_kernels(several), dpi=style.dpi)
     return figure
 
 

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from narrows.render.layout import Curve, Drawing, draw
-from narrows.render.plot import check, matplotlib, new_figure, write
+from narrows.render.plot import drawing
 from narrows.render.style import Look, Style
 from narrows.render.topology import graph
 
@@ -36,34 +36,29 @@ def plot_networks(
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
-    mpl = matplotlib()
     style = style or Style(look=look)
-    format_ = check(file) if file is not None else None
     drawn = [(title, draw(graph(figures))) for title, figures in columns]
     wide = sum(max(360.0, one.width) for _, one in drawn) / _INCH
     high = max(one.height for _, one in drawn) / _INCH + 0.7
-    with mpl.rc_context(style.rc()):
-        figure = new_figure(figsize=style.inches or (wide, high), layout="constrained")
+    with drawing(file, style, (wide, high), kernels) as figure:
         axes: Any = figure.subplots(1, len(drawn), squeeze=False)
         for ax, (title, one) in zip(axes[0], drawn, strict=True):
             _draw(ax, one, style)
             ax.set_title(title, fontsize=style.pt(8), loc="left")
-        if file is not None:
-            write(figure, file, format_, kernels=kernels, dpi=style.dpi)
     return figure
 
 
-def _draw(ax: Any, drawing: Drawing, style: Style) -> None:  # noqa: ANN401 - Axes
-    ax.set_xlim(0, drawing.width)
-    ax.set_ylim(drawing.height, 0)
+def _draw(ax: Any, network: Drawing, style: Style) -> None:  # noqa: ANN401 - Axes
+    ax.set_xlim(0, network.width)
+    ax.set_ylim(network.height, 0)
     ax.set_aspect("equal")
     ax.axis("off")
-    for curve in drawing.curves:
+    for curve in network.curves:
         _draw_link(ax, curve, style)
-    x, y = zip(*drawing.nodes, strict=True)
+    x, y = zip(*network.nodes, strict=True)
     ax.plot(x, y, "o", markersize=6, markerfacecolor="white", markeredgecolor="black", zorder=3)
     aligned = {"start": "left", "middle": "center", "end": "right"}
-    for text in drawing.texts:
+    for text in network.texts:
         ax.text(
             text.x,
             text.y - 4,

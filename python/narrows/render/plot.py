@@ -78,6 +78,29 @@ def new_figure(**attributes: Any) -> Figure:  # noqa: ANN401 - Matplotlib's own
     return New(**attributes)
 
 
+@contextmanager
+def drawing(
+    file: str | PathLike[str] | None,
+    style: Style,
+    size: tuple[float, float],
+    kernels: Sequence[str] = (),
+) -> Iterator[Figure]:
+    """An empty figure of the size of the style, or of `size` in inches. At the end, it is written
+    to `file` if there is one.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed, or if `write` refuses the figure.
+        OutputError: If the file cannot be written.
+    """
+    mpl = matplotlib()
+    format_ = check(file) if file is not None else None
+    with mpl.rc_context(style.rc()):
+        figure = new_figure(figsize=style.inches or size, layout="constrained")
+        yield figure
+        if file is not None:
+            write(figure, file, format_, kernels=kernels, dpi=style.dpi)
+
+
 def scale_texts(figure: Figure, factor: float) -> None:
     """Multiplies the sizes of all texts of a figure, tick labels included."""
     from matplotlib.text import Text  # noqa: PLC0415
@@ -133,16 +156,13 @@ def draw_columns(
         NarrowsError: If Matplotlib is not installed.
         OutputError: If the file cannot be written.
     """
-    mpl = matplotlib()
     style = style or Style(look=look)
-    format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]
     first = [key for key in EVERY if any(key in row for row in drawn)]
     keys = list(dict.fromkeys([*first, *(key for row in drawn for key in row)]))
-    with mpl.rc_context(style.rc()):
-        highs = [_height([row[key] for row in drawn if key in row], style) for key in keys]
-        size = style.inches or (max(8, 5 * len(columns)), sum(highs) + 0.8)
-        figure = new_figure(figsize=size, layout="constrained")
+    highs = [_height([row[key] for row in drawn if key in row], style) for key in keys]
+    size = (max(8, 5 * len(columns)), sum(highs) + 0.8)
+    with drawing(file, style, size, kernels) as figure:
         ratios = {"height_ratios": highs} if len(set(highs)) > 1 else {}
         # All time axes are linked, and so are the y axes of a row.
         axes: Any = figure.subplots(
@@ -154,8 +174,6 @@ def draw_columns(
                 if key in row:
                     _draw(axes[at][column], row[key], style)
             axes[0][column].set_title(title, fontsize=style.pt(8), loc="left")
-        if file is not None:
-            write(figure, file, format_, kernels=kernels, dpi=style.dpi)
     return figure
 
 

@@ -195,7 +195,7 @@ def _run(run: Run, called: str, also: Sequence[str]) -> PageRunJson:
             _table(tables.waits(figures), ""),
             *(
                 [_table(tables.links(figures, tables.MOST_ROWS), "")]
-                if tables.has_links(figures)
+                if tables.measures_links(figures)
                 else []
             ),
             *(

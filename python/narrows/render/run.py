@@ -85,7 +85,7 @@ def parts_of(figures: RunJson) -> Iterator[Part]:
             )
     yield ""
     yield tables.waits(figures)
-    if tables.has_links(figures):
+    if tables.measures_links(figures):
         yield ""
         yield tables.links(figures, most)
     if tables.has_stations(figures):

@@ -265,7 +265,7 @@ _REASONS: tuple[tuple[Literal["overflow", "aqm", "policer", "loss"], str], ...] 
 """The drop reasons of a link, and their columns."""
 
 
-def has_links(figures: RunJson) -> bool:
+def measures_links(figures: RunJson) -> bool:
     """Whether the run has metrics of single links."""
     return any("utilisation" in queue for queue in figures["queues"])
 

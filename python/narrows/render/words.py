@@ -368,9 +368,7 @@ def used(figures: RunJson, *, reverse: bool = False) -> float | None:
     """The share of the bottleneck's rate, or of the reverse hop's rate, that the flows used; None
     without flows of this direction.
     """
-    down, up = _ways(figures)
-    both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")] if reverse else []
-    flows = up if reverse else down
+    flows, both = _ways_up(figures) if reverse else (_ways(figures)[0], [])
     return _share(figures, flows, both, reverse=reverse) if flows or both else None
 
 

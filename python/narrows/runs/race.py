@@ -29,7 +29,7 @@ from narrows.inference import of_mean
 from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.html import fragment
-from narrows.render.plot import COLOURS, GREYS, MARKERS, check, matplotlib, new_figure, write
+from narrows.render.plot import COLOURS, GREYS, MARKERS, drawing
 from narrows.render.style import Style
 from narrows.render.words import HALF, millis, with_half
 from narrows.runs.engines import SIM, EngineChoice, choose
@@ -538,16 +538,13 @@ def plot(
     """
     if not found.laps:
         raise NarrowsError("--plot: no congestion control could be simulated")
-    mpl = matplotlib()
     style = style or Style()
-    format_ = check(file) if file is not None else None
     families = sorted({lap.family for lap in found.laps})
     colours = GREYS if style.look == "print" else COLOURS
     colour = {family: colours[nth % len(colours)] for nth, family in enumerate(families)}
     marker = dict(zip(families, MARKERS if style.look == "print" else cycle("o"), strict=False))
-    with mpl.rc_context(style.rc()):
-        size = style.inches or (11, max(4.0, 0.28 * len(found.laps) + 1.5))
-        figure = new_figure(figsize=size, layout="constrained")
+    size = (11, max(4.0, 0.28 * len(found.laps) + 1.5))
+    with drawing(file, style, size, [found.like] if found.like else []) as figure:
         points, bars = figure.subplots(1, 2)
         for family in families:
             own = [
@@ -588,6 +585,4 @@ def plot(
         bars.set_xlim(0, 100)
         bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
         _label(figure, points, found.laps, style)
-        if file is not None:
-            write(figure, file, format_, kernels=[found.like] if found.like else [], dpi=style.dpi)
     return figure

@@ -108,10 +108,11 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
         section, key = place.split(".")
         try:
             found = convert(given[section][key])
-        except (NarrowsError, TypeError, ValueError, AttributeError, KeyError):
+        except (NarrowsError, TypeError, ValueError, AttributeError, KeyError, OverflowError):
             found = None
         numbers = found if isinstance(found, list) else [found]
-        if found is None or any(x < least for x in numbers) or numbers != sorted(numbers):
+        fits = found is not None and all(least <= x < math.inf for x in numbers)
+        if not fits or numbers != sorted(numbers):
             wrong.append(f"{place}: not valid; write {key} = {fix}")
         return found
 
@@ -121,9 +122,11 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
             wrong.append(f"search.{key}: write {key} = {{ first = 1, factor = 8, count = 2 }}")
             return _STEPS[key]
         merged = {**_STEPS[key], **found}
-        numbers = all(isinstance(x, int | float) for x in merged.values())
+        numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in merged.values())
         if not numbers or (
-            merged["first"] <= 0 or merged["factor"] <= 1 or not 0 <= merged["count"] <= _MOST_STEPS
+            merged["first"] <= 0
+            or merged["factor"] <= 1
+            or merged["count"] not in range(_MOST_STEPS + 1)
         ):
             wrong.append(f"search.{key}: `first` is above 0, `factor` above 1, `count` 0 to 8")
         return cast("StepsJson", merged)
@@ -149,7 +152,7 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
         try:
             search["shortlist"] = {key: int(shortlist[key]) for key in ("specimens", "keep")}
             fits = 0 < search["shortlist"]["specimens"] <= search["specimens"]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             fits = False
         if not fits:
             wrong.append("search.shortlist: write shortlist = { specimens = 4, keep = 12 }")

@@ -20,8 +20,6 @@ from narrows.sweeps.executors import Ray
 from narrows.train.network import evaluate
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from narrows.train.model import ResultJson, TaskJson
 
 _ATTEMPTS = 5
@@ -31,7 +29,7 @@ _PATIENCE_S = 0.2
 
 
 class Pool(Protocol):
-    """An executor of tasks; a context manager."""
+    """An executor of tasks."""
 
     @property
     def hands(self) -> int:
@@ -40,16 +38,8 @@ class Pool(Protocol):
     def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:
         """Yields the number and the result of each task, in any order."""
 
-    def __enter__(self) -> Pool:
-        """Returns the pool."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends its processes."""
+    def close(self) -> None:
+        """Ends its processes on this machine."""
 
 
 def _quietly() -> None:
@@ -72,17 +62,6 @@ class Local:
         self.hands = jobs or len(os.sched_getaffinity(0))
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> Local:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-
     def _begin(self) -> ProcessPoolExecutor:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
@@ -90,7 +69,8 @@ class Local:
             )
         return self._pool
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """Ends the processes, also those that run a task."""
         pool, self._pool = self._pool, None
         if pool is not None:
             processes = list((getattr(pool, "_processes", None) or {}).values())
@@ -114,7 +94,7 @@ class Local:
                     del left[number]
                     yield number, result
             except BrokenProcessPool as error:
-                self._end()
+                self.close()
                 attempts += 1
                 if attempts >= _ATTEMPTS:
                     raise EngineError("the processes of the training die repeatedly") from error
@@ -148,15 +128,7 @@ class OnRay:
         """The present number of cores of the cluster."""
         return self._cluster.hands
 
-    def __enter__(self) -> OnRay:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Leaves the cluster as it is."""
 
     def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:

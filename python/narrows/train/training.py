@@ -6,6 +6,7 @@ import hashlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ class Training:
             NarrowsError: If the journal cannot be used.
             EngineError: If the processes die repeatedly.
         """
-        with Journal(self.into / JOURNAL) as journal, pool:
+        with Journal(self.into / JOURNAL) as journal, closing(pool):
 
             def evaluate(tasks: Sequence[TaskJson]) -> list[ResultJson]:
                 return self._evaluate(tasks, journal, pool)
