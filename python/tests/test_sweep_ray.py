@@ -66,7 +66,7 @@ def grid(name):
         sample_interval="1s")
 
 here = grid("/here").run()
-ray.init(num_cpus=2, log_to_driver=False)
+ray.init("local", num_cpus=2, log_to_driver=False)
 there = grid("/there")
 rows = there.run(on="ray")
 result = {"equal": rows.equals(here), "rows": rows["rows"].to_pylist() == [10.0] * 16,
@@ -130,7 +130,7 @@ class Here(nw.models.CongestionControl):
 
 nw.models.load("own.py")
 nw.models.register(Here)
-ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
 path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
 over = {"flow.cc": ["own", "here", "cubic"]}
@@ -163,7 +163,7 @@ def small(part):
 parts = {name: small(part) for name, part in paths.TOURNAMENT.parts(True).items()}
 tournament = dataclasses.replace(paths.TOURNAMENT, parts=lambda quick: parts)
 here = study.run(tournament, into="here")
-ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False)
 there = study.run(tournament, into="there", on="ray")
 grid = there.answer.grids[0]
 json.dump([here.answer.grids == there.answer.grids, there.failures, "own" in grid.rows
@@ -204,7 +204,7 @@ def own(run):
         os.abort()
     return 1.0
 
-ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
 path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
 over = {"flow.cc": ["cubic", "reno", "bic"]}
@@ -231,7 +231,7 @@ os.environ["DRIVER"] = str(os.getpid())  # Workers inherit it.
 with open("own.py", "a") as file:
     file.write("import os\\nif os.environ['DRIVER'] != str(os.getpid()):\\n    import nothing\\n")
 nw.models.load("own.py")
-ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+ray.init("local", num_cpus=1, log_to_driver=False, include_dashboard=False)
 path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 scenario = nw.Scenario(path, flows=[nw.Flow("own")], duration="2s")
 there = nw.sweep(scenario, {"path.rate": ["10Mbit"]}, into="there")
