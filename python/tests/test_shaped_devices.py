@@ -14,7 +14,8 @@ from conftest import Cli
 
 import narrows as nw
 from narrows.errors import NarrowsError
-from narrows.models.shaped_devices import MOST_DEVICES, scenario
+from narrows.models.libreqos import MOST_DEVICES
+from narrows.models.shaped_devices import scenario
 from narrows.render.tables import waits
 
 HEAD = (

@@ -236,7 +236,8 @@ fn the_last_short_segment_waits_for_no_timer() {
         play(&format!("{PATH}{rest}")).flows[0].fct_s
     };
     let (usual, quick) = (of(""), of("quickack = true"));
-    assert!(quick <= usual, "{quick} {usual}");
+    // The shortest delay of an ACK is 40 ms.
+    assert!((quick..quick + 0.04).contains(&usual), "{quick} {usual}");
 }
 
 /// Without SACK, one hole is filled per round trip, so random losses cost more.

@@ -174,40 +174,28 @@ impl<P: Packet> Network<P> {
             Network::Wifi(_) => false,
         }
     }
+    /// The hop of a queue; `None` for a queue of the access point.
+    fn hop(&self, queue: usize) -> Option<&Hop<P>> {
+        match self {
+            Network::Wired(path) => path.hops().nth(queue),
+            Network::Links(links) => links.hops().nth(queue),
+            Network::Wifi(stations) => stations.hop(queue),
+        }
+    }
     /// Returns the backlog of a queue.
     pub fn backlog(&self, queue: usize) -> Backlog {
-        match self {
-            Network::Wired(path) => {
-                let hop = path.hops().nth(queue);
-                hop.map(|hop| hop.backlog()).unwrap_or_default()
-            }
-            Network::Links(links) => {
-                let hop = links.hops().nth(queue);
-                hop.map(|hop| hop.backlog()).unwrap_or_default()
-            }
-            Network::Wifi(stations) => match stations.hop(queue) {
-                Some(hop) => hop.backlog(),
-                None => stations.wifi.backlog(queue),
-            },
+        match (self.hop(queue), self) {
+            (Some(hop), _) => hop.backlog(),
+            (None, Network::Wifi(stations)) => stations.wifi.backlog(queue),
+            (None, _) => Backlog::default(),
         }
     }
     /// Returns the backlog of a class of a queue.
     pub fn backlog_of(&self, queue: usize, class: usize) -> Backlog {
-        match self {
-            Network::Wired(path) => {
-                let hop = path.hops().nth(queue);
-                hop.map(|hop| hop.queue().backlog_of(class))
-                    .unwrap_or_default()
-            }
-            Network::Links(links) => {
-                let hop = links.hops().nth(queue);
-                hop.map(|hop| hop.queue().backlog_of(class))
-                    .unwrap_or_default()
-            }
-            Network::Wifi(stations) => match stations.hop(queue) {
-                Some(hop) => hop.queue().backlog_of(class),
-                None => stations.wifi.backlog_of(queue, class),
-            },
+        match (self.hop(queue), self) {
+            (Some(hop), _) => hop.queue().backlog_of(class),
+            (None, Network::Wifi(stations)) => stations.wifi.backlog_of(queue, class),
+            (None, _) => Backlog::default(),
         }
     }
     /// Ends the run: copies the counters that a queue discipline or a link keeps to the meter of

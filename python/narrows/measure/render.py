@@ -377,7 +377,9 @@ def flows(measured: Measurement, most: int = 200) -> Table:
 
 
 def _tables(measured: Measurement) -> tuple[Table, ...]:
-    return (latencies(measured), by_class(measured), flows(measured))
+    """The tables of a measurement. That of its traffic classes needs several of them."""
+    several = (by_class(measured),) if answer(measured).classes else ()
+    return (latencies(measured), *several, flows(measured))
 
 
 def parts(measured: Measurement) -> Iterator[Part]:
@@ -422,7 +424,6 @@ def _run(measured: Measurement, name: str) -> PageRunJson:
                 "rows": [[[c.text, c.path] for c in r] for r in t.rows],
             }
             for t in _tables(measured)
-            if t.rows or t.caption != "Traffic classes"
         ],
         "notes": [],
         "topology": None,

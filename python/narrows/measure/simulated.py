@@ -69,9 +69,17 @@ class Plan:
     dscps: tuple[str, ...] = ("BE",)
     test: str = "simulated"
 
-    def dscp(self, flow: str) -> str:
-        """The traffic class of a flow, by its name in the scenario."""
-        return self.dscps[int(flow.lstrip("updown")) % len(self.dscps)]
+    def classes(self) -> dict[str, str]:
+        """The traffic class of each flow, by its name in the scenario.
+
+        >>> Plan(streams=3, directions=("up",), dscps=("BE", "CS1")).classes()
+        {'up0': 'BE', 'up1': 'CS1', 'up2': 'BE'}
+        """
+        return {
+            f"{direction}{number}": self.dscps[number % len(self.dscps)]
+            for direction in self.directions
+            for number in range(self.streams)
+        }
 
     def spacing(self) -> Literal["random", "constant"]:
         """The spacing of the pings, as in a scenario."""
@@ -112,6 +120,7 @@ def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) 
     """The scenario that the simulator runs. `beside` is cross traffic, which is not part of the
     measurement.
     """
+    classes = plan.classes()
     flows = [
         Flow(
             plan.cc,
@@ -119,7 +128,7 @@ def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) 
             direction=direction,
             start=f"{begin}s",
             stop=f"{end}s",
-            dscp=plan.dscp(f"{direction}{n}"),
+            dscp=classes[f"{direction}{n}"],
         )
         for direction, (begin, end) in plan.times().items()
         for n in range(plan.streams)
@@ -184,7 +193,7 @@ def watch(
     for at, name in enumerate(samples["flow"]):
         rows.setdefault(name, []).append(at)
     flows = []
-    own = plan.flows()
+    own, classes = plan.flows(), plan.classes()
     for told in done.flows:
         if told["id"] not in own:
             continue
@@ -201,7 +210,7 @@ def watch(
             "retransmits": told["retransmits"],
             "retransmit_rate": told["run_retransmit_rate"],
             "mss_bytes": _MSS,
-            "dscp": plan.dscp(told["id"]),
+            "dscp": classes[told["id"]],
         }
         flows.append(
             Flow_(own[told["id"]], direction, "tcp", told["cc"], begin, end, about, columns)

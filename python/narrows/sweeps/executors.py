@@ -404,6 +404,26 @@ class Ray:
         """The present number of cores of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
+    @contextmanager
+    def _in_flight(self) -> Iterator[dict[Any, Any]]:
+        """The tasks whose results are awaited, and what they compute. At the end, the remaining
+        ones are cancelled.
+
+        Raises:
+            EngineError: If the cluster is lost.
+        """
+        waiting: dict[Any, Any] = {}
+        try:
+            yield waiting
+        except self._ray.exceptions.RayError as error:
+            raise EngineError(
+                f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}"
+            ) from error
+        finally:
+            for one in waiting:
+                with suppress(Exception):  # A cluster that is gone has nothing left to cancel.
+                    self._ray.cancel(one, force=True)
+
     def results(
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[int, Result]]:
@@ -415,8 +435,8 @@ class Ray:
         """
         remote = self._ray.remote(num_cpus=1, max_retries=-1)(function)
         todo = iter(enumerate(items))
-        waiting: dict[Any, int] = {}
-        try:
+        waiting: dict[Any, int]
+        with self._in_flight() as waiting:
             while True:
                 for number, item in islice(todo, max(0, 2 * self.hands - len(waiting))):
                     waiting[remote.remote(item)] = number
@@ -425,22 +445,14 @@ class Ray:
                 ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE_S)
                 for one in ready:
                     yield waiting.pop(one), self._ray.get(one)
-        except self._ray.exceptions.RayError as error:
-            raise EngineError(
-                f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}"
-            ) from error
-        finally:
-            for one in waiting:
-                with suppress(Exception):  # A cluster that is gone has nothing left to cancel.
-                    self._ray.cancel(one, force=True)
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields the outcomes of the cases. If a node dies, other nodes run its batches. If a
         batch ends its process repeatedly, each of its cases is run again alone.
         """
         batches = Batches(cases, count, self.hands)
-        waiting: dict[Any, list[Case]] = {}
-        try:
+        waiting: dict[Any, list[Case]]
+        with self._in_flight() as waiting:
             while True:
                 # There are two batches for each core: while the outcomes of one are returned, the
                 # other one runs.
@@ -470,14 +482,6 @@ class Ray:
                         outcomes, seconds = [_died(batch[0], _first_line(error))], BATCH_S
                     batches.took(len(batch), seconds)
                     yield outcomes
-        except self._ray.exceptions.RayError as error:
-            raise EngineError(
-                f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}"
-            ) from error
-        finally:
-            for one in waiting:
-                with suppress(Exception):  # A cluster that is gone has nothing left to cancel.
-                    self._ray.cancel(one, force=True)
 
 
 def _timed(

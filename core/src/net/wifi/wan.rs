@@ -43,6 +43,20 @@ struct Part<'a, P, O> {
     carried: Option<(&'a mut [Bytes], Time)>,
 }
 
+impl<'a, P, O> Part<'a, P, O> {
+    /// The observer of the Wi-Fi.
+    fn wifi(entrance: bool, out: &'a mut O, crossing: &'a mut Vec<P>) -> Part<'a, P, O> {
+        Part {
+            out,
+            inner: NEAR,
+            entrance,
+            first: 0,
+            crossing,
+            carried: None,
+        }
+    }
+}
+
 impl<P: Packet, O: NetworkObserver<P>> NetworkObserver<P> for Part<'_, P, O> {
     fn entered(&mut self, now: Time, port: Port, packet: &P) {
         if self.entrance {
@@ -122,6 +136,22 @@ impl<P: Packet> Wan<P> {
             Self::enter_wifi(wifi, now, port, packet, true, out);
         }
     }
+    /// The path, and the observer of its events.
+    fn path_part<'a, O>(
+        &'a mut self,
+        entrance: bool,
+        out: &'a mut O,
+    ) -> (&'a mut Path<P>, Part<'a, P, O>) {
+        let part = Part {
+            out,
+            inner: FAR,
+            entrance,
+            first: LEVELS as u8,
+            crossing: &mut self.crossing,
+            carried: Some((&mut self.carried, self.warmup)),
+        };
+        (&mut self.path, part)
+    }
     fn enter_path<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -130,22 +160,8 @@ impl<P: Packet> Wan<P> {
         entrance: bool,
         out: &mut O,
     ) {
-        let Wan {
-            path,
-            carried,
-            crossing,
-            warmup,
-            ..
-        } = self;
-        let part = &mut Part {
-            out,
-            inner: FAR,
-            entrance,
-            first: LEVELS as u8,
-            crossing,
-            carried: Some((carried, *warmup)),
-        };
-        path.push(now, port, packet, part);
+        let (path, mut part) = self.path_part(entrance, out);
+        path.push(now, port, packet, &mut part);
     }
     fn enter_wifi<O: NetworkObserver<P>>(
         wifi: &mut Wifi<P>,
@@ -156,15 +172,7 @@ impl<P: Packet> Wan<P> {
         out: &mut O,
     ) {
         let mut none = Vec::new();
-        let part = &mut Part {
-            out,
-            inner: NEAR,
-            entrance,
-            first: 0,
-            crossing: &mut none,
-            carried: None,
-        };
-        wifi.push(now, port, packet, part);
+        wifi.push(now, port, packet, &mut Part::wifi(entrance, out, &mut none));
         debug_assert!(none.is_empty(), "no packet arrives within a push");
     }
 
@@ -179,15 +187,7 @@ impl<P: Packet> Wan<P> {
                     Self::enter_wifi(wifi, at, NEAR, packet, false, out);
                 }
             } else {
-                let part = &mut Part {
-                    out,
-                    inner: NEAR,
-                    entrance: false,
-                    first: 0,
-                    crossing: &mut self.crossing,
-                    carried: None,
-                };
-                wifi.poll(at, part);
+                wifi.poll(at, &mut Part::wifi(false, out, &mut self.crossing));
                 for packet in core::mem::take(&mut self.crossing) {
                     self.enter_path(at, FAR, packet, false, out);
                 }
@@ -200,21 +200,7 @@ impl<P: Packet> Wan<P> {
         wifi.poll(now, out);
     }
     fn poll_path<O: NetworkObserver<P>>(&mut self, at: Time, out: &mut O) {
-        let Wan {
-            path,
-            carried,
-            crossing,
-            warmup,
-            ..
-        } = self;
-        let part = &mut Part {
-            out,
-            inner: FAR,
-            entrance: false,
-            first: LEVELS as u8,
-            crossing,
-            carried: Some((carried, *warmup)),
-        };
-        path.poll(at, part);
+        let (path, mut part) = self.path_part(false, out);
+        path.poll(at, &mut part);
     }
 }

@@ -49,6 +49,10 @@ const LONGEST_UPDATE: f64 = 100.0;
 const GAPS: usize = 60;
 /// Minimum number of packets of a loss ratio.
 const LOSS_PACKETS: u64 = 20;
+/// Frames per second and packet size in bits of the additive increase (section 5.5), whatever the
+/// call has.
+const INCREASE_FPS: f64 = 30.0;
+const INCREASE_PACKET: f64 = 1200.0 * 8.0;
 /// Share of an old mean that remains (section 5.5), and limits of the normalised variance.
 const SMOOTHING: f64 = 0.95;
 const LEAST_VARIANCE: f64 = 0.4;
@@ -431,8 +435,8 @@ impl Gcc {
         let passed = now.since(self.updated.unwrap_or(now)).as_ms();
         let rate = self.received_rate();
         let more = if rate.is_some_and(|rate| self.near(rate)) {
-            let frame = self.by_delay / 30.0;
-            let packets = libm::ceil(frame / (1200.0 * 8.0)).max(1.0);
+            let frame = self.by_delay / INCREASE_FPS;
+            let packets = libm::ceil(frame / INCREASE_PACKET).max(1.0);
             let alpha = 0.5 * (passed / (100.0 + rtt.as_ms())).min(1.0);
             self.by_delay + (alpha * frame / packets).max(1000.0)
         } else {

@@ -37,8 +37,8 @@ use super::stream::Stream;
 use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload};
 use crate::metrics::{Metric, Named, WorkloadMetrics};
 use crate::packet::Ecn;
-use crate::param::{Kind, Param, Params};
-use crate::units::{Bytes, Rate, Span, Time};
+use crate::param::{Kind, Param, Params, Refusal};
+use crate::units::{Bytes, Rate, Span, Time, format_rate};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -554,14 +554,14 @@ const fn packet(usual: u64, source: &'static str) -> Param {
 }
 
 /// Rejects a lowest rate above the highest one.
-fn check(params: &Params) -> Result<(), crate::param::Refusal> {
+fn check(params: &Params) -> Result<(), Refusal> {
     let (least, most) = (params.rate("min_rate"), params.rate("max_rate"));
     if least <= most {
         return Ok(());
     }
-    Err(crate::param::Refusal {
+    Err(Refusal {
         param: "min_rate",
         problem: "is above max_rate".into(),
-        fix: alloc::format!("\"{}\"", crate::units::format_rate(most)),
+        fix: alloc::format!("\"{}\"", format_rate(most)),
     })
 }
