@@ -176,6 +176,25 @@ def test_the_network_is_a_picture_that_is_drawn_alone(tmp_path: Path) -> None:
         made.plot(only=["network", "queue"])
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_figure_of_a_network_has_whole_texts_and_names_its_colours(
+    file: Path, tmp_path: Path
+) -> None:
+    figure: Any = short(file, tmp_path).plot(only=["network"])
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    page = figure.bbox
+    legend = ax.get_legend()
+    texts = [*ax.texts, ax._left_title, *legend.get_texts()]
+    for text in texts:
+        box = text.get_window_extent()
+        inside = page.x0 <= box.x0 < box.x1 <= page.x1 and page.y0 <= box.y0 < box.y1 <= page.y1
+        assert inside, text.get_text()
+    assert [one.get_text() for one in legend.get_texts()] == [
+        "below 50 %", "50 to 90 %", "from 90 %",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "context",
     [

@@ -17,6 +17,7 @@ from conftest import TINY, Cli
 
 from narrows import _core
 from narrows.errors import EngineError, NarrowsError
+from narrows.operating_system import SIGNALS
 from narrows.train import network, pool, rules
 from narrows.train.journal import Journal
 from narrows.train.model import ResultJson, TaskJson, TrainedJson, TrainingJson, UseJson
@@ -280,6 +281,30 @@ def test_processes_that_always_die_are_an_error(
         list(own.results([task]))
 
 
+def _blocked(_task: TaskJson) -> ResultJson:
+    return {"scores": [float(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])], "cpu_s": 0}
+
+
+def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
+    training: TrainingJson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "evaluate", _blocked)
+    task: TaskJson = {
+        "training": training, "round": "1", "tree": "", "specimens": [0], "uses": False,
+    }  # fmt: skip
+    with pool.Local(1) as own:
+        ((_, found),) = own.results([task])
+    assert {int(one) for one in found["scores"]} >= set(SIGNALS)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(SIGNALS)
+
+
+def test_one_is_singular(tmp_path: Path) -> None:
+    command = _train(tmp_path, "--steps", "1", "--into", str(tmp_path / "into"))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("1 rule after 1 step and ")
+    assert "; 1 rule, epoch 0" in done.stderr
+
+
 def test_a_changed_line_of_the_journal_does_not_count(
     tmp_path: Path, training: TrainingJson
 ) -> None:
@@ -316,6 +341,14 @@ def test_a_changed_line_of_the_journal_does_not_count(
         ('[network]\nrate = "nanMbit"', "network.rate: not valid"),
         ("[network]\nsenders = [1, inf]", "network.senders: not valid"),
         ("[search]\nmultiple = { first = nan }", "search.multiple: `first` is above 0"),
+        ("[objective]\ndelta = nan", "objective.delta: not valid; write delta = 1.0"),
+        ("[search]\nseed = 1.5", "search.seed: not valid; write seed = 1"),
+        ("[search]\nmultiple = { count = 1.5 }", "`count` 0 to 8"),
+        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` is at most"),
+        ("[search]\nshortlist = { specimens = 4, keep = 0 }", "search.shortlist: write"),
+        ('[network]\nqueue = "nothing"', "wrong.toml: network.queue = "),
+        ("[network]\nbuffer = 5", "network.buffer = 5 needs a unit: bdp, p (packets) or bytes; "),
+        ("[network]\nsenders = [1, 1000000]", "network.senders: they have 10000000 on periods"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(cli: Cli, tmp_path: Path, line: str, said: str) -> None:

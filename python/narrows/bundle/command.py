@@ -11,6 +11,7 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import file_option, json_option, plugin_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo, one_line
+from narrows.render.words import counted
 
 
 def _is_zip(file: str) -> None:
@@ -75,8 +76,9 @@ def bundle(  # noqa: PLR0917 - Click calls it by keyword
             echo(one_line(f"{about['bytes']:>10} {name}"))
         echo(
             one_line(
-                f"{out}: {len(made['commands'])} commands, {len(made['files'])} files; verify it "
-                f"with narrows bundle --verify {out}"
+                f"{out}: {counted(len(made['commands']), 'command')}, "
+                f"{counted(len(made['files']), 'file')}; verify it with narrows bundle --verify "
+                f"{out}"
             )
         )
 

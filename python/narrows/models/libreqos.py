@@ -229,7 +229,7 @@ def read_sites(file: str | PathLike[str]) -> dict[str, Site]:
     try:
         tree = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise NarrowsError(f"{name}:{error.lineno}:{error.colno}: {error.msg}") from error
+        raise NarrowsError(f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise NarrowsError(f"{name}:1:1: is nested too deeply") from error
 

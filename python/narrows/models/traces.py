@@ -316,8 +316,8 @@ def synthetic(kind: str, *, rate: str = "10Mbit", duration: str = "1min", seed: 
     made = makers[kind](_mbit(rate), duration_ms, seed)
     if made.frames() >= MOST_LINES:
         raise NarrowsError(
-            f"{rate} for {duration}: a trace has at most {MOST_LINES} packets; write a lower rate "
-            "or a shorter duration"
+            f"--rate {rate}, --duration {duration}: a trace has at most {MOST_LINES} packets; "
+            "write a lower rate or a shorter duration"
         )
     return made
 

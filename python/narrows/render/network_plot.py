@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 _INCH = 96.0
 """Pixels of the layout in an inch."""
 
-_LEVELS = ((0.5, "#5f6f7e", "#999999"), (0.9, "#00689f", "#666666"), (2.0, "#b83c0a", "#000000"))
-"""Upper end of a range of the load, and its colours on the screen and in print."""
+_LEVELS = (
+    (0.5, "#5f6f7e", "#999999", "below 50 %"),
+    (0.9, "#00689f", "#666666", "50 to 90 %"),
+    (2.0, "#b83c0a", "#000000", "from 90 %"),
+)
+"""Upper end of a range of the load, its colours on the screen and in print, and its name."""
+
+_CHARACTER_PX = 5.6
+"""Mean width of a character of a title of 8 points, rounded up."""
 
 
 def plot_networks(
@@ -38,20 +45,42 @@ def plot_networks(
     """
     style = style or Style(look=look)
     drawn = [(title, draw(graph(figures))) for title, figures in columns]
-    wide = sum(max(360.0, one.width) for _, one in drawn) / _INCH
-    high = max(one.height for _, one in drawn) / _INCH + 0.7
+    wide = sum(max(360.0, one.width, _title_px(title)) for title, one in drawn) / _INCH
+    high = max(one.height for _, one in drawn) / _INCH + 1.0
     with drawing(file, style, (wide, high), kernels) as figure:
         axes: Any = figure.subplots(1, len(drawn), squeeze=False)
         for ax, (title, one) in zip(axes[0], drawn, strict=True):
             _draw(ax, one, style)
+            _name_colours(ax, one, style)
             ax.set_title(title, fontsize=style.pt(8), loc="left")
     return figure
+
+
+def _title_px(title: str) -> float:
+    return _CHARACTER_PX * max(map(len, title.splitlines()))
+
+
+def _name_colours(ax: Any, network: Drawing, style: Style) -> None:  # noqa: ANN401 - Axes
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    if all(curve.link.load is None for curve in network.curves):
+        return
+    which = 2 if style.look == "print" else 1
+    lines = [
+        Line2D([], [], color=level[which], linewidth=width, label=level[3])
+        for level, width in zip(_LEVELS, (1.5, 3.0, 4.0), strict=True)
+    ]
+    ax.legend(
+        handles=lines, title="utilisation", title_fontsize=style.pt(8), fontsize=style.pt(8),
+        loc="upper left", bbox_to_anchor=(0, 0), ncols=len(lines), frameon=False,
+        alignment="left",
+    )  # fmt: skip
 
 
 def _draw(ax: Any, network: Drawing, style: Style) -> None:  # noqa: ANN401 - Axes
     ax.set_xlim(0, network.width)
     ax.set_ylim(network.height, 0)
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", anchor="W")
     ax.axis("off")
     for curve in network.curves:
         _draw_link(ax, curve, style)

@@ -39,6 +39,8 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
             'there are no samples to draw: run with another sample_interval than "off"'
         )
     flows = list(_flows(run))
+    # Senders of datagrams have neither RTT, window nor retransmits.
+    senders = [one for one in flows if run.flows[one[0]]["cc"] != "udp"]
     queues, drawn = _queues(run), _drawn(run)
     each = "the queue" if len(queues) == 1 else "each queue"
     place = "the queue of the bottleneck" if len(queues) == 1 else each
@@ -59,14 +61,14 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
         f"Smoothed RTT of each sender, while it is connected. Points: RTTs of pings.{drawn}",
-        [*_pings(run), *map(_measured, _column(flows, "rtt_ms"))],
+        [*_pings(run), *map(_measured, _column(senders, "rtt_ms"))],
     )  # fmt: skip
     window = Picture(
         "window", "Window and packets in flight", TIME, "packets",
         f"Congestion window of each flow. Dashed: packets in flight.{drawn}",
         [
-            *_column(flows, "cwnd_packets", " cwnd"),
-            *_column(flows, "in_flight_packets", " in flight", "dashed"),
+            *_column(senders, "cwnd_packets", " cwnd"),
+            *_column(senders, "in_flight_packets", " in flight", "dashed"),
         ],
     )  # fmt: skip
     queue = Picture(
@@ -94,7 +96,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
                 for nth, (name, rows) in enumerate(queues)
                 if of == "drops" or not network or _marks(run, name)
             ),
-            *_column(flows, "retransmits", " retransmitted", "dashed"),
+            *_column(senders, "retransmits", " retransmitted", "dashed"),
         ],
     )  # fmt: skip
     delay = Picture(
@@ -113,7 +115,7 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         "pacing", "Pacing", TIME, "rate (Mbit/s)",
         "Pacing rate of each sender. A sender without pacing uses it only for the size of its "
         f"bursts. {dotted}".rstrip() + drawn,
-        [*_column(flows, "pacing_mbit"), *_rate(run)],
+        [*_column(senders, "pacing_mbit"), *_rate(run)],
     )  # fmt: skip
     every = [
         throughput,

@@ -153,6 +153,15 @@ def who(flows: Sequence[FlowJson]) -> str:
     return listed(parts) if parts else "Nobody"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "rule"), counted(2, "rule"), counted(0, "rule")
+    ('1 rule', '2 rules', '0 rules')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def listed(parts: list[str], last: str = "and") -> str:
     """The parts, joined with commas and with `last` before the last part.
 
@@ -572,6 +581,12 @@ def _evidence(figures: RunJson) -> str:
     )
 
 
+_LONG = 100
+"""Largest number of characters of a queue discipline and its parameters in a sentence. The classes
+of a tree have thousands.
+"""
+
+
 def _path(figures: RunJson) -> str:
     """The features of the path that determine its comparable runs, in words."""
     if "wifi" in figures["scenario"]:
@@ -584,7 +599,10 @@ def _path(figures: RunJson) -> str:
     here = numbers(figures)
     limit = "its default limit" if here["buffer_bdp"] is None else "a buffer that the scenario sets"
     policer = [f"the policer {here['policer']}"] if here["policer"] else []
-    parts = [f"the queue discipline {here['queue']}", limit, *policer, *here["besides"]]
+    queue = here["queue"]
+    if len(queue) > _LONG:
+        queue = f"{queue.partition(' ')[0]} as the scenario configures it"
+    parts = [f"the queue discipline {queue}", limit, *policer, *here["besides"]]
     return f"a path with {listed(parts)}"
 
 

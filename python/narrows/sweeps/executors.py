@@ -60,7 +60,7 @@ just before the wait begins.
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
+def signals_blocked() -> Iterator[None]:
     """Blocks signals in this block. A process that is started in it inherits the blocked signals. A
     signal to the whole process group therefore does not end that process, not even while it starts.
     """
@@ -253,7 +253,7 @@ class _Hand:
 
     def _ask(self, batch: list[Case]) -> list[Outcome] | None:
         if self._child is None:
-            with _signals_blocked():
+            with signals_blocked():
                 self._child = subprocess.Popen(
                     [
                         sys.executable,

@@ -13,6 +13,7 @@ from narrows.cli.command import Group, argument, option
 from narrows.cli.options import jobs_option, json_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
+from narrows.render.words import counted
 
 if TYPE_CHECKING:
     from narrows.train.model import StepJson
@@ -117,8 +118,8 @@ def remy(  # noqa: PLR0917 - Click calls it by keyword
         echo(json.dumps(done))
     elif not quiet:
         echo(
-            f"{done['rules']} rules after {len(done['steps'])} steps and {done['cpu_s']:.0f} s of "
-            f"CPU time."
+            f"{counted(done['rules'], 'rule')} after {counted(len(done['steps']), 'step')} and "
+            f"{done['cpu_s']:.0f} s of CPU time."
         )
         echo(
             f"Mean objective on {done['specimens']} unseen specimens: {done['score_after']:.3f}; "
@@ -139,7 +140,7 @@ def _line(step: StepJson, left_s: float | None) -> str:
     rule = None if step["rule"] is None else step["rule"] + 1
     did = _DID[step["did"]].format(rule=rule)
     line = (
-        f"step {step['step']}: {did}; {step['rules']} rules, epoch {step['epoch']}, objective "
+        f"step {step['step']}: {did}; {counted(step['rules'], 'rule')}, epoch {step['epoch']}, objective "
         f"{step['score']:.4f}, {step['cpu_s']:.0f} s of CPU time"
     )
     if left_s is None:

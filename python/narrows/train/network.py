@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from narrows import _core
-from narrows.errors import NarrowsError
+from narrows.errors import NarrowsError, ScenarioError
 from narrows.json_object import JsonObject
 from narrows.storage.text import name_of, text_of
 from narrows.train import rules
@@ -34,6 +34,10 @@ from narrows.train.model import ResultJson, StepsJson, TaskJson, TrainingJson, U
 _SAMPLE_MS = 50
 _LEAST_ON_S = 0.01
 """On periods below this length are left out, in s."""
+
+_MOST_PERIODS = 50_000
+"""Maximum mean number of on periods in a run. Each is a flow, and a scenario has at most 100 000.
+"""
 
 _MOST_STEPS = 8
 """Maximum number of geometric steps of a value in each direction."""
@@ -122,19 +126,21 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
             wrong.append(f"search.{key}: write {key} = {{ first = 1, factor = 8, count = 2 }}")
             return _STEPS[key]
         merged = {**_STEPS[key], **found}
-        numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in merged.values())
+        numbers = all(_finite(x) for x in merged.values()) and isinstance(merged["count"], int)
         if not numbers or (
             merged["first"] <= 0
             or merged["factor"] <= 1
             or merged["count"] not in range(_MOST_STEPS + 1)
         ):
             wrong.append(f"search.{key}: `first` is above 0, `factor` above 1, `count` 0 to 8")
+        elif merged["least"] > merged["most"]:
+            wrong.append(f"search.{key}: `least` is at most `most`, {merged['most']:g}")
         return cast("StepsJson", merged)
 
     network = {
         "rate_mbit": value("network.rate", _range(_mbit), 1e-3, '["10Mbit", "20Mbit"]'),
         "rtt_ms": value("network.rtt", _range(_ms), 1e-3, '["100ms", "200ms"]'),
-        "senders": value("network.senders", _range(int), 1, "[1, 16]"),
+        "senders": value("network.senders", _range(_whole), 1, "[1, 16]"),
         "on_s": value("network.on", _core.seconds, 1e-3, '"5s"'),
         "off_s": value("network.off", _core.seconds, 0, '"5s"'),
         "duration_s": value("network.duration", _core.seconds, 1, '"100s"'),
@@ -142,33 +148,64 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
         "queue": given["network"]["queue"],
     }
     search = {
-        "seed": value("search.seed", int, 0, "1"),
-        "specimens": value("search.specimens", int, 1, "16"),
-        "epochs_per_split": value("search.epochs_per_split", int, 1, "4"),
+        "seed": value("search.seed", _whole, 0, "1"),
+        "specimens": value("search.specimens", _whole, 1, "16"),
+        "epochs_per_split": value("search.epochs_per_split", _whole, 1, "4"),
         **{key: steps(key) for key in _STEPS},
     }
     shortlist = given["search"]["shortlist"]
     if shortlist is not None:
         try:
-            search["shortlist"] = {key: int(shortlist[key]) for key in ("specimens", "keep")}
+            search["shortlist"] = {key: _whole(shortlist[key]) for key in ("specimens", "keep")}
             fits = 0 < search["shortlist"]["specimens"] <= search["specimens"]
-        except (KeyError, TypeError, ValueError, OverflowError):
+            fits = fits and search["shortlist"]["keep"] > 0
+        except (KeyError, TypeError, ValueError):
             fits = False
         if not fits:
             wrong.append("search.shortlist: write shortlist = { specimens = 4, keep = 12 }")
     objective = {
-        key: value(f"objective.{key}", float, 0, str(usual))
+        key: value(f"objective.{key}", _number, 0, str(usual))
         for key, usual in _KEYS["objective"].items()
     }
     training = {"title": title, "network": network, "objective": objective, "search": search}
     if not wrong:
-        try:
-            _core.scenario_defaults(
-                specimen(cast("TrainingJson", training), "check", 0).scenario("small")
-            )
-        except NarrowsError as error:
-            wrong += str(error).splitlines()
+        _check_specimen(cast("TrainingJson", training), wrong)
     return cast("TrainingJson", training)
+
+
+def _check_specimen(training: TrainingJson, wrong: list[str]) -> None:
+    """Adds the errors of a scenario of the training to `wrong`, under the keys of the file."""
+    network: Any = training["network"]
+    periods = network["senders"][1] * network["duration_s"] / (network["on_s"] + network["off_s"])
+    if periods > _MOST_PERIODS:
+        wrong.append(
+            f"network.senders: they have {periods:.0f} on periods in a run, above "
+            f"{_MOST_PERIODS}; write fewer senders, longer periods or a shorter duration"
+        )
+        return
+    try:
+        _core.scenario_defaults(specimen(training, "check", 0).scenario("small"))
+    except ScenarioError as error:
+        for one in error.errors:
+            # The text begins with the key, which is one of the section [path] in a scenario.
+            text = one.message.splitlines()[0].replace("path.", "network.", 1)
+            wrong.append(f"{text}; write {one.fix}" if one.fix else text)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and value is not True and math.isfinite(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
 
 
 def _range(convert: Any) -> Any:  # noqa: ANN401

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
 from narrows.errors import EngineError, NarrowsError
 from narrows.operating_system import SIGNALS, die_with_parent
-from narrows.sweeps.executors import Ray
+from narrows.sweeps.executors import Ray, signals_blocked
 from narrows.train.network import evaluate
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Local:
 
     def _begin(self) -> ProcessPoolExecutor:
         if self._pool is None:
+            if hasattr(signal, "pthread_sigmask"):
+                resource_tracker.ensure_running()  # Its start would unblock signals.
             self._pool = ProcessPoolExecutor(
                 self.hands, multiprocessing.get_context("spawn"), initializer=_quietly
             )
@@ -101,9 +104,10 @@ class Local:
 
     def _some(self, left: dict[int, TaskJson]) -> Iterator[tuple[int, ResultJson]]:
         pool = self._begin()
-        waiting: dict[Future[ResultJson], int] = {
-            pool.submit(evaluate, task): number for number, task in left.items()
-        }
+        with signals_blocked():  # The first tasks start the processes.
+            waiting: dict[Future[ResultJson], int] = {
+                pool.submit(evaluate, task): number for number, task in left.items()
+            }
         while waiting:
             ready, _ = wait(waiting, _PATIENCE_S, FIRST_COMPLETED)
             for one in ready:
