@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -370,9 +370,13 @@ def files(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
 
 def check(root: Path, config: Config) -> Iterator[Hit]:
     """Yields each violation in the files below `root` that match the patterns of `config`."""
-    for file in files(root, config.sources["markdown"]):
+    lessons = set(files(root, config.sources["lesson"]))
+    for file in [*files(root, config.sources["markdown"]), *sorted(lessons)]:
         name, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
-        yield from violations(markdown(name, text), config)
+        texts = markdown(name, text)
+        if file in lessons:
+            texts = (replace(one, kind="prose") if one.line == 1 else one for one in texts)
+        yield from violations(texts, config)
         for name_, number in wide(name, text, config.columns):
             message = f"more than {config.columns} columns: wrap the line"
             yield Hit(name_, number, WIDE, message)

@@ -434,9 +434,10 @@ pub mod adapter {
     pub const PANICKED: c_int = FAULT;
 }
 
-/// Exports transports from a shared library. Each row has a name, the version of the stack, a line
-/// of help, the congestion controls separated by commas, the bytes of the headers, and a function
-/// from a [`Setting`](crate::Setting) to a boxed [`Endpoint`](crate::Endpoint).
+/// Exports transports from a shared library. A row begins with a name, the version of the stack, a
+/// line of help, and the congestion controls separated by commas. Then follow the bytes of the
+/// headers, and a function from a [`Setting`](crate::Setting) to a boxed
+/// [`Endpoint`](crate::Endpoint).
 ///
 /// ```ignore
 /// narrows_endpoint::export! {

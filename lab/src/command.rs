@@ -19,6 +19,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::{Direction, Errors, Scenario};
+use narrows_core::units::Span;
 use narrows_sim::Packet;
 use serde_json::{Value, json};
 
@@ -53,8 +54,10 @@ fn execute(session: &mut Session, command: &Value, columns: &mut Columns) -> Res
             Ok(described(&tree, &scenario, &registry))
         }
         "start" => {
-            let (_, mut scenario) = read(command, &registry)?;
-            scenario.seed = command["seed"].as_u64().unwrap_or(scenario.seed);
+            let (tree, mut scenario) = read(command, &registry)?;
+            if let Some(seed) = command["seed"].as_u64() {
+                replicate(&tree, &mut scenario, seed);
+            }
             session.start(scenario, &registry).map_err(failure)
         }
         "advance" => {
@@ -81,6 +84,22 @@ fn read(command: &Value, registry: &Registry<Packet>) -> Result<(Tree, Scenario)
         .map_err(|errors| refused(&errors))?;
     tree.migrate();
     Ok((tree, scenario))
+}
+
+/// Makes a scenario one of several replications, as `narrows run --seeds` does. Unless the scenario
+/// sets `start_jitter`, this jitter is an eighth of the time from the last `start` to the end. It is
+/// at most 5 s and at most the warm-up.
+fn replicate(tree: &Tree, scenario: &mut Scenario, seed: u64) {
+    scenario.seed = seed;
+    if tree.root.get("start_jitter").is_some() {
+        return;
+    }
+    let Some(latest) = scenario.flows.iter().map(|flow| flow.start.as_ns()).max() else {
+        return;
+    };
+    let part = scenario.duration.as_ns().saturating_sub(latest) / 8;
+    let wide = Span::ns(part).min(Span::s(5)).min(scenario.warmup);
+    scenario.start_jitter = scenario.start_jitter.max(wide);
 }
 
 /// The answer `{"errors": […]}` with each error of a scenario.

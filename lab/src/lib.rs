@@ -8,8 +8,8 @@
 //!
 //! **Interface.** The page requests memory for a command with [`narrows_input`], writes the command
 //! in JSON there, and calls [`narrows_call`]. The output is at [`narrows_output`]: four bytes with
-//! the length of a JSON text (little-endian), the text, zeros up to a multiple of eight bytes, and
-//! columns of 64-bit floating-point numbers. The JSON lists the columns in their order.
+//! the length of a JSON text (little-endian), and the text. Zeros up to a multiple of eight bytes
+//! follow, then columns of 64-bit floating-point numbers. The JSON lists the columns in order.
 //!
 //! An error is an answer, too: `{"error": …}`, or `{"errors": […]}` for errors in a scenario. A
 //! trap of WebAssembly is caused by a bug or by exhausted memory; the page then creates a new

@@ -119,3 +119,23 @@ fn errors_have_their_line_and_the_text_of_the_engine() {
     let (json, _) = call(&mut Session::default(), &json!({ "op": "advance" }));
     assert_eq!(json["error"], "no run was started");
 }
+
+#[test]
+fn seeds_spread_the_starts_of_flows_as_replications_do() {
+    let start = |text: &str, seed: Option<u64>| {
+        let mut session = Session::default();
+        let command = json!({ "op": "start", "text": text, "files": {}, "seed": seed });
+        call(&mut session, &command);
+        let (end, _) = call(&mut session, &json!({ "op": "finish" }));
+        let run: Value = serde_json::from_str(end["run"].as_str().unwrap()).unwrap();
+        run["scenario"]["start_jitter"].clone()
+    };
+    // An eighth of 4 s; without a seed, the default of one RTT.
+    assert_eq!(start(TEXT, Some(1)), "500ms");
+    assert_eq!(start(TEXT, None), "40ms");
+    let own = format!("start_jitter = \"10ms\"\n{TEXT}");
+    assert_eq!(start(&own, Some(1)), "10ms");
+    // At most the warm-up.
+    let warm = format!("warmup = \"100ms\"\n{TEXT}");
+    assert_eq!(start(&warm, Some(1)), "100ms");
+}

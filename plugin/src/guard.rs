@@ -1,5 +1,5 @@
-//! The side of the plugin: a panic in a model is caught, because it must not pass from one library
-//! to another, and reported to narrows.
+//! The side of the plugin: a panic in a model is caught and reported to narrows. It must not pass
+//! from one library to another.
 
 use crate::erased::AnyPacket;
 use crate::interface::{Host, Models};

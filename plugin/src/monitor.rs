@@ -2,7 +2,7 @@
 //!
 //! [`cc`] and [`queue`] wrap the entries of the registry. A wrapper stores each event before it
 //! calls the model, and checks the results afterwards. After the first fault of a run, no model of
-//! a plugin is called any more; the driver ends the run at its next check of [`Monitor::fault`].
+//! a plugin is called any more. The driver ends the run at its next check of [`Monitor::fault`].
 //!
 //! A driver with several runs at a time gives each run its own [`Monitor`] with [`watched`];
 //! otherwise the monitor of the process ([`process`]) applies.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import http.client
 import json
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +101,13 @@ def test_the_server_offers_its_files_only_with_a_policy_and_only_to_this_machine
         assert get("/../teach/lab.py").status == 404
         assert get("/", Host="example.org").status == 403
         connection.close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A static web host."""
+
+    def log_message(self, *_: Any) -> None:  # noqa: ANN401 - the library's own
+        """Logs nothing."""
 
 
 class Lab:
@@ -229,6 +238,171 @@ def test_a_slider_changes_the_scenario_and_undo_restores_it(opened: Lab) -> None
         opened.page.keyboard.press("Control+z")
     opened.page.wait_for_function("document.querySelector('textarea').value.includes('20Mbit')")
     assert opened.text == SHORT
+
+
+@needs_lab
+def test_a_drag_with_the_pointer_runs_on_the_way_and_is_undone_at_once(opened: Lab) -> None:
+    page = opened.page
+    slider = page.locator('input[type="range"][data-key="rate"]').first
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.57 * box["width"], middle)
+    page.mouse.down()
+    ran = set()
+    for step in range(1, 5):
+        page.mouse.move(box["x"] + (0.57 + 0.05 * step) * box["width"], middle)
+        opened.finished()
+        page.wait_for_timeout(200)
+        opened.finished()
+        ran.add(json.loads(page.evaluate("lab.json"))["path"]["rate_mbit"])
+    page.mouse.up()
+    assert len(ran) == 4
+    assert min(ran) > 20
+    page.get_by_role("button", name="Undo", exact=True).click()
+    page.wait_for_function("document.querySelector('textarea').value.includes('20Mbit')")
+    assert opened.text == SHORT
+    page.get_by_role("button", name="Redo", exact=True).click()
+    page.wait_for_function("!document.querySelector('textarea').value.includes('20Mbit')")
+
+
+@needs_lab
+def test_a_static_host_serves_it_below_a_path_and_it_works_without_a_network(
+    browser: Browser, tmp_path: Path
+) -> None:
+    lab.copy(tmp_path / "course" / "lab")
+    handler = functools.partial(Quiet, directory=tmp_path)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://localhost:{server.server_address[1]}/course/lab"
+    one = Lab(browser, address)
+    asked: list[str] = []
+    one.page.on("request", lambda request: asked.append(request.url))
+    one.open(SHORT)
+    assert all(url.startswith(f"{address}/") for url in asked)
+    # The first pictures and the drawing have loaded their workers.
+    one.page.wait_for_selector("canvas[data-packets]")
+    server.shutdown()
+    server.server_close()
+    one.context.set_offline(True)
+    assert one.run(SHORT.replace("20Mbit", "5Mbit"))["json"]
+    one.page.select_option("header select >> nth=0", "first/cubic.toml")
+    one.page.wait_for_function("document.querySelector('textarea').value.includes('CUBIC')")
+    one.finished()
+    assert one.page.evaluate("lab.failed") is None
+    assert not one.wrong
+    one.context.close()
+
+
+@needs_lab
+def test_files_are_saved_and_loaded(opened: Lab, tmp_path: Path) -> None:
+    page = opened.page
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save", exact=True).click()
+    assert Path(saved.value.path()).read_text() == opened.text
+    own = tmp_path / "own.toml"
+    own.write_text(SHORT.replace("20Mbit", "7Mbit"))
+    page.set_input_files("input[type=file]", own)
+    page.wait_for_function("document.querySelector('textarea').value.includes('7Mbit')")
+    page.wait_for_function("window.lab?.json && JSON.parse(lab.json).path.rate_mbit === 7")
+
+
+@needs_lab
+def test_a_teacher_opens_a_lesson_from_a_file(opened: Lab, tmp_path: Path) -> None:
+    page = opened.page
+    own = tmp_path / "own.md"
+    text = (ROOT / "docs" / "how-to" / "lab.md").read_text().partition("````markdown\n")[2]
+    own.write_text(text.partition("````")[0])
+    page.set_input_files("input[type=file]", own)
+    page.wait_for_selector(".lesson h2:has-text('Title of the lesson')")
+    page.locator(".choice input").nth(1).check()
+    page.get_by_role("button", name="This is my prediction").click()
+    page.get_by_role("button", name="Text of the button").click()
+    page.wait_for_selector(".lesson p:has-text('The explanation.')")
+    page.wait_for_function("document.querySelector('textarea').value.includes('10Mbit')")
+
+
+@needs_lab
+def test_seeds_are_the_replications_of_the_command(opened: Lab, tmp_path: Path) -> None:
+    page = opened.page
+    page.get_by_role("button", name="Run 8 seeds").click()
+    page.wait_for_selector("section[aria-label=Seeds] li", timeout=WAIT_MS)
+    assert page.locator(".smalls figure").count() == 8
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT)
+    found = nw.replicate(file, seeds=8, seed=1)
+    for (name, flow), shown in zip(
+        (("bbr0", 0), ("cubic0", 1)),
+        page.locator("section[aria-label=Seeds] li").all_inner_texts(),
+        strict=True,
+    ):
+        mean, half = re.findall(r"[\d.]+", shown.partition(": ")[2])[:2]
+        interval = found.flows()[flow]["goodput_mbit"]
+        assert interval.low is not None
+        assert shown.startswith(name)
+        assert float(mean) == pytest.approx(interval.mean, rel=1e-3)
+        assert float(half) == pytest.approx(interval.mean - interval.low, rel=0.05)
+
+
+@needs_lab
+def test_a_station_is_added_and_removed(browser: Browser, address: str) -> None:
+    one = Lab(browser, address)
+    one.open((ROOT / "scenarios" / "wifi" / "three-stations-udp.toml").read_text())
+    stations = one.page.locator("[aria-label=Stations] fieldset")
+    before = stations.count()
+    one.page.get_by_role("button", name="Add station").click()
+    one.page.wait_for_function(
+        f"document.querySelectorAll('[aria-label=Stations] fieldset').length === {before + 1}"
+    )
+    one.finished()
+    assert one.page.evaluate("lab.failed") is None
+    one.page.get_by_role("button", name=f"Remove station {before + 1}").click()
+    one.page.wait_for_function(
+        f"document.querySelectorAll('[aria-label=Stations] fieldset').length === {before}"
+    )
+    assert not one.wrong
+    one.context.close()
+
+
+@needs_lab
+def test_controls_set_policer_jitter_ecn_and_workload(opened: Lab) -> None:
+    page = opened.page
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    kinds = [one["name"] for one in json.loads(_core.list_json("policer"))["policer"]]
+    for kind in kinds:
+        page.select_option("#c-path-0-policer", kind)
+        page.wait_for_function(
+            f'window.lab?.json?.includes(\'"kind":"{kind}"\') || window.lab?.failed'
+        )
+        assert page.evaluate("lab.failed") is None
+    page.select_option("#c-path-0-policer", "police")
+    page.fill("#c-path-policer-0-rate", "4Mbit")
+    page.press("#c-path-policer-0-rate", "Enter")
+    page.fill("#c-path-0-jitter", "2ms")
+    page.press("#c-path-0-jitter", "Enter")
+    page.select_option("#c-host-0-ecn", "on")
+    page.select_option("#c-flow-0-workload", "web")
+    for part in (
+        'policer = { kind = "police", burst = "50kB", rate = "4Mbit" }',
+        'jitter = "2ms"',
+        'ecn = "on"',
+        'workload = "web"',
+    ):
+        page.wait_for_function(
+            "part => document.querySelector('textarea').value.includes(part)", arg=part
+        )
+    page.wait_for_function('window.lab?.json?.includes(\'"kind":"web"\')')
+    page.wait_for_function(
+        "JSON.parse(lab.json).scenario.path.policer.rate === '4Mbit'", timeout=WAIT_MS
+    )
+
+
+@needs_lab
+def test_every_control_has_an_explanation(opened: Lab) -> None:
+    bare = """() => [...document.querySelectorAll("button, select, input:not([hidden]), summary")]
+      .filter((e) => !e.closest("[title]")).map((e) => e.outerHTML)"""
+    assert opened.page.evaluate(bare) == []
 
 
 @needs_lab

@@ -219,7 +219,7 @@ def test_the_program_fails_on_any_violation(
     rules = tmp_path / "tools/prose.toml"
     rules.parent.mkdir()
     rules.write_text((ROOT / "tools/prose.toml").read_text(encoding="utf-8"), encoding="utf-8")
-    for crate in ("core", "sim", "host", "python/bindings"):
+    for crate in ("core", "sim", "host", "endpoint", "plugin", "lab", "python/bindings"):
         (tmp_path / crate / "src").mkdir(parents=True)
     page = tmp_path / "README.md"
 
@@ -236,3 +236,13 @@ def test_the_program_fails_on_any_violation(
     assert run("A law.\n", str(page)) == 1
     assert run("A law.\n", str(tmp_path / "docs")) == 0
     assert run("A page.\n", str(tmp_path)) == 0
+
+    # The title of a lesson may be a question; its other headings name a topic.
+    lesson = tmp_path / "web/lab/lessons/1.md"
+    lesson.parent.mkdir(parents=True)
+    lesson.write_text("# Why does a call stall?\n\nA law.\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run("A page.\n") == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    lesson.write_text("# A call\n\n## Why does it stall?\n", encoding="utf-8")
+    assert run("A page.\n") == 1

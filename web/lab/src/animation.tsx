@@ -128,7 +128,7 @@ export function Animation({ setup, description }: Props): JSX.Element {
       <h2>Path</h2>
       <canvas ref={canvas} role="img" aria-label="Packets on the path; the text below counts them" />
       <div class="bar">
-        <button type="button" class="primary" onClick={() => { if (clock.current.t >= duration_s * 0.999) seek(0); setPlaying(!playing); }}
+        <button type="button" class="primary" title="Move the packets at the selected speed" onClick={() => { if (clock.current.t >= duration_s * 0.999) seek(0); setPlaying(!playing); }}
           disabled={!description}>
           {playing ? "Pause" : reduced.matches ? "Play (motion)" : "Play"}
         </button>
@@ -136,10 +136,10 @@ export function Animation({ setup, description }: Props): JSX.Element {
           onClick={() => { setPlaying(false); seek(clock.current.t - step); }}>Step back</button>
         <button type="button" title="Forward by the transmission time of one packet"
           onClick={() => { setPlaying(false); seek(clock.current.t + step); }}>Step</button>
-        <label>Speed <select value={String(speed)} onChange={(e) => setSpeed(Number(e.currentTarget.value))}>
+        <label title="Speed of the drawing, as a part of real time">Speed <select value={String(speed)} onChange={(e) => setSpeed(Number(e.currentTarget.value))}>
           {SPEEDS.map((s) => <option key={s} value={String(s)}>{s === 1 ? "real time" : `1/${Math.round(1 / s)}`}</option>)}
         </select></label>
-        <input ref={scrub} type="range" class="scrub" min="0" max="10000" aria-label="Time in the run"
+        <input ref={scrub} type="range" class="scrub" min="0" max="10000" title="Time in the run" aria-label="Time in the run"
           onInput={(e) => { seek((Number(e.currentTarget.value) / 10000) * duration_s); }} />
       </div>
       <output ref={time} class="hint" aria-live="off" />

@@ -8,7 +8,7 @@ import { embedded, onScenario, store } from "./assets";
 import { Client } from "./client";
 import { Controls } from "./controls";
 import { Editor } from "./editor";
-import { LESSONS, Tour } from "./lessons";
+import { LESSONS, parse, Tour, type Lesson } from "./lessons";
 import type { Catalogue, Description, ScenarioError, Setup } from "./protocol";
 import { Results } from "./results";
 import { Rows } from "./rows";
@@ -52,6 +52,8 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
   const [beside, setBeside] = useState<{ text: string; rows: Rows } | null>(null);
   const [version, setVersion] = useState(0);
   const [lesson, setLesson] = useState(first.lesson ?? "");
+  /** Lessons of this page, then those that the reader has loaded. */
+  const [lessons, setLessons] = useState(LESSONS);
   const [saved, setSaved] = useState(notice);
   const [stopped, setStopped] = useState(false);
   const client = useRef<Client | null>(null);
@@ -135,7 +137,7 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
       const shared: Shared = { text };
       if (own.length > 0) shared.files = Object.fromEntries(own);
       if (beside) shared.beside = beside.text;
-      if (lesson) shared.lesson = lesson;
+      if (LESSONS.some((l) => l.name === lesson)) shared.lesson = lesson;
       void toHash(shared).then((hash) => {
         if (live) store(hash, text);
       });
@@ -213,10 +215,17 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
     URL.revokeObjectURL(link.href);
     setSaved("The scenario is saved as scenario.toml.");
   };
+  const teach = (one: Lesson): void => {
+    setLessons((now) => [...now.filter((l) => l.name !== one.name), one]);
+    unpin();
+    setLesson(one.name);
+    setSaved(`The lesson ${one.title} is loaded.`);
+  };
   const read = async (list: FileList | null): Promise<void> => {
     for (const file of Array.from(list ?? [])) {
       const content = await file.text();
       if (file.name.endsWith(".toml")) load(content);
+      else if (file.name.endsWith(".md")) teach(parse(file.name.slice(0, -3), content));
       else {
         setFiles((now) => ({ ...now, [file.name]: content }));
         setSaved(`${file.name} is loaded; a scenario can name it.`);
@@ -234,7 +243,7 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
 
   const used = Object.fromEntries(Object.entries(files).filter(([name]) => valid.includes(name)));
   const running = rows !== null && !rows.finished && !stopped && errors.length === 0;
-  const tour = LESSONS.find((l) => l.name === lesson);
+  const tour = lessons.find((l) => l.name === lesson);
   const state = errors.length > 0 ? "The scenario has errors; the charts show the last valid one."
     : rows === null ? "The engine starts." : rows.finished ? `Complete: ${rows.names.duration_s} s simulated.`
     : stopped ? `Stopped at ${rows.now_s.toFixed(1)} of ${rows.names.duration_s} s.`
@@ -243,13 +252,13 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
     <>
       <header>
         <h1>narrows lab</h1>
-        <label>Scenario <select value="" onChange={(e) => load(shipped.scenarios[e.currentTarget.value] ?? text)}>
+        <label title="Open a scenario that narrows ships">Scenario <select value="" onChange={(e) => load(shipped.scenarios[e.currentTarget.value] ?? text)}>
           <option value="">{description?.title || "choose"}</option>
           {Object.keys(shipped.scenarios).map((name) => <option key={name} value={name}>{name}</option>)}
         </select></label>
-        <label>Lesson <select value={lesson} onChange={(e) => { unpin(); setLesson(e.currentTarget.value); }}>
+        <label title="Open a lesson: a question, your prediction, the run and the answer">Lesson <select value={lesson} onChange={(e) => { unpin(); setLesson(e.currentTarget.value); }}>
           <option value="">none</option>
-          {LESSONS.map((l) => <option key={l.name} value={l.name}>{l.title}</option>)}
+          {lessons.map((l) => <option key={l.name} value={l.name}>{l.title}</option>)}
         </select></label>
         <span class="buttons">
           <button type="button" onClick={undo} disabled={!history.current.canUndo} title="Undo (Ctrl+Z)">Undo</button>
@@ -262,11 +271,12 @@ export function App({ shipped, first, notice }: { shipped: Shipped; first: Share
             title="Copy a link that contains the whole set-up">Copy link</button>}
           <button type="button" disabled={!running} onClick={() => { client.current?.cancel(); setStopped(true); }}
             title="Stop the run; the charts keep what it has computed">Stop</button>
-          <button type="button" onClick={save}>Save</button>
-          <button type="button" onClick={() => open.current?.click()}>Load</button>
-          <button type="button" onClick={toggleTheme}>Theme</button>
+          <button type="button" onClick={save} title="Save the scenario as a TOML file">Save</button>
+          <button type="button" onClick={() => open.current?.click()}
+            title="Load a scenario (TOML), files that it names, or a lesson (Markdown)">Load</button>
+          <button type="button" onClick={toggleTheme} title="Switch between the light and the dark theme">Theme</button>
         </span>
-        <input ref={open} type="file" multiple hidden aria-label="Scenario file" accept=".toml,.csv,.pps,.txt,.remy"
+        <input ref={open} type="file" multiple hidden aria-label="Scenario file" accept=".toml,.md,.csv,.pps,.txt,.remy"
           onChange={(e) => { void read(e.currentTarget.files); e.currentTarget.value = ""; }} />
       </header>
       {!tour && <p class="state">This page simulates network flows and queues. Start with a lesson, or change the set-up.</p>}

@@ -70,7 +70,7 @@ export class Chart {
     this.root.setAttribute("aria-label", this.summary(lines));
   }
 
-  /** What a screen reader says of the chart. */
+  /** The text of the chart for a screen reader. */
   private summary(lines: Line[]): string {
     const said = lines.slice(0, 6).map((line) => {
       const last = line.y.findLast((y) => y !== null);

@@ -139,7 +139,7 @@ function models(catalogue: Catalogue, key: string): Model[] | undefined {
 function options(catalogue: Catalogue, key: Key): string[] | undefined {
   if (key.takes === "boolean") return ["true", "false"];
   if (key.takes === "choice") return key.range.split(", ");
-  if (key.takes.startsWith("name or {")) return models(catalogue, key.name)?.map((m) => m.name);
+  if (/^(name|\{ rate, burst \}) or \{/.test(key.takes)) return models(catalogue, key.name)?.map((m) => m.name);
   return undefined;
 }
 
@@ -153,10 +153,32 @@ interface SectionProps extends Props {
   first: string[];
 }
 
+/** The kind of a value; a table without a kind is a policer of Linux. */
+function kindOf(name: string, value: Json | undefined): Json | undefined {
+  return object(value)["kind"] ?? (name === "policer" && typeof value === "object" ? "police" : undefined);
+}
+
+/** Rates and sizes without which a policer is an error, by its kind. */
+const REQUIRED: Record<string, { rates: string[]; sizes: string[] }> = {
+  police: { rates: ["rate"], sizes: ["burst"] },
+  srtcm: { rates: ["cir"], sizes: ["cbs"] },
+  trtcm: { rates: ["cir", "pir"], sizes: ["cbs", "pbs"] },
+  cir: { rates: ["cir"], sizes: ["bc"] },
+  car: { rates: ["cir"], sizes: ["bc"] },
+};
+
+/** The first value of a key: a policer begins with half of the rate of the path. */
+function begun(name: string, value: string | null, rate_mbit: number): string | null {
+  const needs = name === "policer" && value !== null ? REQUIRED[value.slice(1, -1)] : undefined;
+  if (!needs) return value;
+  const rates = needs.rates.map((key) => `${key} = ${quote(`${short(rate_mbit / 2)}Mbit`)}`);
+  return `{ kind = ${value}, ${[...rates, ...needs.sizes.map((key) => `${key} = "50kB"`)].join(", ")} }`;
+}
+
 /** The parameters of the model that a key names. */
 function Parameters(p: SectionProps & { name: string }): JSX.Element | null {
   const value = p.values[p.name];
-  const kind = typeof value === "string" ? value : object(value)["kind"];
+  const kind = typeof value === "string" ? value : kindOf(p.name, value);
   const model = models(p.catalogue, p.name)?.find((m) => m.name === kind);
   if (!model || model.params.length === 0) return null;
   const table = typeof value === "string" ? { kind: value } : object(value);
@@ -184,7 +206,7 @@ function Keys(p: SectionProps): JSX.Element {
     && !k.takes.includes("section"));
   const row = (key: Key): JSX.Element => {
     const value = p.values[key.name];
-    const kind = object(value)["kind"];
+    const kind = kindOf(key.name, value);
     const choices = options(p.catalogue, key);
     return (
       <div key={key.name}>
@@ -192,7 +214,8 @@ function Keys(p: SectionProps): JSX.Element {
           help={`${key.help}. ${key.range ? `Values: ${key.range}.` : ""}`}
           value={choices && kind ? kind : value} fallback={key.default} options={choices}
           slider={p.keys === "host" ? undefined : SLIDERS[key.name]}
-          set={(to, merge) => p.change(setKey(p.text, p.section, p.index, key.name, to), merge)} />
+          set={(to, merge) => p.change(setKey(p.text, p.section, p.index, key.name,
+            begun(key.name, to, p.description.path.rate_mbit)), merge)} />
         {choices && <Parameters {...p} name={key.name} />}
       </div>
     );
@@ -203,7 +226,7 @@ function Keys(p: SectionProps): JSX.Element {
       {p.first.flatMap((name) => all.filter((k) => k.name === name)).map(row)}
       {rest.length > 0 && (
         <details class="more">
-          <summary>More settings</summary>
+          <summary title="All other keys of this section">More settings</summary>
           {rest.map(row)}
         </details>
       )}
@@ -215,6 +238,8 @@ interface ListProps extends Props {
   section: string;
   title: string;
   one: string;
+  /** The explanation of the button that adds a table. */
+  help: string;
   first: string[];
   fresh: Record<string, string>;
   /** The smallest number of tables. */
@@ -234,17 +259,24 @@ function Tables(p: ListProps): JSX.Element {
           <legend>{p.one} {i + 1}</legend>
           <Keys {...p} keys={p.section === "path.hop" ? "path" : p.section} index={i} values={value} first={p.first} />
           {values.length > (p.least ?? 1) && (
-            <button type="button" onClick={() => p.change(removeTable(p.text, p.section, i), false)}>
+            <button type="button" title={`Remove this ${p.one.toLowerCase()} from the scenario`}
+              onClick={() => p.change(removeTable(p.text, p.section, i), false)}>
               Remove {p.one.toLowerCase()} {i + 1}
             </button>
           )}
         </fieldset>
       ))}
-      <button type="button" onClick={() => p.change(addTable(p.text, p.section, p.fresh), false)}>
+      <button type="button" title={p.help} onClick={() => p.change(addTable(p.text, p.section, p.fresh), false)}>
         Add {p.one.toLowerCase()}
       </button>
     </div>
   );
+}
+
+/** A name that no table has. */
+function unused(stem: string, tables: Section[]): string {
+  const names = new Set(tables.map((table) => table["name"]));
+  for (let n = tables.length + 1; ; n++) if (!names.has(`${stem}-${n}`)) return `${stem}-${n}`;
 }
 
 const PATH = ["rate", "rtt", "buffer", "queue", "loss", "policer", "jitter"];
@@ -267,11 +299,11 @@ export function Controls(props: Props): JSX.Element {
             <h3>Wi-Fi</h3>
             <Keys {...props} section="wifi" keys="wifi" index={0} values={object(tree["wifi"])} first={["standard", "stack"]} />
           </div>
-          <Tables {...props} section="wifi.station" title="Stations" one="Station" first={["name", "mcs", "rtt"]}
-            fresh={{ mcs: "7", rtt: '"10ms"' }} />
+          <Tables {...props} section="wifi.station" title="Stations" one="Station" help="Add a Wi-Fi station" first={["name", "mcs", "rtt"]}
+            fresh={{ name: quote(unused("station", list(object(tree["wifi"])["station"]))), mcs: "7", rtt: '"10ms"' }} />
         </>
       ) : path["hop"] !== undefined ? (
-        <Tables {...props} section="path.hop" title="Hops" one="Hop" first={HOP}
+        <Tables {...props} section="path.hop" title="Hops" one="Hop" help="Add a link with a queue to the path" first={HOP}
           fresh={{ rate: '"100Mbit"', rtt: '"5ms"' }} />
       ) : (
         <div role="group" class="group" aria-label="Path">
@@ -280,13 +312,13 @@ export function Controls(props: Props): JSX.Element {
         </div>
       )}
       {tree["wifi"] === undefined && path["hop"] === undefined && (
-        <Tables {...props} section="path.steps" title="Changes while it runs" one="Change" first={["at", "rate", "rtt", "loss"]}
+        <Tables {...props} section="path.steps" title="Changes while it runs" one="Change" help="Change the rate, the RTT or the loss at a time of the run" first={["at", "rate", "rtt", "loss"]}
           fresh={{ at: quote(`${Math.round(props.description.duration_s / 2)}s`), rate: quote(`${short(props.description.path.rate_mbit / 2)}Mbit`) }}
           least={0} />
       )}
-      <Tables {...props} section="flow" title="Flows" one="Flow" first={["cc", "count", "start", "size"]}
+      <Tables {...props} section="flow" title="Flows" one="Flow" help="Add a flow that starts at time zero" first={["cc", "count", "start", "size"]}
         fresh={{ cc: '"cubic"' }} />
-      <Tables {...props} section="probe" title="Probes" one="Probe" first={["interval"]} fresh={{ kind: '"ping"' }} />
+      <Tables {...props} section="probe" title="Probes" one="Probe" help="Add a ping, which measures the RTT" first={["interval"]} fresh={{ kind: '"ping"' }} />
       <div role="group" class="group" aria-label="Hosts">
         <h3>Hosts</h3>
         <Keys {...props} section="host" keys="host" index={0} values={object(tree["host"])} first={["ecn"]} />

@@ -79,7 +79,7 @@ export function scene(packets: Table, hops: Hop[], flows: string[], from_s: numb
   return { hops, flows, from_s, until_s, moving, marks, deepest };
 }
 
-/** What the drawing shows at an instant, for the text beside it. */
+/** Numbers of packets in the drawing at an instant, for the text beside it. */
 export interface Count {
   waiting: number;
   flying: number;

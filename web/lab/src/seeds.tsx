@@ -42,11 +42,12 @@ function Small({ rows, seed }: { rows: Rows; seed: number }): JSX.Element {
   );
 }
 
-/** Mean, and half of the width of its confidence interval. */
-function interval(values: number[]): [number, number] {
+/** Mean, and half of the width of its confidence interval; "" if the width is only an error of rounding. */
+function interval(values: number[]): string {
   const mean = values.reduce((a, b) => a + b, 0) / values.length;
   const variance = values.reduce((a, b) => a + (b - mean) ** 2, 0) / (values.length - 1);
-  return [mean, QUANTILE * Math.sqrt(variance / values.length)];
+  const half = QUANTILE * Math.sqrt(variance / values.length);
+  return `${Number(mean.toPrecision(4))}${half > 1e-9 * mean ? ` ± ${Number(half.toPrecision(2))}` : ""}`;
 }
 
 export function Seeds({ setup }: { setup: Setup }): JSX.Element {
@@ -83,15 +84,15 @@ export function Seeds({ setup }: { setup: Setup }): JSX.Element {
   return (
     <section class="panel" aria-label="Seeds">
       <h2>Seeds</h2>
-      <p class="hint">Runs that differ only in their random numbers show how much a result varies.</p>
-      <button type="button" onClick={start} disabled={busy}>Run {SEEDS} seeds</button>
+      <p class="hint">Runs with other random numbers show how much a result varies. Each flow starts at a random
+        time, as with <code>narrows run --seeds</code>.</p>
+      <button type="button" title="Run the scenario with the seeds 1 to 8" onClick={start} disabled={busy}>Run {SEEDS} seeds</button>
       <div class="smalls">{runs.map((rows, i) => <Small key={i} rows={rows} seed={i + 1} />)}</div>
       {runs.length === SEEDS && (
         <ul>
           {flows.map((id, flow) => {
-            const [mean, half] = interval(runs.map((r) => r.metrics?.flows[flow]?.goodput_mbit ?? 0));
-            return <li key={id}>{id}: {Number(mean.toPrecision(4))} ± {Number(half.toPrecision(2))} Mbit/s
-              (mean goodput, 95 % confidence interval)</li>;
+            const mean = interval(runs.map((r) => r.metrics?.flows[flow]?.goodput_mbit ?? 0));
+            return <li key={id}>{id}: {mean} Mbit/s (mean goodput, 95 % confidence interval)</li>;
           })}
         </ul>
       )}
