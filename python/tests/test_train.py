@@ -273,7 +273,7 @@ def test_processes_that_always_die_are_an_error(
     task: TaskJson = {
         "training": training, "round": "1", "tree": "", "specimens": [0], "uses": False,
     }  # fmt: skip
-    with pool.Local(1) as own, pytest.raises(EngineError, match="die repeatedly"):
+    with pool.Local(1) as own, pytest.raises(EngineError, match="ended repeatedly"):
         list(own.results([task]))
 
 
@@ -289,7 +289,7 @@ def test_a_changed_line_of_the_journal_does_not_count(
     with Journal(file) as journal:
         assert journal.find(task) == {"scores": [-1.25], "cpu_s": 0.5}
         assert journal.find({**task, "round": "2"}) is None
-        with pytest.raises(NarrowsError, match="another training uses it"), Journal(file):
+        with pytest.raises(NarrowsError, match="another process uses it"), Journal(file):
             pass
     file.write_text(file.read_text().replace("-1.25", "-1.26"))
     with Journal(file) as journal:

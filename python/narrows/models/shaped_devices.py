@@ -57,7 +57,7 @@ _FRAME, _MOST_QUANTUM = 1514, 200_000
 
 @dataclass
 class Circuit:
-    """A subscriber.
+    """A circuit: the connection of a subscriber.
 
     Attributes:
         name: Circuit ID.
@@ -242,7 +242,8 @@ def _circuit(table: _Table, line: int, row: Mapping[str, str]) -> Circuit:
     sqm = [word.strip() for word in row.get("sqm", "").lower().split("/")]
     if len(sqm) > 2 or any(word not in _QUEUES for word in sqm):  # noqa: PLR2004
         known = ", ".join(filter(None, _QUEUES))
-        raise table.wrong(line, "sqm", f"{row['sqm']!r} is none of {known}, or two of them with /")
+        problem = f"{row['sqm']!r} is not valid; write one of {known}, or two with / between"
+        raise table.wrong(line, "sqm", problem)
     return Circuit(
         row["Circuit ID"],
         row["Parent Node"],
@@ -438,7 +439,7 @@ class _Writer:
     def text(self, rtt: str, duration: str, cc: str, flows: int, source: str) -> str:
         """The scenario."""
         lines = [
-            f"# Made by narrows from {_shown(source)}: {len(self._circuits)} circuits below "
+            f"# Written by narrows from {_shown(source)}: {len(self._circuits)} circuits below "
             f"{len(self._sites)} nodes.",
             "#",
             "# The queue of each direction is an HTB tree: uplink, nodes, circuits. The guaranteed",

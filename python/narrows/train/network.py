@@ -33,7 +33,7 @@ from narrows.train.model import ResultJson, StepsJson, TaskJson, TrainingJson, U
 
 _SAMPLE_MS = 50
 _LEAST_ON_S = 0.01
-"""On periods below this length are left out, in s."""
+"""Shorter on periods are omitted, in s."""
 
 _MOST_STEPS = 8
 """Maximum number of geometric steps of a value in each direction."""
@@ -125,7 +125,10 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
         if not numbers or (
             merged["first"] <= 0 or merged["factor"] <= 1 or not 0 <= merged["count"] <= _MOST_STEPS
         ):
-            wrong.append(f"search.{key}: `first` is above 0, `factor` above 1, `count` 0 to 8")
+            wrong.append(
+                f"search.{key}: `first` must be above 0, `factor` above 1, and `count` 0 to "
+                f"{_MOST_STEPS}"
+            )
         return cast("StepsJson", merged)
 
     network = {
