@@ -1,4 +1,4 @@
-"""Compares a published model of BBR's share beside CUBIC with Linux and with narrows.
+"""Compares a published model of BBR's share in competition with CUBIC with Linux and narrows.
 
     python -m validation.share_model --program ORACLE    records runs of Linux 6.12
     python -m validation.share_model                     runs narrows and writes the page
@@ -76,13 +76,13 @@ FINDING = (
     "points below the model. At the end of ten minutes, the mean of Linux is 8 to 19 points below "
     "it. In buffers of 32 and 64 BDP, the flows have not converged after four minutes. The share "
     "of BBR is larger by more than half at the end of ten minutes. The order of the starts "
-    "matters as long. If CUBIC starts first in 32 BDP, BBR has some 40 % in four minutes, which "
-    "is close to the model. The order of the starts in the publication is not known here. With 64 "
-    "BDP and CUBIC first, narrows disagrees with Linux. Four of its five runs have 27 to 34 %, "
-    "and the runs of Linux have 8 to 13 %. In one pair of runs with the same starts, BBR has a "
-    "retransmission timeout in narrows after 12 s. Linux recovers without one. After a timeout, "
-    "BBR starts anew to check whether its bandwidth grows, so it stays in Startup longer. The "
-    "reason of the timeout is not known."
+    "matters for about as long. If CUBIC starts first in 32 BDP, BBR has some 40 % in four "
+    "minutes, which is close to the model. The order of the starts in the publication is not "
+    "known here. With 64 BDP and CUBIC first, narrows disagrees with Linux. Four of its five runs "
+    "have 27 to 34 %, and the runs of Linux have 8 to 13 %. In one pair of runs with the same "
+    "starts, BBR has a retransmission timeout in narrows after 12 s. Linux recovers without one. "
+    "After a timeout, BBR checks anew whether its bandwidth grows, so it stays in Startup longer. "
+    "The cause of the timeout is not known."
 )
 
 CLOSE_S = 1e-3

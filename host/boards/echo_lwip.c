@@ -1,10 +1,10 @@
 /* The server of `narrows latency` over lwIP, for a board without an operating system; it uses only the raw API of lwIP 2.
-   After lwip_init, echo_start(5207) answers from then on. The board supplies echo_ns: ns of an even clock.
+   Call echo_start(5207) after lwip_init. The board supplies echo_ns: time of a monotonic clock in ns.
    With -DECHO_TAP, it is a program for a TAP device of Linux, which Debian's liblwip-dev builds:
      cc -O2 -Wall -Wextra -Werror -DECHO_TAP $(pkg-config --cflags lwip) -o echo echo_lwip.c $(pkg-config --libs lwip)
      PRECONFIGURED_TAPIF=tap0 ./echo ADDRESS NETMASK [PORT]
-   Any datagram comes back as it went. A timed question (88 bytes or more, docs/reference/latency.md) comes back with
-   the times at which this end read and answered it. lwIP does not say when it had it, so that this time is zero. */
+   Datagrams are returned unchanged, except timed requests (88 bytes or more, docs/reference/latency.md). Their reply
+   has the times at which this end read the request and sent the reply. The time of arrival is 0: lwIP has none. */
 #include <stdint.h>
 #include <string.h>
 #include <lwip/ip.h>
@@ -32,7 +32,7 @@ static void received(void *unused, struct udp_pcb *own, struct pbuf *in, const i
     /* A copy in one piece, because the buffer of a driver may be in several, and read-only. */
     struct pbuf *out = pbuf_alloc(PBUF_TRANSPORT, in->tot_len, PBUF_RAM);
     (void)unused;
-    /* Services below 1024, and another echo, might answer an answer for ever. */
+    /* Services below 1024, and another echo, might reply to a reply without end. */
     if (out && port >= 1024 && port != own->local_port && pbuf_copy(out, in) == ERR_OK) {
         if (out->tot_len >= 88 && !memcmp(out->payload, "NARP\1t", 6)) timed(out->payload, read, class);
         udp_sendto(own, out, from, port);

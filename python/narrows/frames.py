@@ -40,7 +40,7 @@ def to_polars(table: pa.Table) -> Any:  # noqa: ANN401 - a DataFrame of an optio
 def _require(table: object) -> None:
     if not (hasattr(table, "to_pandas") and hasattr(table, "column_names")):
         raise NarrowsError(
-            f"{type(table).__name__}: is no table of Arrow; pass a table, such as run.samples"
+            f"{type(table).__name__}: is not an Arrow table; pass one, such as run.samples"
         )
 
 

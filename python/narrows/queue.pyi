@@ -38,7 +38,7 @@ class Fifo(Choice):
     Attributes:
         drop: Packet that a full queue drops: the arriving one, or the oldest. One of `tail`,
             `head`, default tail (Linux 6.12 pfifo, pfifo_head_drop).
-        mark_above: Mark arriving ECN-capable packets while the queue has at least so many
+        mark_above: Mark arriving ECN-capable packets while the queue has at least this many
             packets (the threshold K of DCTCP); 0p: no marks. Packets from 0p to 1000000p,
             default 0p (RFC 8257 section 3.1).
     """

@@ -213,7 +213,7 @@ def test_a_program_gets_a_message_about_such_an_event(tmp_path: Path) -> None:
         assert program.poll() is None
         program.kill()
     assert line.startswith("bad.py: bad: on_ack at 0.5")
-    assert line.endswith("; it holds the interpreter lock, so that nothing can end the run\n")
+    assert line.endswith("; it holds the interpreter lock, so narrows cannot end the run\n")
 
 
 def test_a_race_ends_with_the_name_of_the_model(tmp_path: Path, cli: Cli) -> None:

@@ -172,7 +172,7 @@ def test_the_network_is_a_picture_that_is_drawn_alone(tmp_path: Path) -> None:
     text = (tmp_path / "network.svg").read_text()
     assert "spine3" in text
     assert "down4" in text
-    with pytest.raises(NarrowsError, match="draw it alone"):
+    with pytest.raises(NarrowsError, match="cannot be drawn with other plots"):
         made.plot(only=["network", "queue"])
 
 
@@ -286,8 +286,9 @@ def test_the_sentences_describe_the_link_that_they_name(tmp_path: Path) -> None:
     made = run(leaf_spine(), tmp_path)
     by_name = {queue["name"]: queue for queue in made.json["queues"]}
     told = re.match(
-        r"Of the (\d) busiest links \(loads within 1 %\), (\w+) had the largest mean queueing "
-        r"delay and was used to 100 %; mean queueing delay of (\w+) ([\d.]+) ms \(p95 ([\d.]+)",
+        r"Of the (\d) busiest links \(loads within 1 %\), (\w+) had the largest mean "
+        r"queueing delay and a utilisation of 100 %; mean queueing delay of (\w+) ([\d.]+) ms "
+        r"\(p95 ([\d.]+)",
         words.sentence(made.json),
     )
     assert told is not None, words.sentence(made.json)
@@ -316,7 +317,7 @@ def test_the_busiest_link_is_not_that_with_the_lowest_rate(tmp_path: Path) -> No
     made = run(text, tmp_path)
     busy = next(queue for queue in made.json["queues"] if queue["name"] == "busy")
     told = words.sentence(made.json)
-    assert told.startswith("The busiest link, busy, was used to ")
+    assert told.startswith("The busiest link, busy, had a utilisation of ")
     assert f"mean queueing delay of busy {words.waited(busy['delay_ms']['mean'])} ms" in told
 
 

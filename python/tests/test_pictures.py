@@ -192,7 +192,7 @@ def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
     [
         (
             {"only": ["throughput", "weather"]},
-            "`weather` among the pictures; known: throughput, rtt",
+            "`weather` among the plots; known: throughput, rtt",
         ),
         ({"look": "sepia"}, "look `sepia`"),
         ({"file": "plot.gif"}, "PNG, SVG or PDF"),

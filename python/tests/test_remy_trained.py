@@ -37,7 +37,7 @@ def test_the_training_kept_its_budget() -> None:
 def test_the_page_names_the_training() -> None:
     trained = json.loads((FOLDER / "trained.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs/reference/remy-trained.md").read_text(encoding="utf-8")
-    for part in (trained["training_sha256"], trained["tree_sha256"], "## Judgement"):
+    for part in (trained["training_sha256"], trained["tree_sha256"], "## Comparison"):
         assert part in page
 
 
@@ -61,5 +61,5 @@ def test_a_verdict_follows_the_tolerances() -> None:
     assert shorter.agrees == (True, False, False)
     assert shorter.high < 0
     said = judge._result([slower, shorter])
-    assert "beside 1 of 2 schemes: slower. Beside shorter, the result is negative." in said
+    assert "compared with 1 of 2 schemes: slower. Compared with shorter, it does not" in said
     assert "lower than that of shorter" in said

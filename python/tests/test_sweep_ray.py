@@ -188,7 +188,7 @@ from narrows.sweeps import executors
 
 class Once:
     # All cases in one batch.
-    def __init__(self, cases, count, hands):
+    def __init__(self, cases, count, workers):
         self.left = [list(cases)]
 
     def next(self):

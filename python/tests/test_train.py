@@ -277,7 +277,7 @@ def test_processes_that_always_die_are_an_error(
         "training": training, "round": "1", "tree": "", "specimens": [0], "uses": False,
     }  # fmt: skip
     own = pool.Local(1)
-    with contextlib.closing(own), pytest.raises(EngineError, match="die repeatedly"):
+    with contextlib.closing(own), pytest.raises(EngineError, match="ended repeatedly"):
         list(own.results([task]))
 
 
@@ -292,7 +292,7 @@ def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
     task: TaskJson = {
         "training": training, "round": "1", "tree": "", "specimens": [0], "uses": False,
     }  # fmt: skip
-    with pool.Local(1) as own:
+    with contextlib.closing(pool.Local(1)) as own:
         ((_, found),) = own.results([task])
     assert {int(one) for one in found["scores"]} >= set(SIGNALS)
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(SIGNALS)
@@ -317,7 +317,7 @@ def test_a_changed_line_of_the_journal_does_not_count(
     with Journal(file) as journal:
         assert journal.find(task) == {"scores": [-1.25], "cpu_s": 0.5}
         assert journal.find({**task, "round": "2"}) is None
-        with pytest.raises(NarrowsError, match="another training uses it"), Journal(file):
+        with pytest.raises(NarrowsError, match="another process uses it"), Journal(file):
             pass
     file.write_text(file.read_text().replace("-1.25", "-1.26"))
     with Journal(file) as journal:
@@ -340,11 +340,11 @@ def test_a_changed_line_of_the_journal_does_not_count(
         ("[objective]\nalpha = nan", "objective.alpha: not valid"),
         ('[network]\nrate = "nanMbit"', "network.rate: not valid"),
         ("[network]\nsenders = [1, inf]", "network.senders: not valid"),
-        ("[search]\nmultiple = { first = nan }", "search.multiple: `first` is above 0"),
+        ("[search]\nmultiple = { first = nan }", "search.multiple: `first` must be above 0"),
         ("[objective]\ndelta = nan", "objective.delta: not valid; write delta = 1.0"),
         ("[search]\nseed = 1.5", "search.seed: not valid; write seed = 1"),
         ("[search]\nmultiple = { count = 1.5 }", "`count` 0 to 8"),
-        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` is at most"),
+        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` must be at most"),
         ("[search]\nshortlist = { specimens = 4, keep = 0 }", "search.shortlist: write"),
         ('[network]\nqueue = "nothing"', "wrong.toml: network.queue = "),
         ("[network]\nbuffer = 5", "network.buffer = 5 needs a unit: bdp, p (packets) or bytes; "),

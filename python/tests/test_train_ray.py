@@ -36,8 +36,8 @@ def main():
             killed.append(step["step"])
             cluster.remove_node(node, allow_graceful=False)
 
-    asked = Training(training, folder / "there", Limits(1e9, 5), told=kill)
-    there = asked.run(pool.pool("ray"))
+    search = Training(training, folder / "there", Limits(1e9, 5), on_step=kill)
+    there = search.run(pool.pool("ray"))
     keys = ("tree_sha256", "score_before", "score_after")
     same = [key for key in keys if here[key] != there[key]]
     scores = [[step["score"] for step in of["steps"]] for of in (here, there)]

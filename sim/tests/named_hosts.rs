@@ -129,7 +129,7 @@ fn mistakes_are_reported_with_their_line() {
         ),
         (
             "[host]\ntimestamps = false\n[[flow]]\ncc = \"xcp\"\n".into(),
-            "test:10: flow[0].cc = \"xcp\" needs the usual segments",
+            "test:10: flow[0].cc = \"xcp\" needs the default segment size and timestamps",
         ),
     ] {
         let error = try_read(&format!("{PATH}{rest}")).unwrap_err();

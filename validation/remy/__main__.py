@@ -1,4 +1,4 @@
-"""Judges the trained rule tree on the dumbbell of the paper, and writes its page.
+"""Compares the trained rule tree with other congestion controls, and writes its page.
 
     python -m validation.remy          writes docs/reference/remy-trained.md, one minute
     python -m validation.remy --print  prints the page only
@@ -226,12 +226,12 @@ def _result(verdicts: list[Verdict]) -> str:
     better = [one.scheme.name for one in verdicts if all(one.agrees)]
     worse = [one.scheme.name for one in verdicts if one.high < 0]
     words = (
-        f"The trained tree has the published result beside {len(better)} of {len(verdicts)} "
+        f"The trained tree has the published result compared with {len(better)} of {len(verdicts)} "
         f"schemes: {listed(better) or 'none'}."
     )
     others = [one.scheme.name for one in verdicts if not all(one.agrees)]
     if others:
-        words += f" Beside {listed(others)}, the result is negative."
+        words += f" Compared with {listed(others)}, it does not have this result."
     if worse:
         words += f" The objective of the trained tree is lower than that of {listed(worse)}."
     return words
@@ -244,7 +244,7 @@ def _ended(trained: JsonObject, judgement: JsonObject) -> str:
         return f"The training ended after step {steps}, which reached the budget."
     return (
         f"The training was ended after {steps} steps and did not use the whole budget. The tree "
-        "was not judged before."
+        "was not compared before."
     )
 
 
@@ -293,20 +293,20 @@ def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
                 ["SHA-256 of the tree without comments", f"`{trained['tree_sha256']}`"],
                 [
                     f"mean objective on {trained['specimens']} unseen specimens",
-                    f"{trained['score_after']:.3f}; first tree: {trained['score_before']:.3f}",
+                    f"{trained['score_after']:.3f}; initial tree: {trained['score_before']:.3f}",
                 ],
             ],
         ),
         "",
         *_text(_ended(trained, judgement)),
         "",
-        "The search is deterministic. This command makes the same tree:",
+        "The search is deterministic. This command produces the same tree:",
         "",
         "```sh",
         f"narrows train remy validation/remy/dumbbell.toml --budget 1e9 --steps {len(did)}",
         "```",
         "",
-        "## Judgement",
+        "## Comparison",
         "",
         *_text(
             f"The dumbbell has {of['rate'].removesuffix('Mbit')} Mbit/s, a base RTT of "

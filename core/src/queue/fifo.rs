@@ -8,10 +8,10 @@
 //! limit is 1000 packets (a device's default `txqueuelen`). Deviation: Linux has head drop with a
 //! limit in packets only.
 //!
-//! With `mark_above`, an ECN-capable packet is marked if at least so many packets are in the queue
-//! when it arrives. This is the marking threshold K of DCTCP's switches (RFC 8257 section 3.1). It
-//! counts the present backlog, as RED does in a switch with equal thresholds and a weight of 1.
-//! Linux has no such FIFO.
+//! With `mark_above`, an ECN-capable packet is marked if at least this many packets are in the
+//! queue when it arrives. This is the marking threshold K of DCTCP's switches (RFC 8257 section
+//! 3.1). It counts the present backlog, as RED does in a switch with equal thresholds and a weight
+//! of 1. Linux has no such FIFO.
 
 use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
@@ -35,7 +35,7 @@ pub const PARAMS: &[Param] = &[
 pub const MARK_ABOVE: Param = Param {
     name: "mark_above",
     kind: Kind::Packets(0, 0, 1_000_000),
-    help: "mark arriving ECN-capable packets while the queue has at least so many packets (the \
+    help: "mark arriving ECN-capable packets while the queue has at least this many packets (the \
         threshold K of DCTCP); 0p: no marks",
     source: "RFC 8257 section 3.1",
 };

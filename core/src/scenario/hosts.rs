@@ -84,8 +84,9 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let name = &entry.key;
         if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(fine) {
-            let problem =
-                format!("has a name that is not up to {MOST_NAME} letters, digits, _ - .");
+            let problem = format!(
+                "has an invalid name; write up to {MOST_NAME} letters, digits, '_', '-', '.'"
+            );
             out.refuse(&field, problem, Fix::None);
             named.push((name.clone(), None));
             continue;
@@ -137,7 +138,7 @@ impl Hosts {
             Some(number) => self.named.get(usize::from(number))?.1.as_ref(),
         }
     }
-    /// The ECN mode that counts for a flow from `sender` to `receiver`.
+    /// The ECN mode of a flow from `sender` to `receiver`.
     pub fn ecn(&self, sender: Option<u8>, receiver: Option<u8>) -> EcnMode {
         let mode = |number| self.of(number).map_or(EcnMode::default(), |host| host.ecn);
         match (mode(sender), mode(receiver)) {
@@ -175,8 +176,8 @@ impl Hosts {
         }
         Some(ends)
     }
-    /// Rejects a congestion control whose congestion headers need the usual segments, with hosts
-    /// that send others.
+    /// Rejects a congestion control that needs the default segment size and timestamps (the packets
+    /// carry its congestion header) with hosts that change them.
     pub fn segments(
         &self,
         out: &mut Collector<'_>,
@@ -192,7 +193,8 @@ impl Hosts {
         if !needs.contains(&Need::Feedback) || !hosts.into_iter().any(unusual) {
             return Some(());
         }
-        let problem = "needs the usual segments; remove mtu, mss and timestamps of its hosts";
+        let problem = "needs the default segment size and timestamps; remove mtu, mss and \
+                       timestamps of its hosts";
         out.refuse(&s.field("cc")?, problem, Fix::Value(quote("cubic")));
         None
     }

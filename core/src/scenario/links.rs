@@ -56,8 +56,9 @@ fn named<'t>(
         };
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if entry.key.is_empty() || entry.key.len() > MOST_NAME || !entry.key.chars().all(fine) {
-            let problem =
-                format!("has a name that is not up to {MOST_NAME} letters, digits, _ - .");
+            let problem = format!(
+                "has an invalid name; write up to {MOST_NAME} letters, digits, '_', '-', '.'"
+            );
             out.refuse(&field, problem, Fix::None);
             good = false;
             continue;

@@ -31,7 +31,7 @@
 //! | `voip` | `voip`: calls |
 //! | [`emodel`] | the quality of a call |
 //! | `torrent` | `torrent`: peers in both directions |
-//! | `rtc` | `gcc` and `scream`: calls whose rate follows the path |
+//! | `rtc` | `gcc` and `scream`: video calls whose rate adapts to the path |
 //!
 //! The header of each kind states which metrics cover the summary interval and which the whole run.
 //!

@@ -15,8 +15,8 @@
 //!   linear function of the level. The bit rate changes only when this linear function has reached
 //!   the next higher or lower bit rate. Source: BBA-0 of Huang et al., "A buffer-based approach to
 //!   rate adaptation", SIGCOMM 2014, sections 3 and 4. Its reservoir is 90 s and its cushion 126 s,
-//!   with a buffer of 240 s. On a path between two bit rates, the two alternate, and their mean is
-//!   the rate of the path.
+//!   with a buffer of 240 s. If the rate of the path is between two bit rates, the client
+//!   alternates between them, and their mean is the rate of the path.
 //!
 //! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
@@ -180,7 +180,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
         };
         return refuse(
             "cushion",
-            "must be above 0, and at most 1 together with reservoir",
+            "must be above 0; reservoir + cushion must be at most 1",
             format!("{most:.3}"),
         );
     }

@@ -72,8 +72,8 @@ pub fn check_scenario(
         .is_some_and(|wifi| wifi.wan.is_some())
     {
         return unlike(format!(
-            "path: the engine {engine} has a path or a Wi-Fi; remove one of them, or write \
-             --engine sim"
+            "path: the engine {engine} does not support a path and a Wi-Fi together; remove one of \
+             them, or write --engine sim"
         ));
     }
     if host.nic.is_some() {
@@ -85,14 +85,14 @@ pub fn check_scenario(
     for key in ["rto_min", "mtu", "delayed_ack_max"] {
         if host.keys.get(key).is_some() {
             return unlike(format!(
-                "host.{key}: the engine {engine} uses that of the kernel; remove it, or write \
-                 --engine sim"
+                "host.{key}: the engine {engine} does not set {key} in the kernel; remove it, or \
+                 write --engine sim"
             ));
         }
     }
     if let Some((name, _)) = scenario.hosts.first() {
         return unlike(format!(
-            "host.{name}: the engine {engine} has the same settings at both hosts; write them \
+            "host.{name}: the engine {engine} gives both hosts the same settings; write them \
              under [host], or write --engine sim"
         ));
     }
@@ -136,8 +136,8 @@ pub fn check_scenario(
         }
         if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
             return unlike(format!(
-                "flow {}: the engine {engine} sends and reads no ECN bits of datagrams; remove ecn \
-                 of the workload {}, or write --engine sim",
+                "flow {}: the engine {engine} does not support ECN for datagrams; remove ecn of \
+                 the workload {}, or write --engine sim",
                 flow.id, workload.kind
             ));
         }

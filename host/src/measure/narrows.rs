@@ -270,7 +270,9 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
             (row.at <= latest).then_some(row)
         });
         row.ok_or_else(|| {
-            HostError::Broken(format!("the server sends an impossible sample of {id}"))
+            HostError::Broken(format!(
+                "the server sent an impossible TCP sample of flow {id}"
+            ))
         })
     };
     let sends = flow.stream.role() == Role::Receiver;

@@ -9,8 +9,8 @@
 //!
 //! No more stream sockets can be created; all listeners are open by then. Landlock's rule for TCP
 //! ports covers neither TCP Fast Open, which connects by a call that sends, nor Multipath TCP.
-//! Calls that send are refused with the flag `MSG_FASTOPEN`. With this flag they would open a
-//! connection on the socket of an accepted connection after a disconnect.
+//! Calls that send fail with the flag `MSG_FASTOPEN`. With this flag, they could open a connection
+//! on the socket of an accepted connection after it is disconnected.
 //!
 //! `seccompiler` supports little-endian processors only. On others no filter is installed, and the
 //! server reports that.

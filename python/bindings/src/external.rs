@@ -695,7 +695,7 @@ fn guard(monitor: &Monitor, shared: &Shared) {
                 std::process::exit(2);
             }
             say(&format!(
-                "{text}; it holds the interpreter lock, so that nothing can end the run"
+                "{text}; it holds the interpreter lock, so narrows cannot end the run"
             ));
             return;
         }

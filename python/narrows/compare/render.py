@@ -73,7 +73,7 @@ def _threshold(of: measurements.Difference) -> str:
     """The relevance threshold of a difference, with its origin."""
     least, share = of.figure.least(of.before), measurements.LEAST_SHARE
     origin = (
-        "the least threshold of a time"
+        "the minimum threshold of times"
         if least > share * abs(of.before)
         else f"{100 * share:g} % of the value in the first file"
     )

@@ -39,7 +39,7 @@ _QUEUES = {"": "cake", "cake": "cake", "fq_codel": "fq_codel", "none": "fifo"}
 
 @dataclass
 class Circuit:
-    """A subscriber.
+    """A circuit: the connection of a subscriber.
 
     Attributes:
         name: Circuit ID.
@@ -195,7 +195,8 @@ def _circuit(table: _Table, line: int, row: Mapping[str, str]) -> Circuit:
     sqm = [word.strip() for word in row.get("sqm", "").lower().split("/")]
     if len(sqm) > 2 or any(word not in _QUEUES for word in sqm):  # noqa: PLR2004
         known = ", ".join(filter(None, _QUEUES))
-        raise table.wrong(line, "sqm", f"{row['sqm']!r} is none of {known}, or two of them with /")
+        problem = f"{row['sqm']!r} is not valid; write one of {known}, or two with / between"
+        raise table.wrong(line, "sqm", problem)
     return Circuit(
         row["Circuit ID"],
         row["Parent Node"],

@@ -188,7 +188,7 @@ class _Writer:
     def text(self, rtt: str, duration: str, cc: str, flows: int, source: str) -> str:
         """The scenario."""
         lines = [
-            f"# Made by narrows from {_shown(source)}: {len(self._circuits)} circuits below "
+            f"# Written by narrows from {_shown(source)}: {len(self._circuits)} circuits below "
             f"{len(self._sites)} nodes.",
             "#",
             "# The queue of each direction is an HTB tree: uplink, nodes, circuits. The guaranteed",

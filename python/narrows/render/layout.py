@@ -5,9 +5,9 @@ of the neighbours. This is the barycentre heuristic of Sugiyama, Tagawa and Toda
 on Systems, Man, and Cybernetics 11(2), 1981). The layer with the most nodes determines the height.
 In the other layers, a node is at the mean height of its neighbours.
 
-Links between the same nodes are parallel curves, and traffic keeps to the right. A node with one
-neighbour among many has a row of its own. There is no room at its links, so their texts are behind
-the node.
+Links between the same nodes are parallel curves, and traffic keeps to the right. A node whose
+only neighbour has many such nodes has a row of its own. There is no room at its links, so their
+texts follow the text of the node.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Text:
 
     @property
     def left(self) -> float:
-        """The x coordinate of its begin."""
+        """The x coordinate of its left end."""
         return self.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor] * self.width
 
 
@@ -80,7 +80,7 @@ class Curve:
 
     def arrow(self) -> tuple[float, float, float]:
         """The position of its arrow, and the angle of its direction in degrees. The arrow is near
-        the end of the link, or near its begin if links to many nodes end there.
+        the end of the link, or near its start if links to many nodes end there.
         """
         long = math.dist(self.start, self.end)
         part = min(0.4, _ARROW / max(1.0, long))
@@ -170,7 +170,7 @@ def _heights(
 
 def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
     """Positions in the given order that are near to the wanted ones and far enough apart. Blocks of
-    touching neighbours are at the mean of their wishes.
+    touching neighbours are centred at the mean of their wanted positions.
 
     >>> _apart([10.0, 10.0], [4.0, 4.0])
     [8.0, 12.0]

@@ -76,7 +76,7 @@ def compare_plot(
     unknown = [key for key in only if key not in {*EVERY, STATE, NETWORK}]
     if unknown or look not in {"screen", "print"}:
         known = (
-            f"`{unknown[0]}` among the pictures; known: {', '.join((*EVERY, NETWORK))}"
+            f"`{unknown[0]}` among the plots; known: {', '.join((*EVERY, NETWORK))}"
             if unknown
             else f"look `{look}`"
         )
@@ -90,7 +90,9 @@ def compare_plot(
     ]
     if NETWORK in only:
         if len(only) > 1:
-            raise NarrowsError(f"the picture `{NETWORK}` has a figure of its own; draw it alone")
+            raise NarrowsError(
+                f'`{NETWORK}` cannot be drawn with other plots; write only=["{NETWORK}"]'
+            )
         shown = [(title, run.json) for title, run in zip(titles, runs, strict=True)]
         return plot_networks(shown, file, look=look, style=style, kernels=kernels_of(runs))
     columns = [

@@ -102,7 +102,7 @@ def size(text: str) -> tuple[float, float]:
     sides = [float(match[nth]) / _INCH[match[3]] for nth in (1, 2)] if match else []
     if not sides or not all(0 < side <= _LARGEST_INCHES for side in sides):
         raise NarrowsError(
-            f"{text}: no size; write width and height of at most {_LARGEST_INCHES:g} inches: "
+            f"{text}: not a size; write width and height of at most {_LARGEST_INCHES:g} inches: "
             "84x60mm, 8.4x6cm or 3.3x2.4in"
         )
     return sides[0], sides[1]

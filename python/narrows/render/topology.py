@@ -48,11 +48,11 @@ class Node:
 
     def lines(self) -> list[str]:
         """The texts at the node."""
-        told = [self.name] if self.name else []
+        texts = [self.name] if self.name else []
         for what, ids in (("sender", self.sends), ("receiver", self.receives)):
             if ids:
-                told.append(f"{what}{'s' if len(ids) > 1 else ''} of {words.some(ids)}")
-        return told
+                texts.append(f"{what}{'s' if len(ids) > 1 else ''} of {words.some(ids)}")
+        return texts
 
 
 @dataclass(frozen=True)

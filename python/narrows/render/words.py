@@ -321,17 +321,17 @@ def busiest(figures: RunJson) -> str:
     >>> links = [{"name": name, "utilisation": used, "delay_ms": {"mean": mean}}
     ...     for name, used, mean in (("a", 0.999, 0.01), ("b", 0.995, 1.4), ("c", 0.5, 9))]
     >>> busiest({"scenario": {"link": {}}, "queues": links[1:]})
-    'The busiest link, b, was used to 100 %'
+    'The busiest link, b, had a utilisation of 100 %'
     >>> busiest({"scenario": {"link": {}}, "queues": links})
     'Of the 2 busiest links (loads within 1 %), b had the largest mean queueing delay and ...'
     """
     link, alike = summarised(figures)
     name, used = link["name"], percent(link.get("utilisation") or 0)
     if alike == 1:
-        return f"The busiest link, {name}, was used to {used}"
+        return f"The busiest link, {name}, had a utilisation of {used}"
     return (
         f"Of the {alike} busiest links (loads within {100 * _SAME_LOAD:.0f} %), {name} had the "
-        f"largest mean queueing delay and was used to {used}"
+        f"largest mean queueing delay and a utilisation of {used}"
     )
 
 

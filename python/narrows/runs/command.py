@@ -295,7 +295,7 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     "name",
     metavar="[NAME]",
     required=False,
-    help="Print only this entry; with rules, a part of TCP whose rules are printed",
+    help="Print only this entry; for rules, only the rules of this part of TCP",
 )
 @option(
     "--like",

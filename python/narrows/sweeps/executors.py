@@ -94,9 +94,9 @@ class Batches:
     so far.
     """
 
-    def __init__(self, cases: Iterator[Case], count: int, hands: int) -> None:
-        """Divides `count` cases among `hands` processes."""
-        self._cases, self._left, self._hands = cases, count, hands
+    def __init__(self, cases: Iterator[Case], count: int, workers: int) -> None:
+        """Divides `count` cases among `workers` processes."""
+        self._cases, self._left, self._workers = cases, count, workers
         self._case_s: float | None = None
         self._lock = threading.Lock()
 
@@ -104,7 +104,7 @@ class Batches:
         """The next batch; empty if none is left."""
         with self._lock:
             size = 1 if not self._case_s else int(BATCH_S / self._case_s)
-            size = max(1, min(size, self._left // (2 * self._hands), _LARGEST))
+            size = max(1, min(size, self._left // (2 * self._workers), _LARGEST))
             batch = list(islice(self._cases, size))
             self._left -= len(batch)
             return batch
@@ -130,20 +130,20 @@ class Local:
 
     def __init__(self, jobs: int | None = None) -> None:
         """Uses `jobs` processes; the default is the number of cores that this process may use."""
-        self.hands = jobs or len(os.sched_getaffinity(0))
+        self.workers = jobs or len(os.sched_getaffinity(0))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields the outcomes of the cases. The processes end when this generator ends, even after
         an error.
         """
-        batches = Batches(cases, count, self.hands)
-        hands = [_Hand() for _ in range(min(self.hands, count))]
+        batches = Batches(cases, count, self.workers)
+        workers = [_Worker() for _ in range(min(self.workers, count))]
         # If rows are stored more slowly than the processes produce them, the processes wait, so
         # that rows do not accumulate.
-        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(hands))
-        for hand in hands:
-            threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
-        working = len(hands)
+        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(workers))
+        for worker in workers:
+            threading.Thread(target=worker.serve, args=(batches, done), daemon=True).start()
+        working = len(workers)
         try:
             while working:
                 try:
@@ -158,8 +158,8 @@ class Local:
                 else:
                     yield found
         finally:
-            for hand in hands:
-                hand.end()
+            for worker in workers:
+                worker.end()
 
 
 class Threads:
@@ -177,19 +177,21 @@ class Threads:
         The engine limits the number of threads. Without `engine`, the simulator runs the cases.
         """
         self._metric, self._engine = metric, engine
-        self.hands = (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
+        self.workers = (
+            (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
+        )
         self._stop = threading.Event()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields outcomes in batches. If this generator is closed early, simulations that have
         begun are finished, but runs of other engines are stopped.
         """
-        batches = Batches(cases, count, self.hands)
-        with ThreadPoolExecutor(max_workers=self.hands) as pool:
+        batches = Batches(cases, count, self.workers)
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
             waiting: set[Future[tuple[list[Outcome], float]]] = set()
             try:
                 while True:
-                    while len(waiting) < self.hands and (batch := batches.next()):
+                    while len(waiting) < self.workers and (batch := batches.next()):
                         waiting.add(
                             pool.submit(_timed, batch, self._metric, self._engine, self._keep_on)
                         )
@@ -212,7 +214,7 @@ class Threads:
             raise KeyboardInterrupt
 
 
-class _Hand:
+class _Worker:
     """A child process and the thread that communicates with it. A process that dies is replaced."""
 
     def __init__(self) -> None:
@@ -400,7 +402,7 @@ class Ray:
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
     @property
-    def hands(self) -> int:
+    def workers(self) -> int:
         """The present number of cores of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
@@ -438,7 +440,7 @@ class Ray:
         waiting: dict[Any, int]
         with self._in_flight() as waiting:
             while True:
-                for number, item in islice(todo, max(0, 2 * self.hands - len(waiting))):
+                for number, item in islice(todo, max(0, 2 * self.workers - len(waiting))):
                     waiting[remote.remote(item)] = number
                 if not waiting:
                     return
@@ -450,13 +452,13 @@ class Ray:
         """Yields the outcomes of the cases. If a node dies, other nodes run its batches. If a
         batch ends its process repeatedly, each of its cases is run again alone.
         """
-        batches = Batches(cases, count, self.hands)
+        batches = Batches(cases, count, self.workers)
         waiting: dict[Any, list[Case]]
         with self._in_flight() as waiting:
             while True:
                 # There are two batches for each core: while the outcomes of one are returned, the
                 # other one runs.
-                while len(waiting) < 2 * self.hands and (batch := batches.next()):
+                while len(waiting) < 2 * self.workers and (batch := batches.next()):
                     waiting[self._work.remote(batch, self._metric, models=self._plugins)] = batch
                 if not waiting:
                     return

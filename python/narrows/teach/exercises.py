@@ -254,7 +254,7 @@ def _scenario(of: Exercise, file: str | PathLike[str]) -> list[Outcome]:
                 text=one.text,
                 given=None,
                 right=False,
-                why="not run, because other keys are changed",
+                why="not run, because keys were changed that must stay the same",
             )
             for one in of.conditions
         ]

@@ -1,1 +1,1 @@
-"""Training of congestion controls: the published search for the rule trees of `remy`."""
+"""Training of congestion controls: the search of Winstein and Balakrishnan for rule trees."""

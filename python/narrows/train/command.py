@@ -102,18 +102,18 @@ def remy(  # noqa: PLR0917 - Click calls it by keyword
     silent = quiet or as_json
     with ProgressBar(quiet=silent, of="search") as bar:
 
-        def told(step: StepJson) -> None:
+        def print_step(step: StepJson) -> None:
             if not silent:
-                echo(_line(step, asked.left_s), err=True)
+                echo(_line(step, search.left_s), err=True)
 
-        asked = Training(
+        search = Training(
             training,
             into,
             Limits(budget, steps),
             progress=lambda share: bar(share, 1.0),
-            told=told,
+            on_step=print_step,
         )
-        done = asked.run(pool(on, jobs))
+        done = search.run(pool(on, jobs))
     if as_json:
         echo(json.dumps(done))
     elif not quiet:
@@ -123,7 +123,7 @@ def remy(  # noqa: PLR0917 - Click calls it by keyword
         )
         echo(
             f"Mean objective on {done['specimens']} unseen specimens: {done['score_after']:.3f}; "
-            f"first tree: {done['score_before']:.3f}."
+            f"initial tree: {done['score_before']:.3f}."
         )
         echo(f'{done["file"]}: written; cc = {{ kind = "remy", tree = "{done["file"]}" }}')
 
@@ -132,7 +132,7 @@ _DID = {
     "improved": "rule {rule} improved",
     "kept": "rule {rule} kept",
     "split": "rule {rule} split",
-    "epoch": "epoch begins",
+    "epoch": "next epoch",
 }
 
 

@@ -1,8 +1,8 @@
 """The journal of a training: one line of JSON for each finished task, appended and synced.
 
-The search is a function of the results of its tasks. A killed search therefore begins anew, takes
-the finished tasks from the journal, and reaches the same state. A line that a crash cut short, or
-that another program changed, fails its checksum and does not count.
+The search is a function of the results of its tasks. After an interruption, it therefore begins
+anew, takes the finished tasks from the journal, and reaches the same state. A line that is
+incomplete after a crash, or that another program changed, fails its checksum and is ignored.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Journal:
         except BlockingIOError as error:
             self._opened.close()
             raise NarrowsError(
-                f"{self._file}: another training uses it; write another --into"
+                f"{self._file}: another process uses it; write another directory as --into"
             ) from error
         except OSError as error:
             raise NarrowsError(f"{self._file}: {reason(error)}") from error

@@ -33,7 +33,7 @@ from narrows.train.model import ResultJson, StepsJson, TaskJson, TrainingJson, U
 
 _SAMPLE_MS = 50
 _LEAST_ON_S = 0.01
-"""On periods below this length are left out, in s."""
+"""Shorter on periods are omitted, in s."""
 
 _MOST_PERIODS = 50_000
 """Maximum mean number of on periods in a run. Each is a flow, and a scenario has at most 100 000.
@@ -132,9 +132,12 @@ def _checked(title: str, given: dict[str, dict[str, Any]], wrong: list[str]) -> 
             or merged["factor"] <= 1
             or merged["count"] not in range(_MOST_STEPS + 1)
         ):
-            wrong.append(f"search.{key}: `first` is above 0, `factor` above 1, `count` 0 to 8")
+            wrong.append(
+                f"search.{key}: `first` must be above 0, `factor` above 1, and `count` 0 to "
+                f"{_MOST_STEPS}"
+            )
         elif merged["least"] > merged["most"]:
-            wrong.append(f"search.{key}: `least` is at most `most`, {merged['most']:g}")
+            wrong.append(f"search.{key}: `least` must be at most `most`, {merged['most']:g}")
         return cast("StepsJson", merged)
 
     network = {

@@ -33,7 +33,7 @@ class Pool(Protocol):
     """An executor of tasks."""
 
     @property
-    def hands(self) -> int:
+    def workers(self) -> int:
         """Number of simultaneous tasks."""
 
     def results(self, tasks: Sequence[TaskJson]) -> Iterator[tuple[int, ResultJson]]:
@@ -44,8 +44,8 @@ class Pool(Protocol):
 
 
 def _quietly() -> None:
-    """Prepares a process, which ends with the driver. Only the driver handles signals, also those
-    to the process group.
+    """Prepares a process, which ends with the driver. It ignores signals, also those to the process
+    group; the driver handles them.
     """
     die_with_parent()
     parent = multiprocessing.parent_process()
@@ -60,7 +60,7 @@ class Local:
 
     def __init__(self, jobs: int | None = None) -> None:
         """Uses `jobs` processes; the default is the number of cores that this process may use."""
-        self.hands = jobs or len(os.sched_getaffinity(0))
+        self.workers = jobs or len(os.sched_getaffinity(0))
         self._pool: ProcessPoolExecutor | None = None
 
     def _begin(self) -> ProcessPoolExecutor:
@@ -68,7 +68,7 @@ class Local:
             if hasattr(signal, "pthread_sigmask"):
                 resource_tracker.ensure_running()  # Its start would unblock signals.
             self._pool = ProcessPoolExecutor(
-                self.hands, multiprocessing.get_context("spawn"), initializer=_quietly
+                self.workers, multiprocessing.get_context("spawn"), initializer=_quietly
             )
         return self._pool
 
@@ -86,7 +86,7 @@ class Local:
         """Yields the results. Tasks of a process that died run again in a new one.
 
         Raises:
-            EngineError: If processes die repeatedly, and no task ends in between.
+            EngineError: If processes end repeatedly before a task finishes.
         """
         left = dict(enumerate(tasks))
         attempts = 0
@@ -100,7 +100,9 @@ class Local:
                 self.close()
                 attempts += 1
                 if attempts >= _ATTEMPTS:
-                    raise EngineError("the processes of the training die repeatedly") from error
+                    raise EngineError(
+                        "the processes of the training ended repeatedly before a task finished"
+                    ) from error
 
     def _some(self, left: dict[int, TaskJson]) -> Iterator[tuple[int, ResultJson]]:
         pool = self._begin()
@@ -123,14 +125,14 @@ class OnRay:
 
         Raises:
             NarrowsError: If Ray is not installed.
-            EngineError: If the cluster does not answer.
+            EngineError: If the cluster does not respond.
         """
         self._cluster = Ray(address)
 
     @property
-    def hands(self) -> int:
+    def workers(self) -> int:
         """The present number of cores of the cluster."""
-        return self._cluster.hands
+        return self._cluster.workers
 
     def close(self) -> None:
         """Leaves the cluster as it is."""

@@ -182,5 +182,5 @@ class Search:
 
 
 def _most_used(uses: Sequence[UseJson]) -> UseJson:
-    """The use of the most used rule; of several, the first one."""
+    """The use of the most used rule, or the first one of several."""
     return max(uses, key=lambda use: (use["count"], -use["rule"]))

@@ -60,14 +60,14 @@ class Training:
         into: The directory of the journal and of the tree.
         limits: The end of the search.
         progress: Called with the finished share, 0 to 1, as tasks end.
-        told: Called after each step.
+        on_step: Called after each step.
     """
 
     training: TrainingJson
     into: Path
     limits: Limits
     progress: Callable[[float], None] = lambda _: None
-    told: Callable[[StepJson], None] = lambda _: None
+    on_step: Callable[[StepJson], None] = lambda _: None
     _steps: list[StepJson] = field(default_factory=list)
     _begin: float = field(default_factory=time.monotonic)
     _new_s: float = 0.0
@@ -78,7 +78,7 @@ class Training:
 
         Raises:
             NarrowsError: If the journal cannot be used.
-            EngineError: If the processes die repeatedly.
+            EngineError: If the processes end repeatedly.
         """
         with Journal(self.into / JOURNAL) as journal, closing(pool):
 
@@ -178,7 +178,7 @@ class Training:
             }
         )
         self._write(rules.text_of(step.tree, [f"unfinished: step {len(self._steps)}"]))
-        self.told(self._steps[-1])
+        self.on_step(self._steps[-1])
 
     def _write(self, text: str) -> None:
         with replacing(self.into, BEST) as part:

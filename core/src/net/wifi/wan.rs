@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The hops of the path follow the levels of the Wi-Fi in the numbers that an observer receives:
-//! the first hop has the number [`LEVELS`]. Events of both parts are handled in the order of time;
-//! at one instant, those of the path come first.
+//! the first hop has the number [`LEVELS`]. Events of both parts are handled in the order of time.
+//! Of simultaneous events, those of the path come first.
 
 use super::{LEVELS, Wifi};
 use crate::net::path::Path;

@@ -1,10 +1,10 @@
 //! Frames at the receiver of a call: delay, loss and stalls.
 //!
-//! A frame is complete when all its packets have arrived. Its delay is from its capture until then.
-//! A complete frame is shown unless a later one was shown before. The picture stalls if the time
-//! from one shown frame to the next is more than `max(3 δ, δ + 150 ms)`, with the frame interval δ.
-//! Source: W3C, "Identifiers for WebRTC's Statistics API", `freezeCount`. The stalled time is that
-//! from one shown frame to the next.
+//! A frame is complete when all its packets have arrived. Its delay is the time from its capture
+//! until then. A complete frame is shown unless a later one was shown before. The picture stalls if
+//! the time from one shown frame to the next is more than `max(3 δ, δ + 150 ms)`, with the frame
+//! interval δ. Source: W3C, "Identifiers for WebRTC's Statistics API", `freezeCount`. The stalled
+//! time is that from one shown frame to the next.
 
 use super::Setting;
 use crate::metrics::{Histogram, Metric, Named};

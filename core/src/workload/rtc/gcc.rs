@@ -1,4 +1,4 @@
-//! `gcc`: a call with a controller like Google's congestion control.
+//! `gcc`: a video call with a controller like Google's congestion control for WebRTC.
 //!
 //! Algorithm, with the sections of draft-ietf-rmcat-gcc-02 (Holmer et al., 2016). Both controllers
 //! run at the sender (section 3).
@@ -13,7 +13,7 @@
 //!   second, or by half a packet per response time near to convergence. It ends at 1.5 times the
 //!   received rate. A decrease sets the rate to `beta` times the received rate.
 //! - Loss (section 6): below `loss_low`, the loss-based rate grows by 5 %. Above `loss_high`, it
-//!   shrinks by half of the loss ratio. The target is the smaller one of both rates.
+//!   shrinks by half of the loss ratio. The target is the smaller of the two rates.
 //!
 //! Deviations, because the draft leaves these points open or WebRTC differs from it:
 //! - `m(i)` is multiplied by the number of groups so far, at most `gain`. WebRTC's detector does so
@@ -28,9 +28,9 @@
 //! - The normalised variance of the received rate at decreases starts at 0.4, as in WebRTC
 //!   (`link_capacity_estimator.cc`), and stays within 0.4 to 2.5. Otherwise the first deviation
 //!   would be zero.
-//! - An over-use between two reports counts, even if it is over at the report.
-//! - A loss ratio is of at least 20 packets (WebRTC: `kLimitNumPackets`).
-//! - There are no bandwidth probes, and nothing happens if reports stay away.
+//! - An over-use between two reports counts, even if it has ended when the report is sent.
+//! - A loss ratio is computed over at least 20 packets (WebRTC: `kLimitNumPackets`).
+//! - There are no bandwidth probes, and no reaction if reports are missing.
 
 use super::{Controller, FPS, Feedback, MAX_RATE, MIN_RATE, Permit, SPREAD, call, check, packet};
 use crate::metrics::{Metric, Named};
@@ -71,7 +71,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "start_rate",
             kind: Kind::Rate(Rate::bit(300_000), Rate::bit(1000), Rate::mbit(1000)),
-            help: "target rate at the start",
+            help: "initial target rate",
             source: "WebRTC",
         },
         FPS,
@@ -86,7 +86,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "burst_time",
             kind: Kind::Span(Span::ms(5), Span::us(100), Span::ms(100)),
-            help: "time between two groups of packets",
+            help: "time span of a group of packets, in the pacer and in the arrival filter",
             source: "draft table 1",
         },
         Param {
@@ -110,13 +110,14 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "gain",
             kind: Kind::Number(60.0, 1.0, 1000.0),
-            help: "multiple of the filter's estimate that the detector compares with the threshold",
+            help: "largest factor of the filter's estimate before its comparison with the \
+                   threshold",
             source: "WebRTC; draft section 5.4: 1",
         },
         Param {
             name: "threshold",
             kind: Kind::Number(12.5, LEAST_THRESHOLD, MOST_THRESHOLD),
-            help: "threshold of the detector at the start, ms",
+            help: "initial threshold of the detector, ms",
             source: "draft table 1",
         },
         Param {
@@ -147,13 +148,13 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "beta",
             kind: Kind::Number(0.85, 0.1, 0.99),
-            help: "factor of a decrease",
+            help: "target rate after a decrease, relative to the received rate",
             source: "draft table 1",
         },
         Param {
             name: "eta",
             kind: Kind::Number(1.08, 1.0, 2.0),
-            help: "factor of the multiplicative increase in a second",
+            help: "factor of the multiplicative increase per second",
             source: "draft section 5.5",
         },
         Param {

@@ -1,4 +1,4 @@
-//! Calls whose rate follows the path: a media source, a congestion controller, and feedback.
+//! Video calls whose rate adapts to the path: media source, congestion controller and feedback.
 //!
 //! ```text
 //!   server (sender)                                        client (receiver)
@@ -9,10 +9,10 @@
 //!
 //! Algorithm: each frame is encoded at the target rate of that moment and divided into packets. The
 //! packets wait in a queue until the [`Controller`] permits them. The receiver reports the arrival
-//! time and the ECN bits of each packet. A report repeats the packets of the previous one, so the
-//! loss of a single report does no harm. A packet is lost if three packets with higher numbers were
-//! reported and it was not. If the oldest packet in the queue is older than [`DISCARD`], the queue
-//! is discarded (RFC 8298 section 4.1.3).
+//! time and the ECN bits of each packet. A report repeats the packets of the previous one, so no
+//! arrival is missed if a single report is lost. A packet is lost if three packets with higher
+//! numbers were reported and it was not. If the oldest packet in the queue is older than
+//! [`DISCARD`], the queue is discarded (RFC 8298 section 4.1.3).
 //!
 //! | file | contents |
 //! |---|---|
@@ -62,13 +62,13 @@ const PER_PACKET: usize = 2;
 const MAX_RATE: Param = Param {
     name: "max_rate",
     kind: Kind::Rate(Rate::mbit(10), Rate::bit(10_000), Rate::mbit(1000)),
-    help: "highest target rate of the media",
+    help: "maximum target rate of the media",
     source: "",
 };
 const MIN_RATE: Param = Param {
     name: "min_rate",
     kind: Kind::Rate(Rate::bit(100_000), Rate::bit(1000), Rate::mbit(1000)),
-    help: "lowest target rate of the media",
+    help: "minimum target rate of the media",
     source: "",
 };
 const FPS: Param = Param {

@@ -1,18 +1,18 @@
-//! `scream`: a call with Self-Clocked Rate Adaptation for Multimedia (SCReAM).
+//! `scream`: a video call with Self-Clocked Rate Adaptation for Multimedia (SCReAM).
 //!
 //! Algorithm, with the sections of RFC 8298 (Johansson and Sarker, 2017):
 //! - Network congestion control (4.1.2): a congestion window in bytes. In the fast-increase mode it
 //!   grows by the bytes reported. Afterwards it follows the queueing delay as LEDBAT does (RFC
 //!   6817). A loss multiplies it by `beta_loss` and an ECN mark by `beta_ecn`, once per round trip.
 //!   The queueing delay is the one-way delay minus its minimum.
-//! - The trend of the queueing delay (4.1.2) is the autocorrelation of twenty samples, one each 50
+//! - The trend of the queueing delay (4.1.2) is the autocorrelation of twenty samples, one every 50
 //!   ms, times the mean share of the target. It ends the fast-increase mode.
-//! - The target of the queueing delay (4.1.2.3) grows from `target_low` up to `target_high` beside
-//!   flows that fill the queue, unless `compensate` is off.
+//! - The target of the queueing delay (4.1.2.3) grows from `target_low` up to `target_high` if
+//!   competing flows fill the queue, unless `compensate` is off.
 //! - Sender transmission control (4.1.2.5 and 4.1.2.6): packets leave while the window has room,
 //!   paced at the window per round trip.
 //! - Media rate control (4.1.3): every 200 ms, and at losses and marks.
-//! - Feedback (4.2.1): 2.5 to 50 reports per second, by the received rate.
+//! - Feedback (4.2.1): 2.5 to 50 reports per second; more at a higher received rate.
 //!
 //! With `ecn`, packets are ECT(0), and the reaction is that of classic ECN.
 //!
@@ -71,19 +71,19 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "target_low",
             kind: Kind::Span(Span::ms(100), Span::ms(1), Span::s(10)),
-            help: "target of the queueing delay, at the start and at least",
+            help: "initial and minimum target of the queueing delay",
             source: "RFC 8298 section 4.1.1.1: QDELAY_TARGET_LO",
         },
         Param {
             name: "target_high",
             kind: Kind::Span(Span::ms(400), Span::ms(1), Span::s(10)),
-            help: "largest target of the queueing delay",
+            help: "maximum target of the queueing delay",
             source: "RFC 8298 section 4.1.1.1: QDELAY_TARGET_HI",
         },
         Param {
             name: "compensate",
             kind: Kind::Bool(true),
-            help: "raise the target of the queueing delay beside competing flows",
+            help: "raise the target of the queueing delay if competing flows fill the queue",
             source: "RFC 8298 section 4.1.2.3",
         },
         Param {
@@ -113,7 +113,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "ramp_up",
             kind: Kind::Rate(Rate::bit(200_000), Rate::bit(1000), Rate::mbit(1000)),
-            help: "largest increase of the target rate in a second",
+            help: "largest increase of the target rate per second",
             source: "RFC 8298 section 4.1.1.1: RAMP_UP_SPEED",
         },
         Param {

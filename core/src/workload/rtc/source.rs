@@ -1,7 +1,7 @@
 //! Frames of a video encoder.
 //!
 //! Algorithm: frame n is captured `n / fps` after the start. Its size is `target / fps`, times one
-//! plus a Laplace-distributed number of scale `spread` that is cut to −1 to 1. Source: RFC 8593,
+//! plus a Laplace-distributed number of scale `spread`, clipped to −1 to 1. Source: RFC 8593,
 //! the steady state of the statistical model.
 //!
 //! Deviations: frames come at equal intervals, and the encoder follows its target at once and
