@@ -301,7 +301,9 @@ def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
 
 def test_one_is_singular(tmp_path: Path) -> None:
     command = _train(tmp_path, "--steps", "1", "--into", str(tmp_path / "into"))
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=300, cwd=tmp_path
+    )
     assert done.stdout.startswith("1 rule after 1 step and ")
     assert "; 1 rule, epoch 0" in done.stderr
 
