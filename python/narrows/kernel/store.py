@@ -78,7 +78,7 @@ class Kernel:
 
 def configuration_hash() -> str:
     """The hash of the configuration and of the changes to the source."""
-    parts = [options.text(), *(f"{c.file}\n{c.old}\n{c.new}" for c in options.CHANGES)]
+    parts = [options.text(), *(change.text() for change in options.CHANGES)]
     return _hash(part.encode() for part in parts)
 
 
