@@ -238,7 +238,7 @@ def _patch(tree: Path, patch: Path) -> None:
 
 
 def _configure(tree: Path, release: str) -> None:
-    (tree / "narrows.config").write_text(options.text(), encoding="utf-8")
+    (tree / "narrows.config").write_text(options.text(release), encoding="utf-8")
     command = ["make", "ARCH=um", "KCONFIG_ALLCONFIG=narrows.config", "allnoconfig"]
     _run(command, tree, "the configuration")
     lacking = options.missing((tree / ".config").read_text(encoding="utf-8"))

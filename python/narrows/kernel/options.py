@@ -82,10 +82,14 @@ NEWER = frozenset({"CONFIG_PREEMPT_VOLUNTARY=y"})
 never preempt the kernel.
 """
 
+BEFORE_5_14 = ("CONFIG_BLOCK=y",)
+"""Options of releases before 5.14, which need block devices to mount the root file system."""
 
-def text() -> str:
-    """The configuration as a file for `KCONFIG_ALLCONFIG`."""
-    lines = ("# CONFIG_LOCALVERSION_AUTO is not set", *REQUIRED, *OPTIONAL)
+
+def text(release: str) -> str:
+    """The configuration of a release as a file for `KCONFIG_ALLCONFIG`."""
+    old = BEFORE_5_14 if tuple(map(int, release.split(".")[:2])) < (5, 14) else ()
+    lines = ("# CONFIG_LOCALVERSION_AUTO is not set", *REQUIRED, *OPTIONAL, *old)
     return "".join(f"{line}\n" for line in lines)
 
 
