@@ -11,7 +11,8 @@
 //! | [`guard`] | the side of the plugin: a panic becomes a report |
 //! | [`monitor`] | the side of narrows: checks of a model's results, its faults, the present event |
 //! | [`interface`] | the types and the tag that both sides share |
-//! | [`load`] | loading of a shared library; the only unsafe code |
+//! | `library` | opening of a shared library |
+//! | [`load`] | loading of a plugin; with `library`, the only unsafe code |
 //!
 //! A library may contain transports instead, with the interface of `narrows-endpoint`.
 //!
@@ -26,6 +27,7 @@
 pub mod erased;
 pub mod guard;
 pub mod interface;
+mod library;
 pub mod load;
 pub mod monitor;
 
