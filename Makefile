@@ -189,11 +189,21 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m system --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
+SHELL_SCRIPTS := .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh python/narrows/tune/collect.sh \
+                 $(addprefix packaging/,debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := $(firstword $(wildcard $(TARGET)/bin/actionlint) $(shell command -v actionlint))
+actionlint: ## Build the check of the workflows in .github, for make lint; needs Go
+	GOBIN=$(TARGET)/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
 # core is also built without an operating system if this target is installed.
 lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
 	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
+	# The simulator runs on Windows, too: no other module uses what Windows lacks.
+	cd python && ../$(BIN)/mypy --platform win32 --follow-imports silent --no-warn-unreachable --no-warn-unused-ignores \
+	  --exclude 'narrows/(kernel|tune)/' narrows
 	$(BIN)/python -m tools.layers
 	$(BIN)/python -m tools.sizes
 	$(BIN)/python -m tools.prose
@@ -203,6 +213,10 @@ lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothi
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
 	else echo 'core without an operating system: skipped, because the target x86_64-unknown-none is not installed'; fi
+	@if command -v shellcheck > /dev/null; then shellcheck --severity warning $(SHELL_SCRIPTS); \
+	else echo 'shell scripts: not checked, because shellcheck is missing (apt-get install shellcheck)'; fi
+	@if [ -n "$(ACTIONLINT)" ]; then $(ACTIONLINT); \
+	else echo 'workflows: not checked, because actionlint is missing (go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION))'; fi
 
 # The page in the package must be the build of its sources.
 lint-web: web/node_modules/.installed
@@ -254,6 +268,14 @@ additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a co
 	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed $(CURDIR)/$(BIN)/pytest -q -rs tests/patches/check.py tests/test_hello.py
 	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed NARROWS_GOLDEN=write $(CURDIR)/$(BIN)/pytest -q tests/test_schema.py tests/test_layers.py
 	cd $(ADDED)/python && $(CURDIR)/$(BIN)/ruff check --quiet narrows tests && $(CURDIR)/$(BIN)/ruff format --quiet --check narrows tests
+
+# The extension on the systems that only simulate. It cannot be run here, so nothing is linked.
+SIMULATING := x86_64-pc-windows-gnu aarch64-apple-darwin
+platforms: ## Check that the simulator compiles for Windows and macOS; needs both targets of Rust
+	@for target in $(SIMULATING); do \
+	  if [ -d "$$(rustc --print sysroot)/lib/rustlib/$$target" ]; then \
+	    PYO3_NO_PYTHON=1 cargo check --locked --package narrows-bindings --target $$target --target-dir $(TARGET)/platforms; \
+	  else echo "platforms: skipped: it needs rustup target add $(SIMULATING)"; fi; done
 
 deny: ## Check licences, bans, sources and advisories of all Rust dependencies; needs cargo-deny
 	@if ! command -v cargo-deny > /dev/null; then \
@@ -344,4 +366,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean
