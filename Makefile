@@ -131,9 +131,11 @@ routers: setup ## Build narrows-host for every processor of ROUTER_TARGETS, and 
 	for target in $(ROUTER_TARGETS); do $(MAKE) router ROUTER_TARGET=$$target; done
 	cd python && ../$(BIN)/pytest -rs tests/test_routers.py
 
+# The program of the package; `make setup` builds another one, which needs the libraries of C.
+DEB_PROGRAM ?= $(ROUTER)
 DEB_ARCHITECTURE = $(patsubst x86_64-%,amd64,$(patsubst aarch64-%,arm64,$(patsubst armv7-%,armhf,$(ROUTER_TARGET))))
-deb: router ## Build the Debian package of narrows-host
-	packaging/debian/build $(ROUTER) $(DEB_ARCHITECTURE) $(DIST)
+deb: $(if $(filter $(ROUTER),$(DEB_PROGRAM)),router,setup) ## Build the Debian package of narrows-host
+	packaging/debian/build $(DEB_PROGRAM) $(DEB_ARCHITECTURE) $(DIST)
 
 try-deb: deb ## Install and purge the Debian package in an empty Debian; needs root and debootstrap
 	.ci/try-deb $(DIST)/narrows-host_*_$(DEB_ARCHITECTURE).deb
@@ -292,10 +294,14 @@ optimized: setup ## Replace the installed package by that of a release: the same
 	$(BIN)/python -m tools.optimized $(TARGET)/optimized-wheel/wheel
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(TARGET)/optimized-wheel/wheel/*.whl
 
+sdist: setup ## Build the source distribution in target/dist
+	mkdir -p $(DIST)
+	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
+
 dist: setup ## Build the files of a release in target/dist: wheel, source distribution, checksums
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	$(BIN)/python -m tools.optimized $(DIST)
-	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
+	@$(MAKE) sdist
 	$(BIN)/python -m tools.manylinux $(DIST)/*.whl
 	cd $(DIST) && sha256sum * > SHA256SUMS
 
@@ -308,10 +314,17 @@ wheel-aarch64: setup ## Build the wheel for 64-bit ARM in target/dist; needs gcc
 	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
 	$(BIN)/python -m tools.manylinux $(DIST)/*_aarch64.whl
 
-try-wheel: dist ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
-	.ci/try-wheel $(DIST)/*_$$(uname -m).whl
+try-wheel: setup ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
+	.ci/try-wheel $(TARGET)/wheels/narrows-*.whl
 
-try-sdist: dist ## Build and install the source distribution in an empty environment; needs Rust
+# Cargo's own check: each crate is built from its archive, as if the crates before it were published.
+PUBLISHED := $(addprefix --package narrows-,endpoint core plugin sim host)
+crates: ## Check the documentation of the crates to publish, and build each from its archive; needs cargo 1.90
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps $(PUBLISHED)
+	cargo package --quiet --locked --target-dir $(TARGET)/crates $(PUBLISHED)
+	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep /tests/
+
+try-sdist: sdist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist
 	CARGO_TARGET_DIR=$(TARGET) $(TARGET)/try-sdist/bin/pip install --quiet $(DIST)/narrows-*.tar.gz
 	$(TARGET)/try-sdist/bin/narrows run scenarios/first/cubic.toml
@@ -366,4 +379,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean

@@ -14,6 +14,40 @@
 //! | `library` | opening of a shared library |
 //! | [`load`] | loading of a plugin; with `library`, the only unsafe code |
 //!
+//! The following library exports a congestion control that keeps its initial window until a loss:
+//!
+//! ```
+//! use narrows_plugin::core::cc::{Ack, CcKind, CongestionControl, Family, Loss, Window};
+//!
+//! #[derive(Clone)]
+//! struct Constant;
+//!
+//! impl CongestionControl for Constant {
+//!     fn on_ack(&mut self, _window: &mut Window, _event: &Ack) {}
+//!     fn on_loss(&mut self, window: &mut Window, _event: &Loss) {
+//!         window.ssthresh = (window.cwnd / 2).max(2);
+//!     }
+//!     fn fork(&self) -> Box<dyn CongestionControl> {
+//!         Box::new(self.clone())
+//!     }
+//! }
+//!
+//! pub const KIND: CcKind = CcKind {
+//!     name: "constant",
+//!     help: "a constant window",
+//!     source: "this example",
+//!     family: Family::Loss,
+//!     year: 2026,
+//!     needs: &[],
+//!     default_in: &[],
+//!     params: &[],
+//!     make: &|_params, _host| Box::new(Constant),
+//! };
+//!
+//! narrows_plugin::export! { ccs: [KIND], queues: [] }
+//! # fn main() {}
+//! ```
+//!
 //! A library may contain transports instead, with the interface of `narrows-endpoint`.
 //!
 //! **Compatibility.** Rust has no stable ABI. A plugin contains the tag [`TAG`], which `load`

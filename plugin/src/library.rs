@@ -38,7 +38,7 @@ mod posix {
     }
 
     fn last_error() -> String {
-        // SAFETY: dlerror returns null or a string that is valid until the next call of this thread.
+        // SAFETY: dlerror returns null, or a string that is valid until this thread calls it again.
         let said = unsafe { libc::dlerror() };
         if said.is_null() {
             return "no reason".into();
