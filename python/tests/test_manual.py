@@ -40,7 +40,7 @@ def test_the_page_of_the_program_has_its_usage() -> None:
         (["tune", "revert", "--las"], ["--last"]),
         (["measure", "exam"], []),
     ],
-    ids=lambda words: " ".join(words),
+    ids=str,
 )
 def test_bash_completes_the_program(words: list[str], found: list[str]) -> None:
     script = (

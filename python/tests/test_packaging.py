@@ -183,6 +183,7 @@ def test_the_debian_package_has_its_files_and_is_reproducible(tmp_path: Path) ->
         "./usr/bin/narrows-host",
         "./usr/lib/systemd/system/narrows-serve.service",
         "./usr/share/bash-completion/completions/narrows-host",
+        "./usr/share/doc/narrows-host/NEWS.md.gz",
         "./usr/share/doc/narrows-host/changelog.gz",
         "./usr/share/doc/narrows-host/copyright",
         "./usr/share/man/man8/narrows-host.8.gz",
