@@ -104,8 +104,8 @@ def log(text: str) -> None:
 
 
 def limiter(most_file_bytes: int) -> Callable[[], None] | None:
-    """A function that limits the size of files and forbids core dumps in the process that calls it;
-    `None` on Windows, which has no such limits.
+    """A function that limits the size of files and forbids core dumps in its process; `None` on
+    Windows, which has no such limits.
     """
     if sys.platform == "win32":
         return None
