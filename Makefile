@@ -28,6 +28,7 @@ RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core p
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
+PUBLISHED      := $(addprefix --package narrows-,endpoint core plugin sim host)
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -211,6 +212,7 @@ lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothi
 	$(BIN)/python -m tools.prose
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --release --no-deps $(PUBLISHED)
 	@$(if $(NODE),$(MAKE) lint-web,echo 'report page: not compared with a fresh build, because Node 20.19 or newer with npm is missing')
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
@@ -318,9 +320,7 @@ try-wheel: setup ## Install the wheel where nothing but Python is, and run a sce
 	.ci/try-wheel $(TARGET)/wheels/narrows-*.whl
 
 # Cargo's own check: each crate is built from its archive, as if the crates before it were published.
-PUBLISHED := $(addprefix --package narrows-,endpoint core plugin sim host)
-crates: ## Check the documentation of the crates to publish, and build each from its archive; needs cargo 1.90
-	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps $(PUBLISHED)
+crates: ## Build each crate to publish from its archive; needs cargo 1.90
 	cargo package --quiet --locked --target-dir $(TARGET)/crates $(PUBLISHED)
 	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep /tests/
 
