@@ -3,7 +3,7 @@
     python -m tools.manual
 
 The manual page of the program `narrows-host` consists of its help texts, and its completion for
-bash of their options; the Debian package installs both. The other files are below
+bash of their options. The Debian package installs both, and a unit for systemd. The other files are below
 `python/narrows.data/data/share`. The wheel installs them into `share` below its prefix, where `man`
 and shells find them. A completion script calls `narrows`
 for the matching names. It therefore needs no change when a command changes.
@@ -28,6 +28,7 @@ SHARE = ROOT / "python/narrows.data/data/share"
 
 OF_HOST = ROOT / "packaging/narrows-host.8"
 COMPLETION_OF_HOST = ROOT / "packaging/narrows-host.bash"
+UNIT = ROOT / "packaging/debian/narrows-serve.service"
 HOST_COMMANDS = ("measure", "latency", "serve", "tune", "with", "machine")
 """The commands that every build of `narrows-host` has."""
 
@@ -169,10 +170,19 @@ complete -o default -F _narrows_host narrows-host
 """
 
 
+def unit() -> str:
+    """The unit for systemd of the Debian package: that of the program, with its installed path."""
+    told = subprocess.run(
+        [HOST, "serve", "--systemd-unit"], capture_output=True, text=True, check=True
+    )
+    return told.stdout.replace(str(HOST.resolve()), "/usr/bin/narrows-host")
+
+
 def write(share: Path = SHARE) -> None:
     """Writes all files, and removes files of commands that no longer exist."""
     OF_HOST.write_text(page_of_host(), encoding="utf-8")
     COMPLETION_OF_HOST.write_text(completion_of_host(), encoding="utf-8")
+    UNIT.write_text(unit(), encoding="utf-8")
     made = files()
     for old in share.rglob("*"):
         if old.is_file() and str(old.relative_to(share)) not in made:

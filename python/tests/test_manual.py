@@ -29,6 +29,7 @@ def test_the_page_of_the_program_has_its_usage() -> None:
     assert manual.OF_HOST.read_text(encoding="utf-8") == manual.page_of_host(), TOLD
     completion = manual.COMPLETION_OF_HOST.read_text(encoding="utf-8")
     assert completion == manual.completion_of_host(), TOLD
+    assert manual.UNIT.read_text(encoding="utf-8") == manual.unit(), TOLD
 
 
 @pytest.mark.parametrize(
