@@ -3,10 +3,10 @@
     python -m tools.manual
 
 The manual page of the program `narrows-host` consists of its help texts, and its completion for
-bash of their options. The Debian package installs both, and a unit for systemd. The other files are below
-`python/narrows.data/data/share`. The wheel installs them into `share` below its prefix, where `man`
-and shells find them. A completion script calls `narrows`
-for the matching names. It therefore needs no change when a command changes.
+bash of their options. The Debian package installs both, and a unit for systemd. The other files are
+below `python/narrows.data/data/share`. The wheel installs them into `share` below its prefix, where
+`man` and shells find them. A completion script calls `narrows` for the matching names. It therefore
+needs no change when a command changes.
 """
 
 from __future__ import annotations
