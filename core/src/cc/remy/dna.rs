@@ -15,13 +15,13 @@
 //! The root defines which axes a tree has: its active axes or, if it lists none, those with
 //! different lower and upper bounds. Files that are older than an axis have no bounds of it, or
 //! equal ones. Below the root, equal bounds are an empty box. Remy writes such boxes when it splits
-//! a box at its lower bound. No memory is inside an empty box, so the reader omits it. The published
-//! trees of 2013 contain such boxes. The signals `rtt_diff` and `queueing_delay` of later files have
-//! no model here; a tree that splits them is an error.
+//! a box at its lower bound. No memory is inside an empty box, so the reader omits it. The
+//! published trees of 2013 contain such boxes. The signals `rtt_diff` and `queueing_delay` of later
+//! files have no model here; a tree that splits them is an error.
 //!
-//! Sources: Remy's `protobufs/dna.proto` for the field numbers; its `memoryrange.cc` for active axes
-//! and for boxes, which exclude their upper bound; protobuf.dev/programming-guides/encoding for the
-//! encoding.
+//! Sources: Remy's `protobufs/dna.proto` for the field numbers; its `memoryrange.cc` for active
+//! axes and for boxes, which exclude their upper bound; protobuf.dev/programming-guides/encoding
+//! for the encoding.
 
 use super::tree::{
     AXES, Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
