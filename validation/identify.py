@@ -1,9 +1,8 @@
-"""Counts how often `narrows identify` identifies the congestion control of simulated and recorded
-captures, and writes docs/reference/identify.md.
+"""Counts how often `narrows identify` identifies the congestion control of simulated and of
+real flows, and writes docs/reference/identify.md.
 
-    python -m validation.identify              writes the page, five minutes
-    python -m validation.identify --linux DIR  also counts the captures of Linux in DIR, named
-                                               PATH-CC.pcapng, and stores the counts
+    python -m validation.identify         writes the page, five minutes
+    python -m validation.identify --live  first captures flows of this machine's kernel, six minutes
 
 Each capture is read twice: at the sender and at the receiver.
 """
@@ -11,6 +10,7 @@ Each capture is read twice: at the sender and at the receiver.
 from __future__ import annotations
 
 import json
+import platform
 import struct
 import sys
 import tempfile
@@ -22,10 +22,11 @@ import narrows as nw
 from narrows.files.packets import captured
 from narrows.identify.rules import LIKE
 from narrows.identify.running import identified
+from narrows.json_object import JsonObject
 from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/identify.md"
-LINUX = HERE / "evidence/identify-linux-6.12.json"
+LIVE = HERE / "evidence/identify-live.json"
 PATHS: tuple[tuple[str, str, str, float], ...] = (
     ("10Mbit", "40ms", "1bdp", 0.0),
     ("20Mbit", "100ms", "1bdp", 0.0),
@@ -38,6 +39,7 @@ CCS = (
     "reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "compound", "copa", "highspeed", "htcp",
     "hybla", "illinois", "ledbat", "lp", "nv", "scalable", "vegas", "veno", "westwood", "yeah",
 )  # fmt: skip
+LIVE_CCS = ("reno", "cubic", "bbr")
 DURATION = "40s"
 _SENDER, _RECEIVER = 0, 1
 _ETHERNET = bytes(12) + b"\x08\x00"
@@ -62,27 +64,37 @@ def verdict(content: bytes, interface: int, folder: Path) -> str:
     return identified(file)["flows"][0]["cc"] or "-"
 
 
+def scenario(cc: str, of: tuple[str, str, str, float]) -> nw.Scenario:
+    """One flow over a path of `PATHS`."""
+    rate, rtt, buffer, loss = of
+    lost = {"probability": f"{loss:g}%", "per": "packet"} if loss else None
+    path = nw.Path(rate=rate, rtt=rtt, buffer=buffer, loss=lost)
+    return nw.Scenario(path, flows=[nw.Flow(cc)], duration=DURATION)
+
+
 def simulated(cc: str, folder: Path) -> Counter[str]:
     """The verdicts about a congestion control over all paths, at both ends."""
     found: Counter[str] = Counter()
-    for rate, rtt, buffer, loss in PATHS:
-        lost = {"probability": f"{loss:g}%", "per": "packet"} if loss else None
-        path = nw.Path(rate=rate, rtt=rtt, buffer=buffer, loss=lost)
+    for path in PATHS:
         file = folder / "run.pcapng"
-        nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration=DURATION), record=str(file))
+        nw.run(scenario(cc, path), record=str(file))
         content = file.read_bytes()
         found.update(verdict(content, end, folder) for end in (_SENDER, _RECEIVER))
     return found
 
 
-def linux(captures: Path, folder: Path) -> dict[str, dict[str, int]]:
-    """The verdicts about captures of Linux, by congestion control."""
+def live(folder: Path) -> JsonObject:
+    """The verdicts about flows of this machine's kernel over the paths, at both ends."""
     found: dict[str, Counter[str]] = {}
-    for file in sorted(captures.glob("*.pcapng")):
-        content, cc = file.read_bytes(), file.stem.split("-")[-1]
-        of = found.setdefault(cc, Counter())
-        of.update(verdict(content, end, folder) for end in (_SENDER, _RECEIVER))
-    return {cc: dict(of) for cc, of in found.items()}
+    for cc in LIVE_CCS:
+        for path in PATHS:
+            file = folder / "run.pcapng"
+            nw.run(scenario(cc, path), engine="live", record=str(file))
+            content = file.read_bytes()
+            of = found.setdefault(cc, Counter())
+            of.update(verdict(content, end, folder) for end in (_SENDER, _RECEIVER))
+    kernel = ".".join(platform.release().split(".")[:2])
+    return {"kernel": f"Linux {kernel}", "verdicts": {cc: dict(of) for cc, of in found.items()}}
 
 
 def _text(words: str) -> list[str]:
@@ -99,7 +111,7 @@ def _table(rows: dict[str, dict[str, int]]) -> list[str]:
     return lines
 
 
-def page(rows: dict[str, dict[str, int]], real: dict[str, dict[str, int]]) -> str:
+def page(rows: dict[str, dict[str, int]], real: JsonObject) -> str:
     """The page in Markdown."""
     wrong = sum(
         count
@@ -144,14 +156,14 @@ def page(rows: dict[str, dict[str, int]], real: dict[str, dict[str, int]]) -> st
     if real:
         lines += [
             "",
-            "## Captures of Linux",
+            "## Captures of real packets",
             "",
             *_text(
-                "These are captures of Linux 6.12 in virtual time (`--engine linux --record`) "
-                "on some of the same paths for 30 s, again at both ends."
+                f"{real['kernel']} sends the same flows over the same paths with `--engine live`. "
+                "Each capture is read at both ends."
             ),
             "",
-            *_table(real),
+            *_table(real["verdicts"]),
         ]
     return "\n".join(lines) + "\n"
 
@@ -160,10 +172,9 @@ def main() -> None:
     """Writes the page."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if "--linux" in sys.argv:
-            captures = Path(sys.argv[sys.argv.index("--linux") + 1])
-            LINUX.write_text(json.dumps(linux(captures, folder), indent=1) + "\n", "utf-8")
-        real = json.loads(LINUX.read_text(encoding="utf-8")) if LINUX.exists() else {}
+        if "--live" in sys.argv:
+            LIVE.write_text(json.dumps(live(folder), indent=1) + "\n", encoding="utf-8")
+        real = json.loads(LIVE.read_text(encoding="utf-8")) if LIVE.exists() else {}
         rows = {cc: dict(simulated(cc, folder)) for cc in CCS}
     PAGE.write_text(page(rows, real), encoding="utf-8")
 

@@ -174,7 +174,7 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
         for engine in engines:
             own = [values[engine, name, seed] for seed in seeds if (engine, name, seed) in values]
             middles.append(f"{median(own):.1f}" if len(own) == len(seeds) else "–")
-        lines.append(f"| median | {' | '.join(middles)} |")
+        lines.append(f"| {cc.upper()}, median | {' | '.join(middles)} |")
     for cc in CCS:
         lines += [
             "",
