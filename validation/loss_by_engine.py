@@ -21,6 +21,7 @@ from textwrap import fill
 from narrows.errors import EngineError
 from narrows.reproduce.lab import Lab, finished, goodput
 from narrows.runs.engines import choose
+from narrows.runs.run import Engine
 from narrows.runs.scenario import Flow, Path, Scenario
 from validation.stored import HERE
 
@@ -48,9 +49,9 @@ class Case:
     scenario: Scenario
     seeds: range
 
-    def value(self, engine: str, kernel: str | None, seed: int) -> float:
+    def value(self, engine: Engine, kernel: str | None, seed: int) -> float:
         """Goodput in Mbit/s, or completion time in s, of a run with an engine."""
-        run = choose(engine, kernel).run(self.scenario, seed=seed, sample_interval="off")  # type: ignore[arg-type]
+        run = choose(engine, kernel).run(self.scenario, seed=seed, sample_interval="off")
         of = goodput() if self.name.startswith("grid") else finished(DURATION_S["cubic"])
         return round(of(run.json), 3)
 
@@ -103,7 +104,7 @@ def stored() -> dict[tuple[str, str, int], float]:
         }
 
 
-def measure(engine: str, kernel: str | None) -> None:
+def measure(engine: Engine, kernel: str | None) -> None:
     """Runs the cases that the stored runs lack, and stores each."""
     name, have = engine if kernel is None else f"{engine} {kernel}", stored()
     for case in cases():
