@@ -154,7 +154,7 @@ def test_rules_name_what_decided(tmp_path: Path) -> None:
         for cc, goodput in (("cubic", 1.0), ("bbr", 3.0 if shallow or loss >= 0.1 else 1.0)):
             own = {
                 "flow[0].cc": cc,
-            "seed": 1,
+                "seed": 1,
                 "path.loss": json.dumps(path["path.loss"]),
                 "goodput_mbit": goodput,
             }
