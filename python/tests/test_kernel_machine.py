@@ -198,12 +198,24 @@ def test_dualpi2_needs_a_kernel_that_has_it(tmp_path: Path, kernel: store.Kernel
 @pytest.mark.parametrize(
     ("queue", "path", "said"),
     [
-        ('"xcp"', "", "path.queue: the kernel cannot apply xcp"),
-        ('"drr"', "", "path.queue: the kernel cannot apply drr"),
-        ('"cake"', 'buffer = "100p"', "path.buffer: cake of Linux has a limit of memory"),
-        ('{ kind = "cake", nat = true }', "", "path.queue.nat: the virtual machine has no"),
-        ('{ kind = "red", gentle = true }', "", "path.queue.gentle: red of Linux has no gentle"),
-        ('"fifo"', "offload = true", "path.offload: queue disciplines of the kernel"),
+        ('"xcp"', "", 'path.queue = "xcp" is not supported: the kernel cannot apply xcp'),
+        ('"drr"', "", 'path.queue = "drr" is not supported: the kernel cannot apply drr'),
+        (
+            '"cake"',
+            'buffer = "100p"',
+            'path.buffer = "100p" is not supported: cake of Linux has a limit of memory',
+        ),
+        (
+            '{ kind = "cake", nat = true }',
+            "",
+            "path.queue.nat = true is not supported: the virtual machine has no",
+        ),
+        (
+            '{ kind = "red", gentle = true }',
+            "",
+            "path.queue.gentle = true is not supported: red of Linux has no gentle",
+        ),
+        ('"fifo"', "offload = true", "path.offload = true is not supported: queue disciplines"),
     ],
 )
 def test_what_the_kernel_does_not_have_is_refused_by_name(
@@ -215,6 +227,7 @@ def test_what_the_kernel_does_not_have_is_refused_by_name(
     assert said in done.stderr
     assert "--queues narrows" in done.stderr
 
+    assert re.search(rf"^{re.escape(str(file))}:\d+: path\.", done.stderr, re.MULTILINE)
 
 def test_the_queues_of_narrows_remain(tmp_path: Path) -> None:
     file = written(tmp_path, line('"drr"'))
@@ -227,7 +240,7 @@ def test_wifi_is_refused_by_name(cli: Cli) -> None:
     file = next((Path(__file__).parents[2] / "scenarios/wifi").glob("*.toml"))
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
-    assert "wifi: user-mode Linux has no radio medium" in done.stderr
+    assert "wifi is not supported: user-mode Linux has no radio medium" in done.stderr
 
 
 def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
@@ -236,7 +249,7 @@ def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -
     file.write_text(text, encoding="utf-8")
     done = cli("run", str(file), "--engine", "linux", "--queues", "narrows")
     assert done.returncode == 2
-    assert "kernels do not support xcp" in done.stderr
+    assert '.cc = "xcp" is not supported by the engine linux' in done.stderr
 
 
 def test_a_congestion_control_that_only_the_kernel_has(tmp_path: Path, cli: Cli) -> None:

@@ -19,7 +19,7 @@ use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario, SectionNumber};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
@@ -396,7 +396,7 @@ fn flows(
     let written = written_ids(&list);
     let mut unnamed: BTreeMap<String, u64> = BTreeMap::new();
     let mut good = true;
-    for s in &list {
+    for (number, s) in list.iter().enumerate() {
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, context.wifi);
         let routes = context.routes.read(out, s);
@@ -461,6 +461,7 @@ fn flows(
                 route: routes.for_one(&id, context.routes.seed),
                 id,
                 station: stations[(i / each) as usize],
+                section: SectionNumber(number),
                 ..template.clone()
             });
         }
@@ -710,6 +711,7 @@ fn flow(
         keys: values.rest()?,
     };
     Some((flow, count, named?))
+        section: SectionNumber::default(),
 }
 
 /// Rejects a congestion control that the release of the sender does not have, or cannot pace.

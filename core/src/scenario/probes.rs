@@ -7,7 +7,7 @@ use super::parse::{optional, sections};
 use super::read::Section;
 use super::schema::Values;
 use super::wifi::{self, Written};
-use super::{ProbeKind, ProbeSpec, Spacing};
+use super::{ProbeKind, ProbeSpec, SectionNumber, Spacing};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -60,6 +60,7 @@ pub(super) fn probes(
                 station,
                 route: route.clone(),
                 keys: keys.clone(),
+                section: SectionNumber(number),
             };
             Some(stations.map(probe).collect())
         })
