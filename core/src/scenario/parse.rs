@@ -644,6 +644,9 @@ fn flow(
     let ends = hosts.ends(out, s, direction);
     let [sender, receiver] = ends.unwrap_or_default();
     let (spec, host_ecn) = (hosts.of(sender), hosts.ecn(sender, receiver));
+    if let (Some(Some(workload)), Some(most)) = (&workload, hosts.datagram([sender, receiver])) {
+        application::fits(out, s, workload, most)?;
+    }
     if let (Some(cc), None) = (&cc, transport) {
         let needs = known.needs_of(&cc.kind);
         hosts.segments(out, s, [sender, receiver], needs)?;
@@ -708,10 +711,10 @@ fn flow(
         route: None,
         workload: workload?,
         transport: transport.map(|kind| kind.name.into()),
+        section: SectionNumber::default(),
         keys: values.rest()?,
     };
     Some((flow, count, named?))
-        section: SectionNumber::default(),
 }
 
 /// Rejects a congestion control that the release of the sender does not have, or cannot pace.
