@@ -170,6 +170,8 @@ class Link(Part):
         to: Node where the link ends. Text; up to 64 letters, digits, _ - (default: none).
         switch: Switch whose memory the queue of the link shares; buffer limits the queue as
             well. Text; up to 64 letters, digits, _ - (default: memory of its own).
+        alpha: Maximum length of the queue of this link, in multiples of the free memory; needs
+            switch. Number; 0.001 to 1000 (default: alpha of the switch).
     """
 
     rate: str | None = None
@@ -190,6 +192,7 @@ class Link(Part):
     from_: str | None = None
     to: str | None = None
     switch: str | None = None
+    alpha: float | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
