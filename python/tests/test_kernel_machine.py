@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import LONG, NARROWS, PARKING_LOT, TINY, Cli, until
+from test_record import linked, told_of_links
 
 import narrows as nw
 from narrows.errors import EngineError
@@ -225,9 +227,13 @@ def test_what_the_kernel_does_not_have_is_refused_by_name(
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
     assert said in done.stderr
+    assert re.search(rf"^{re.escape(str(file))}:\d+: path\.", done.stderr, re.MULTILINE)
     assert "--queues narrows" in done.stderr
 
-    assert re.search(rf"^{re.escape(str(file))}:\d+: path\.", done.stderr, re.MULTILINE)
+
+def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
+    told_of_links(*linked(tmp_path, "linux"))
+
 
 def test_the_queues_of_narrows_remain(tmp_path: Path) -> None:
     file = written(tmp_path, line('"drr"'))
