@@ -19,7 +19,8 @@ pub(super) fn far_host(
     wifi: bool,
 ) -> Option<u8> {
     if let Some(f) = s.field("host").filter(|_| wifi) {
-        let problem = "needs a [path]: each station of a [wifi] is a separate host";
+        let problem =
+            "cannot be combined with [wifi], whose stations are separate hosts; remove it";
         out.refuse(&f, problem, Fix::None);
         return None;
     }
@@ -59,8 +60,8 @@ pub(super) fn probes(
                 host,
                 station,
                 route: route.clone(),
-                keys: keys.clone(),
                 section: SectionNumber(number),
+                keys: keys.clone(),
             };
             Some(stations.map(probe).collect())
         })
