@@ -123,10 +123,10 @@ def _classes(figures: RunJson, scenario: JsonObject, nodes: list[Node]) -> Itera
     for one, place in zip(tree, range(root + 1, len(nodes)), strict=True):
         begin = root if one.parent is None else root + 1 + one.parent
         yield _class_link(figures, one, (begin, place), back=False)
-    back = class_tree.classes(figures, last + 1, reverse) if tree and reverse else []
-    for one, place in zip(back, range(root + 1, len(nodes)), strict=False):
-        if not class_tree.same(tree, back):
-            return
+    back = class_tree.classes(figures, last + 1, reverse) if reverse else []
+    if not class_tree.same(tree, back):
+        return
+    for one, place in zip(back, range(root + 1, len(nodes)), strict=True):
         end = root if one.parent is None else root + 1 + one.parent
         yield _class_link(figures, one, (place, end), back=True)
 
