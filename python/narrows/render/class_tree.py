@@ -73,8 +73,8 @@ class TreeClass:
         flows = f" of {words.some(self.flows)}" if self.flows else ""
         return (
             f"Class {self.name}{flows}: {words.number(mbit, 2)} of "
-            f"{words.number(self.most_mbit, 2)} Mbit/s, {self.drops} packets dropped in the whole "
-            "run."
+            f"{words.number(self.most_mbit, 2)} Mbit/s; packets dropped in the whole run: "
+            f"{self.drops}."
         )
 
 
