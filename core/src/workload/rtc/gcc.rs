@@ -560,6 +560,7 @@ mod tests {
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
         };
+            datagram: crate::workload::MOST_DATAGRAM,
         Gcc::new(&Params::defaults(KIND.params), setting)
     }
 
