@@ -1,6 +1,6 @@
 """The traffic of a path, from the capture file of `narrows shell`, and quantities of it.
 
-The flows of a pair of commands are visible only on the path: their datagrams are encrypted, and
+The flows of a pair of commands are visible only on the path. Their datagrams may be encrypted, and
 the state of their stacks is inside of the programs. These quantities use arrivals at the receiving
 host, departures at the sending host, and the queue of the bottleneck.
 
@@ -151,8 +151,8 @@ def read(
 
 
 def _data(capture: Path) -> Iterator[tuple[int, float, int, int]]:
-    """Interface, time in s, port of the sender and bytes of payload of each packet with data that
-    leaves the host far or arrives at the host near.
+    """Interface, time in s, port of the sender and bytes of payload of packets with data, which
+    leave the host far or arrive at the host near.
     """
     directions = {_SENDING: _OUTBOUND, _RECEIVING: _INBOUND}
     for body in _packets(capture):
