@@ -8,8 +8,9 @@ PROBE_RTT can begin in each phase (section 5.3.4.3), so a phase that PROBE_RTT e
 
 Seven of the 22 test cases have no check:
 
-- "Exiting DRAIN Based on Time", "Exiting PROBE_DOWN After Max Time" and "Handling
-  Application-Limited Sending During PROBE_REFILL" change the path or the application at the
+- "Exiting DRAIN Based on Time" and "Exiting PROBE_DOWN After Max Time" change the path at the
+  beginning of a phase.
+- "Handling Application-Limited Sending During PROBE_REFILL" changes the application at the
   beginning of a phase.
 - Both cases of spurious recovery need the variables `BBR.undo_…`, which Linux does not export.
 - Two cases need aggregation of ACKs, which no element of a path has.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from narrows.conform.check import Check
     from narrows.conform.traffic import Traffic
     from narrows.json_object import JsonObject
+    from narrows.runs.run import Progress
 
 _MARK = "pair"
 _FIRST_PORT, _FIRST_RIVAL = 5301, 5401
@@ -38,6 +39,7 @@ _SLACK_S = 3.0
 """Time for which clients run longer than the check, because they need time to start."""
 _RIVAL = Path(__file__).with_name("rival.py")
 _LINES = 5
+_LOOK_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +107,9 @@ def _flows(tree: JsonObject) -> Iterator[tuple[str, str, float]]:
             yield flow["id"], flow["cc"], start
 
 
-def play(check: Check, target: Pair, seed: int) -> Traffic:
-    """Runs the scenario of a check with the programs of a pair.
+def play(check: Check, target: Pair, seed: int, keep_on: Progress) -> Traffic:
+    """Runs the scenario of a check with the programs of a pair. An exception of `keep_on`, which is
+    called several times per second, stops them.
 
     Raises:
         NarrowsError: If the programs could not be run, or no data arrived.
@@ -145,21 +148,17 @@ def play(check: Check, target: Pair, seed: int) -> Traffic:
         if target.kernel is not None:
             engine += ["--kernel", target.kernel]
         servers = [word for command in far for word in ("--far", command)]
-        done = subprocess.run(
+        code, output = _run(
             [
                 sys.executable, "-m", "narrows", "shell", str(file), *engine, "--seed", str(seed),
                 *servers, "--record", str(capture), "--out", str(out), "--quiet", "--", "sh", "-c",
                 " ".join([*near, "wait; true"]),
             ],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            check=False,
+            keep_on,
         )  # fmt: skip
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_LINES:])
-        if done.returncode or not capture.exists():
-            raise NarrowsError(f"narrows shell failed with exit code {done.returncode}:\n{said}")
+        said = "\n".join(output.strip().splitlines()[-_LINES:])
+        if code or not capture.exists():
+            raise NarrowsError(f"narrows shell failed with exit code {code}:\n{said}")
         seen = traffic.read(
             capture,
             json.loads(out.read_text(encoding="utf-8")),
@@ -173,6 +172,29 @@ def play(check: Check, target: Pair, seed: int) -> Traffic:
             f"programs:\n{said}"
         )
     return seen
+
+
+def _run(words: list[str], keep_on: Progress) -> tuple[int, str]:
+    """The exit code and the output of a command. It ends with an exception of `keep_on`."""
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as child:
+        try:
+            while True:
+                try:
+                    output, _ = child.communicate(timeout=_LOOK_S)
+                except subprocess.TimeoutExpired:
+                    keep_on(0.0, 1.0)
+                else:
+                    return child.returncode, output
+        except BaseException:
+            child.terminate()
+            raise
 
 
 def _filled(command: str, port: int, seconds: int) -> str:

@@ -88,7 +88,6 @@ def conform(
     finished = 0
 
     def one(item: tuple[int, int], keep_on: Progress) -> tuple[float | None, str]:
-        keep_on(finished, len(todo))
         return _measure(applied[item[0]], target, item[1], keep_on)
 
     def done(_item: tuple[int, int]) -> None:
@@ -127,7 +126,7 @@ def _measure(
     """The quantity of a check in one run, or the reason for which it was not measured."""
     if not isinstance(target, Pair):
         return check.metric(play(check, target, seed, keep_on)), ""
-    seen = pair.play(check, target, seed)
+    seen = pair.play(check, target, seed, keep_on)
     if not seen.trusted:
         return None, f"the self-check of the run failed: {seen.why}"
     if isinstance(check.outside, str) or (ended := seen.ended()):

@@ -151,8 +151,10 @@ def read(
 
 
 def _data(capture: Path) -> Iterator[tuple[int, float, int, int]]:
-    """Interface, time in s, port of the sender and bytes of payload of packets with data, which
-    leave the host far or arrive at the host near.
+    """Packets with data that leave the host far or arrive at the host near.
+
+    Yields:
+        Interface, time in s, port of the sender, and bytes of payload.
     """
     directions = {_SENDING: _OUTBOUND, _RECEIVING: _INBOUND}
     for body in _packets(capture):
