@@ -33,7 +33,7 @@ WAITING_BYTES = 1 << 20
 INTERVAL_S = 0.005
 
 
-class Server(QuicConnectionProtocol):
+class Server(QuicConnectionProtocol):  # type: ignore[misc]
     """One connection of the server."""
 
     task: asyncio.Task[None] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from narrows.conform import pair, rival, traffic
 from narrows.conform.suites import checks
 from narrows.json_object import JsonObject
 
+ROOT = Path(__file__).parents[2]
 RIVAL = Path(rival.__file__)
 SERVER = f"{sys.executable} -IS {RIVAL} send {{port}} reno"
 CLIENT = f"{sys.executable} -IS {RIVAL} receive far {{port}} {{seconds}}"
@@ -149,3 +151,20 @@ def test_programs_that_send_nothing_are_an_error(cli: Cli) -> None:
     assert done.returncode == 2
     assert "no data of the server arrived" in done.stderr
     assert "no reply" in done.stderr
+
+
+def test_a_pair_of_quic_programs(cli: Cli) -> None:
+    ready()
+    if find_spec("aioquic") is None:
+        pytest.skip("aioquic is not installed (pip install aioquic)")
+    program = f"{sys.executable} {ROOT / 'validation' / 'quic_pair.py'}"
+    done = cli(
+        "conform", "--server", f"{program} serve {{port}} cubic", "--client",
+        f"{program} fetch far {{port}} {{seconds}}", "--as", "cubic", "--seeds", 1, "--json",
+        "--only", "start-up-goodput",
+    )  # fmt: skip
+    assert done.returncode in {0, 1}, done.stderr
+    (found,) = json.loads(done.stdout)["checks"]
+    if "self-check" in found["reason"]:
+        pytest.skip(found["reason"])
+    assert found["mean"] > 5.0, found
