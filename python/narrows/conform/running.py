@@ -131,7 +131,8 @@ def _measure(
         return None, f"the self-check of the run failed: {seen.why}"
     if isinstance(check.outside, str) or (ended := seen.ended()):
         return None, check.outside if isinstance(check.outside, str) else ended
-    return check.outside(seen), ""
+    value = check.outside(seen)
+    return value, "the queue marked no packet" if value is None else ""
 
 
 def _judged(check: Check, found: Sequence[tuple[float | None, str]]) -> Result:
