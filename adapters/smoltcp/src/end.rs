@@ -1,4 +1,4 @@
-//! smoltcp's TCP as a transport of narrows.
+//! An endpoint of smoltcp.
 //!
 //! The datagrams that narrows carries are smoltcp's IPv4 packets, so its own IP and TCP headers
 //! cross the path. Each end is an interface with one socket, whose buffers hold 1 MiB; Nagle's
@@ -17,11 +17,6 @@ use smoltcp::wire::{
     HardwareAddress, IpAddress, IpCidr, Ipv4Address, Ipv4Packet, TcpPacket, TcpSeqNumber,
 };
 use std::collections::VecDeque;
-
-narrows_endpoint::export! {
-    { "smoltcp", "smoltcp 0.14.0", "TCP of smoltcp",
-      "cubic,reno,none", narrows_endpoint::ETHERNET_HEADER, open }
-}
 
 /// Size of a socket's send buffer and of its receive buffer, in bytes.
 const BUFFER: usize = 1 << 20;
@@ -160,7 +155,8 @@ struct End {
     fault: Option<String>,
 }
 
-fn open(setting: &Setting<'_>) -> Result<Box<dyn Endpoint>, String> {
+/// Creates an endpoint.
+pub fn open(setting: &Setting<'_>) -> Result<Box<dyn Endpoint>, String> {
     let mut wire = Wire {
         mtu: setting.mtu as usize,
         arrived: VecDeque::new(),
