@@ -282,10 +282,7 @@ def test_processes_that_always_die_are_an_error(
 
 
 def _blocked(_task: TaskJson) -> ResultJson:
-    return {
-        "scores": [float(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
-        "cpu_s": 0,
-    }
+    return {"scores": [float(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])], "cpu_s": 0}
 
 
 def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
@@ -347,10 +344,7 @@ def test_a_changed_line_of_the_journal_does_not_count(
         ("[objective]\ndelta = nan", "objective.delta: not valid; write delta = 1.0"),
         ("[search]\nseed = 1.5", "search.seed: not valid; write seed = 1"),
         ("[search]\nmultiple = { count = 1.5 }", "`count` 0 to 8"),
-        (
-            "[search]\nintersend = { least = 5, most = 1 }",
-            "search.intersend: `least` must be at most",
-        ),
+        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` must be at most"),
         ("[search]\nshortlist = { specimens = 4, keep = 0 }", "search.shortlist: write"),
         ('[network]\nqueue = "nothing"', "wrong.toml: network.queue = "),
         ("[network]\nbuffer = 5", "network.buffer = 5 needs a unit: bdp, p (packets) or bytes; "),
