@@ -67,8 +67,12 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	touch $@
 
 KERNEL ?= 6.12
-adapters: setup ## Build the transports of other projects (quinn, noq, smoltcp) into the package, for --plugin NAME
-	cd adapters && cargo build --locked --release --target-dir $(TARGET)/adapters
+# `earlier` is a workspace of its own, with earlier releases for tests of known faults.
+ADAPTERS ?= quinn noq smoltcp
+adapters: setup ## Build transports of other projects into the package, ADAPTERS [default: quinn noq smoltcp; also earlier], for --plugin NAME
+	cd adapters && [ -z '$(filter-out earlier,$(ADAPTERS))' ] || cargo build --locked --release --target-dir $(TARGET)/adapters \
+	  $(patsubst %,--package narrows-%,$(filter-out earlier,$(ADAPTERS)))
+	[ -z '$(filter earlier,$(ADAPTERS))' ] || { cd adapters/earlier && cargo build --locked --release --target-dir $(TARGET)/adapters; }
 	for place in python/narrows "$$($(BIN)/python -c 'import narrows, os; print(os.path.dirname(narrows.__file__))')"; do \
 	  install -D -m 644 --target-directory "$$place/adapters" $(TARGET)/adapters/release/libnarrows_*.so; done
 
