@@ -59,8 +59,8 @@ const CHANGES: u64 = 512;
 /// Heap use per byte of a rule tree, which stores a region of four intervals for each node.
 const TREE: u64 = 512;
 
-/// Heap use per byte of the collector's text. A short line with an interface gives a record with all
-/// properties, and several findings.
+/// Heap use per byte of the collector's text. A short line with an interface gives a record with
+/// all properties, and several findings.
 const FACTS: u64 = 4096;
 
 /// The collector's text for a host with one interface.
