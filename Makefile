@@ -24,7 +24,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --req
 
 # Directories are prerequisites, too, so that a removed file is detected.
 RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core plugin sim host python/bindings -name target -prune -o \
-                    \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
+                    \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' -o -name '*.sh' \) -print)
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
