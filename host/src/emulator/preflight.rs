@@ -127,13 +127,6 @@ pub fn check_scenario(
         ));
     }
     for flow in &scenario.flows {
-        if let Some(workload) = flow.workload.as_ref().filter(|_| machine != Machine::Host) {
-            return unlike(format!(
-                "flow {}: the engine {engine} does not support workloads ({}); remove workload, \
-                 or write --engine live or sim",
-                flow.id, workload.kind
-            ));
-        }
         if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
             return unlike(format!(
                 "flow {}: the engine {engine} does not support ECN for datagrams; remove ecn of \
