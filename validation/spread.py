@@ -3,12 +3,13 @@
     python -m validation.spread 'jitter-cubic-*' cwnd_p5 [--kernel 6.12] [--runs 8] [--seeds 30]
 
 Three recorded runs do not show the whole spread of a metric. This program runs a recorded case more
-often with the engine `linux` and with the simulator, and prints a table in Markdown: the stored
-values of Linux, the values of its further runs in ascending order, and the least value, the
-quartiles and the greatest value of the simulations. The starts of both engines are shifted by the
-times of `narrows.reference.record.SHIFTS_S` in turn, except for metrics of the first seconds, which
-the stored cases have without a shift. The seeds of the further runs of Linux follow
-those of the stored runs. `--runs 0` needs no kernel.
+often with the engine `linux` and with the simulator, and prints a table in Markdown. The table has
+the stored values of Linux, and the values of its further runs in ascending order. For the
+simulator, it has the least value, the quartiles and the greatest value.
+
+The flows start later by the times of `narrows.reference.record.SHIFTS_S`, in turn and with both
+engines. Runs for metrics of the first seconds have no shift, as in the stored cases. The seeds of
+the further runs of Linux follow those of the stored runs. `--runs 0` needs no kernel.
 """
 
 from __future__ import annotations
