@@ -124,20 +124,36 @@ class Crew(Protocol):
         empty list several times per second.
         """
 
+    def close(self) -> None:
+        """Ends the processes that wait for further cases on this machine."""
+
 
 class Local:
     """Executes cases in several processes, by default one for each core."""
 
-    def __init__(self, jobs: int | None = None) -> None:
-        """Uses `jobs` processes; the default is the number of cores that this process may use."""
+    def __init__(self, jobs: int | None = None, *, keep: bool = False) -> None:
+        """Uses `jobs` processes; the default is the number of cores that this process may use.
+
+        With `keep`, the processes wait for the cases of further calls until `close`.
+        """
         self.workers = jobs or len(os.sched_getaffinity(0))
+        self._keep = keep
+        self._waiting: list[_Worker] = []
+
+    def close(self) -> None:
+        """Ends the processes that wait for further cases."""
+        while self._waiting:
+            self._waiting.pop().end()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Yields the outcomes of the cases. The processes end when this generator ends, even after
-        an error.
+        """Yields the outcomes of the cases. After an error, and without `keep`, the processes end
+        when this generator ends.
         """
         batches = Batches(cases, count, self.workers)
-        workers = [_Worker() for _ in range(min(self.workers, count))]
+        workers = [
+            self._waiting.pop() if self._waiting else _Worker()
+            for _ in range(min(self.workers, count))
+        ]
         # If rows are stored more slowly than the processes produce them, the processes wait, so
         # that rows do not accumulate.
         done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(workers))
@@ -159,7 +175,10 @@ class Local:
                     yield found
         finally:
             for worker in workers:
-                worker.end()
+                if self._keep and not working:
+                    self._waiting.append(worker)
+                else:
+                    worker.end()
 
 
 class Threads:
@@ -181,6 +200,9 @@ class Threads:
             (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
         )
         self._stop = threading.Event()
+
+    def close(self) -> None:
+        """Does nothing: all threads end with their cases."""
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields outcomes in batches. If this generator is closed early, simulations that have
@@ -240,7 +262,8 @@ class _Worker:
         except BaseException as error:
             self._tell(done, error)
         finally:
-            self.end()
+            if self._over.is_set():
+                self.end()  # The process may have been started after the reader ended.
 
     def _tell(
         self,
@@ -401,6 +424,9 @@ class Ray:
             # is started.
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
+    def close(self) -> None:
+        """Leaves the cluster as it is."""
+
     @property
     def workers(self) -> int:
         """The present number of cores of the cluster."""
@@ -506,8 +532,11 @@ def crew(
     jobs: int | None = None,
     metric: Metric | None = None,
     engine: EngineChoice | None = None,
+    *,
+    keep: bool = False,
 ) -> Crew:
-    """The executor with the name `local`, `ray` or `ray://HOST:PORT`.
+    """The executor with the name `local`, `ray` or `ray://HOST:PORT`. With `keep`, its processes
+    wait for the cases of further calls until `close`.
 
     Raises:
         NarrowsError: If there is no executor of this name, or if it cannot run the engine.
@@ -520,7 +549,7 @@ def crew(
         return Threads(metric, jobs, engine)
     if on == "local":
         here = metric is not None or loaded.only_here()
-        return Threads(metric, jobs) if here else Local(jobs)
+        return Threads(metric, jobs) if here else Local(jobs, keep=keep)
     if on == "ray":
         return Ray(metric=metric)
     if on.startswith("ray://"):
