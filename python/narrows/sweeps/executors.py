@@ -47,6 +47,9 @@ _LARGEST = 2000
 _AHEAD = 4
 """Maximum number of finished batches that wait to be stored, per process."""
 
+_Done = queue.Queue[list[Outcome] | BaseException | None]
+"""The outcomes of a process: finished batches, an exception, or None at the end."""
+
 _BEGIN = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
     "main; main(json.loads(sys.argv[2]))"
@@ -156,9 +159,9 @@ class Local:
         ]
         # If rows are stored more slowly than the processes produce them, the processes wait, so
         # that rows do not accumulate.
-        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(workers))
+        done: _Done = queue.Queue(_AHEAD * len(workers))
         for worker in workers:
-            threading.Thread(target=worker.serve, args=(batches, done), daemon=True).start()
+            worker.begin(batches, done)
         working = len(workers)
         try:
             while working:
@@ -242,10 +245,20 @@ class _Worker:
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._over = threading.Event()
+        self._todo: queue.SimpleQueue[tuple[Batches, _Done] | None] = queue.SimpleQueue()
+        # The process ends with the thread that started it (`die_with_parent`), so the thread waits
+        # for further cases, too.
+        threading.Thread(target=self._run, daemon=True).start()
 
-    def serve(
-        self, batches: Batches, done: queue.Queue[list[Outcome] | BaseException | None]
-    ) -> None:
+    def begin(self, batches: Batches, done: _Done) -> None:
+        """Begins to serve these batches; the outcomes, and None at the end, go to `done`."""
+        self._todo.put((batches, done))
+
+    def _run(self) -> None:
+        while (work := self._todo.get()) is not None:
+            self._serve(*work)
+
+    def _serve(self, batches: Batches, done: _Done) -> None:
         try:
             while not self._over.is_set() and (batch := batches.next()):
                 begin = time.monotonic()
@@ -265,11 +278,7 @@ class _Worker:
             if self._over.is_set():
                 self.end()  # The process may have been started after the reader ended.
 
-    def _tell(
-        self,
-        done: queue.Queue[list[Outcome] | BaseException | None],
-        what: list[Outcome] | BaseException | None,
-    ) -> None:
+    def _tell(self, done: _Done, what: list[Outcome] | BaseException | None) -> None:
         """Puts an object into the queue as soon as there is room, unless the reader has ended."""
         while not self._over.is_set():
             with suppress(queue.Full):
@@ -312,8 +321,9 @@ class _Worker:
         return [(key, rows, error) for key, rows, error in json.loads(line)]
 
     def end(self) -> None:
-        """Ends the process in any state."""
+        """Ends the process in any state, and its thread."""
         self._over.set()
+        self._todo.put(None)
         self._close()
 
     def _close(self) -> None:
