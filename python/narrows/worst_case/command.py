@@ -75,9 +75,8 @@ class _Percent(click.ParamType):  # type: ignore[type-arg] # generic from click 
     group="Search",
     type=click.Choice(("share", "starvation", "queue", "collapse")),
     required=True,
-    help="Problem to search for, in percent: goodput of a flow relative to the mean of all flows "
-    "(share), smallest relative to largest goodput (starvation), median queueing delay relative to "
-    "the base RTT (queue), goodput of all flows relative to the rate (collapse)",
+    help="Problem to search for: a small share of one flow (share), a large ratio of goodputs "
+    "(starvation), a standing queue (queue), or an idle bottleneck (collapse)",
 )
 @option(
     "--flow",

@@ -10,7 +10,8 @@ from narrows.render.words import counted, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from narrows.worst_case.running import Measured, WorstCase
+    from narrows.worst_case.evaluation import Measured
+    from narrows.worst_case.running import WorstCase
 
 
 _MOST_FLOWS = 6

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narrows.sweeps import keys
@@ -102,7 +103,7 @@ def _removed(now: Shrunk, holds: Holds, kept_flow: int | None) -> Shrunk:
     tree = now.tree()
     size = {place: count(tree) - count(_less(now, place).tree()) for place in places}
     places = sorted((place for place in places if size[place] > 0), key=lambda p: -size[p])
-    return _reduced(now, [lambda of, at=place: _less(of, at) for place in places], holds)
+    return _reduced(now, [partial(_less, place=place) for place in places], holds)
 
 
 def _rounded(now: Shrunk, space: Space, holds: Holds) -> Shrunk:
