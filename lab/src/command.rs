@@ -87,8 +87,8 @@ fn read(command: &Value, registry: &Registry<Packet>) -> Result<(Tree, Scenario)
 }
 
 /// Makes a scenario one of several replications, as `narrows run --seeds` does. Unless the scenario
-/// sets `start_jitter`, this jitter is an eighth of the time from the last `start` to the end. It is
-/// at most 5 s and at most the warm-up.
+/// sets `start_jitter`, this jitter is an eighth of the time from the last `start` to the end. Its
+/// maximum is the smaller of 5 s and the warm-up.
 fn replicate(tree: &Tree, scenario: &mut Scenario, seed: u64) {
     scenario.seed = seed;
     if tree.root.get("start_jitter").is_some() {

@@ -282,7 +282,8 @@ def test_processes_that_always_die_are_an_error(
 
 
 def _blocked(_task: TaskJson) -> ResultJson:
-    return {"scores": [float(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, [])], "cpu_s": 0}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    return {"scores": [float(one) for one in blocked], "cpu_s": 0}
 
 
 def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
@@ -300,7 +301,9 @@ def test_a_signal_to_the_group_does_not_reach_a_process_that_starts(
 
 def test_one_is_singular(tmp_path: Path) -> None:
     command = _train(tmp_path, "--steps", "1", "--into", str(tmp_path / "into"))
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=300, cwd=tmp_path
+    )
     assert done.stdout.startswith("1 rule after 1 step and ")
     assert "; 1 rule, epoch 0" in done.stderr
 
@@ -344,7 +347,7 @@ def test_a_changed_line_of_the_journal_does_not_count(
         ("[objective]\ndelta = nan", "objective.delta: not valid; write delta = 1.0"),
         ("[search]\nseed = 1.5", "search.seed: not valid; write seed = 1"),
         ("[search]\nmultiple = { count = 1.5 }", "`count` 0 to 8"),
-        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` must be at most"),
+        ("[search]\nintersend = { least = 5, most = 1 }", "search.intersend: `least` must be"),
         ("[search]\nshortlist = { specimens = 4, keep = 0 }", "search.shortlist: write"),
         ('[network]\nqueue = "nothing"', "wrong.toml: network.queue = "),
         ("[network]\nbuffer = 5", "network.buffer = 5 needs a unit: bdp, p (packets) or bytes; "),

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from narrows.render.layout import Curve, Drawing, draw
-from narrows.render.plot import drawing
+from narrows.render.plot import drawing, matplotlib
 from narrows.render.style import Look, Style
 from narrows.render.topology import graph
 
@@ -25,8 +25,11 @@ _LEVELS = (
 )
 """Upper end of a range of the load, its colours on the screen and in print, and its name."""
 
-_CHARACTER_PX = 5.6
-"""Mean width of a character of a title of 8 points, rounded up."""
+_HINTING = 1.08
+"""Maximum ratio of the drawn width of a text to its width without hinting of the font."""
+
+_MARGIN_PX = 12.0
+"""Space at the sides of a title."""
 
 
 def plot_networks(
@@ -45,7 +48,7 @@ def plot_networks(
     """
     style = style or Style(look=look)
     drawn = [(title, draw(graph(figures))) for title, figures in columns]
-    wide = sum(max(360.0, one.width, _title_px(title)) for title, one in drawn) / _INCH
+    wide = sum(max(360.0, one.width, _title_px(title, style)) for title, one in drawn) / _INCH
     high = max(one.height for _, one in drawn) / _INCH + 1.0
     with drawing(file, style, (wide, high), kernels) as figure:
         axes: Any = figure.subplots(1, len(drawn), squeeze=False)
@@ -56,8 +59,14 @@ def plot_networks(
     return figure
 
 
-def _title_px(title: str) -> float:
-    return _CHARACTER_PX * max(map(len, title.splitlines()))
+def _title_px(title: str, style: Style) -> float:
+    """The width of a title with its margins, in pixels of the layout."""
+    with matplotlib().rc_context(style.rc()):
+        from matplotlib.textpath import TextPath  # noqa: PLC0415
+
+        lines = [TextPath((0, 0), line, size=style.pt(8)) for line in title.splitlines() if line]
+    points = max((line.get_extents().width for line in lines), default=0.0)
+    return float(points) * _HINTING * _INCH / 72 + _MARGIN_PX
 
 
 def _name_colours(ax: Any, network: Drawing, style: Style) -> None:  # noqa: ANN401 - Axes

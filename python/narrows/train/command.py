@@ -140,8 +140,8 @@ def _line(step: StepJson, left_s: float | None) -> str:
     rule = None if step["rule"] is None else step["rule"] + 1
     did = _DID[step["did"]].format(rule=rule)
     line = (
-        f"step {step['step']}: {did}; {counted(step['rules'], 'rule')}, epoch {step['epoch']}, objective "
-        f"{step['score']:.4f}, {step['cpu_s']:.0f} s of CPU time"
+        f"step {step['step']}: {did}; {counted(step['rules'], 'rule')}, epoch {step['epoch']}, "
+        f"objective {step['score']:.4f}, {step['cpu_s']:.0f} s of CPU time"
     )
     if left_s is None:
         return line
