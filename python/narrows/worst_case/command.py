@@ -75,7 +75,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg] # generic from click 
     group="Search",
     type=click.Choice(("share", "starvation", "queue", "collapse")),
     required=True,
-    help="Problem to search for: a small share of one flow (share), a large ratio of goodputs "
+    help="Problem to search for: a small share of a flow (share), unequal goodputs "
     "(starvation), a standing queue (queue), or an idle bottleneck (collapse)",
 )
 @option(
