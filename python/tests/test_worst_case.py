@@ -355,6 +355,40 @@ def test_errors_name_the_place_and_the_correction(
     assert not (tmp_path / "into").exists()
 
 
+def test_runs_that_fail_are_reported_and_do_not_count(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("cmaes", reason="cmaes is not installed")
+    model = """
+from narrows.models import CongestionControl
+
+class Bad(CongestionControl):
+    name = "bad"
+
+    def on_ack(self, window, ack):
+        if ack.rtt_ms and ack.rtt_ms > 50:
+            1 / 0
+        window.cwnd = 4.0
+"""
+    (tmp_path / "bad.py").write_text(model, encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(TINY.replace('"cubic"', '"bad"'), encoding="utf-8")
+    words = ["worst-case", str(tmp_path / "tiny.toml"), "--plugin", str(tmp_path / "bad.py")]
+    words += ["--over", "path.rtt=10ms:90ms", "--for", "collapse", "--limit", "90%", "--seeds", "1"]
+    words += ["--budget", "16", "--population", "4", "--into", str(tmp_path / "into")]
+    done = cli(*words, "--json")
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert told["found"] is True
+    assert number_of(told["values"]["path.rtt"]) < 50
+    assert told["failed"]
+    assert all("ZeroDivisionError" in one["reason"] for one in told["failed"])
+    # In text, the failures are on stderr, even if the results are not printed.
+    quiet = cli(*words, "--quiet")
+    assert (quiet.returncode, quiet.stdout) == (1, "")
+    assert "failed; their scenarios do not count." in quiet.stderr
+    again = cli("run", told["failed"][0]["file"], "--plugin", str(tmp_path / "bad.py"))
+    assert again.returncode == 2
+    assert "ZeroDivisionError" in again.stderr
+
+
 def test_processes_wait_for_further_cases_and_end_with_close() -> None:
     tree = {"duration": "1s", "path": {"rate": "1Mbit", "rtt": "10ms"}, "flow": [{"cc": "reno"}]}
     own = executors.Local(2, keep=True)

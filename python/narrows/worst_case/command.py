@@ -162,7 +162,7 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
     results (CMA-ES). The worst scenario is checked with further seeds. If it is beyond the limit
     with each of them, the command reduces it: it removes keys and flows, and rounds the values, as
     long as the problem remains. It prints the smallest scenario with its values for seeds that no
-    earlier step used.
+    earlier step used. The exit code is 1 if a run failed.
 
     Results are stored while the search runs. After an interruption, the same command continues.
     The result depends on the seed and not on the number of processes.
@@ -218,3 +218,7 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
             if out_file is None:
                 echo("")
                 echo(render.toml(found).rstrip("\n"))
+    if found.failed:
+        if not as_json:
+            echo(render.failures(found), err=True)
+        click.get_current_context().exit(1)

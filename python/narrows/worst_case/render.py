@@ -57,6 +57,13 @@ def sentences(found: WorstCase) -> list[str]:
     ]
 
 
+def failures(found: WorstCase) -> str:
+    """The number of failed runs, and the first of them."""
+    file, reason = found.failed[0]
+    count = counted(len(found.failed), "run")
+    return f"{count} failed; their scenarios do not count. {file}: {reason.splitlines()[0]}"
+
+
 def _what(found: WorstCase) -> str:
     if found.flow is not None:
         return found.objective.what.replace(
