@@ -18,12 +18,30 @@ _MOST_FLOWS = 6
 """Maximum number of flows in the table."""
 
 
+_MOST_THREE_DIGITS = 999.5
+
+
+def _number(value: float) -> str:
+    """Three significant digits, or all digits of a whole number.
+
+    >>> _number(7.8349), _number(0.04567), _number(1194.6)
+    ('7.83', '0.0457', '1195')
+    """
+    return f"{value:.3g}" if value < _MOST_THREE_DIGITS else f"{value:.0f}"
+
+
 def _percent(value: float) -> str:
-    return f"{value:.3g} %"
+    return f"{_number(value)} %"
 
 
 def _span(values: Sequence[float]) -> str:
-    return f"{_percent(min(values))} to {_percent(max(values))}"
+    """The smallest and the largest value; one value if both read the same.
+
+    >>> _span([3.0, 9.5, 4.0]), _span([320.1, 320.2])
+    ('3 % to 9.5 %', '320 %')
+    """
+    ends = [_percent(min(values)), _percent(max(values))]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _seeds(of: Measured) -> str:
@@ -80,7 +98,7 @@ def runs(found: WorstCase) -> Table:
     rows = [
         [
             Cell(str(run["seed"]), f"{which}.runs.{i}.seed"),
-            Cell(f"{run['value_percent']:.3g}", f"{which}.runs.{i}.value_percent"),
+            Cell(_number(run["value_percent"]), f"{which}.runs.{i}.value_percent"),
             *(
                 Cell(number(flow["goodput_mbit"], 3), f"{which}.runs.{i}.flows.{j}.goodput_mbit")
                 for j, flow in enumerate(run["flows"][:_MOST_FLOWS])
