@@ -1,6 +1,6 @@
 """The Rust side: thin, low-level; `narrows` is what people use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -120,7 +119,7 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
         "cubic",
         "loadable",
     )
-    assert [(line.file, line.key, line.value) for line in seen.boot] == [
+    assert [(line["file"], line["key"], line["value"]) for line in seen.boot] == [
         ("etc/sysctl.d/90-x.conf", "net.ipv4.tcp_ecn", "1")
     ]
     assert {one.name for one in seen.interfaces} == {"eth0", "$(reboot)"}
@@ -133,7 +132,7 @@ def test_every_shell_tells_the_same_of_this_host() -> None:
         done = subprocess.run(
             [*sh, "-s"], input=script(), capture_output=True, text=True, check=True
         )
-        seen = dataclasses.asdict(parse(done.stdout))
+        seen = dict(parse(done.stdout))
         # What changes from one moment to the next.
         for moving in ("interfaces", "sockets", "spaces", "container", "debug"):
             seen.pop(moving)

@@ -243,8 +243,9 @@ def _command(folder: Path, into: str, *words: str) -> list[str]:
 
 def _search(folder: Path, into: str, *words: str) -> dict[str, Any]:
     done = subprocess.run(
-        _command(folder, into, *words), capture_output=True, text=True, check=False, timeout=300
-    )
+        _command(folder, into, *words),
+        capture_output=True, text=True, check=False, timeout=300, cwd=folder,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -297,6 +298,7 @@ def test_a_stopped_search_continues_and_has_the_same_result(
     folder, told = searched
     with subprocess.Popen(
         _command(folder, "stopped"),
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

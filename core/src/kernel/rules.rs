@@ -6,11 +6,10 @@
 //! earlier releases, no recording checks this table, apart from published measurements of BBR on
 //! Linux 4.15 and 5.15.
 //!
-//! The sources of 5.10.223 and 6.1.192 contain the backports that the table gives for these
-//! releases, and no others of them. Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
-//! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred
-//! from review lists of stable releases, which name the series, and from dates of releases. These
-//! inferred patch levels have not been compared with the sources.
+//! The sources of 5.10.223 and 6.1.192 contain the backports that the table gives for these two
+//! releases. Debian's change logs confirm the backports to 6.12.13, 6.12.31, 6.12.35, 6.12.55,
+//! 6.1.129, 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are
+//! inferred from review lists of stable releases, which name the series, and from dates of releases.
 
 use super::Release;
 

@@ -37,8 +37,8 @@ const GROW_LEAST: u32 = 128;
 const SHARE_BITS: u32 = 8;
 /// The share before any segment has shown its overhead.
 const SHARE_DEFAULT: u64 = 128;
-/// Kernel memory beside the payload of one packet, and the step in which a share of one half is
-/// reached, for the resizing of the buffer before 6.6, bytes (`tcp_rcv_space_adjust`).
+/// Before 6.6, the buffer is resized with this memory beside the payload of a packet, in bytes. It
+/// is raised in steps until half of the memory is at least the segment (`tcp_rcv_space_adjust`).
 const MEMORY_BEFORE: u64 = 896;
 const MEMORY_STEP_BEFORE: u64 = 128;
 /// Number of segments with which the first round of tuning is compared (`TCP_INIT_CWND`). The
@@ -457,7 +457,10 @@ mod tests {
         };
         // Twice 20 segments and 16; then twice as much, or thrice, because the data doubled. Before
         // 6.6, a segment has 2984 B of memory, of which half counts.
-        assert_eq!(window("linux-4.15"), (2 * (2 * 20 + 16) * 2984 / 2u64).div_ceil(u64::from(MSS)));
+        assert_eq!(
+            window("linux-4.15"),
+            (2 * (2 * 20 + 16) * 2984 / 2u64).div_ceil(u64::from(MSS))
+        );
         assert_eq!(window("linux-6.12"), 3 * (2 * 20 + 16));
         // The initial buffer of 128 KiB, whose share is 56 segments, is enough.
         assert_eq!(window("linux-6.16"), 56);
