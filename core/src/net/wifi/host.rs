@@ -14,9 +14,9 @@
 //!   round-robin.
 //! - **airtime**: as `fq_mac`, but stations are served by airtime, and the hardware is filled under
 //!   AQL ([`airtime`](super::airtime)).
-//! - With a **driver queue** below mac80211, as that of a device with queues in its firmware, a
-//!   station's turn fills the driver: it ends when the driver holds as many frames as it accepts,
-//!   when AQL blocks the station, or when no packet waits. The driver serves stations round-robin.
+//! - With a **driver queue** below mac80211, a station's turn fills this queue. Devices with queues
+//!   in their firmware work like this. The turn ends when the driver accepts no more frames, when
+//!   AQL blocks the station, or when no packet waits. The driver serves stations round-robin.
 //!
 //! A turn is one aggregate, or two single frames for a station without aggregation or in the voice
 //! category. In each category, the hardware takes another aggregate while it holds fewer than
@@ -24,10 +24,10 @@
 //! transmissions of it. The hardware takes two aggregates for one station only if the station's
 //! block ACK window has room for both.
 //!
-//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12; turns that fill a driver: Linux 6.12 mt76
-//! (`mt76_txq_schedule_list`) and ath10k (`ath10k_mac_schedule_txq`). The driver ath9k has two aggregates, eight
-//! frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123 frames for each
-//! category of the stack `before`.
+//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. Turns that fill a driver: Linux 6.12 mt76
+//! (`mt76_txq_schedule_list`) and ath10k (`ath10k_mac_schedule_txq`). The driver ath9k has two
+//! aggregates, eight frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123
+//! frames for each category of the stack `before`.
 
 use super::airtime::{Aql, Round};
 use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
@@ -303,7 +303,7 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// One turn of mac80211's round, which fills the driver's queue. Returns whether a packet moved.
+    /// Fills the driver's queue in one turn of mac80211's round. Returns whether a packet moved.
     fn fill_driver<O: NetworkObserver<P>>(
         &mut self,
         now: Time,

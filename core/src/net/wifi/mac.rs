@@ -4,18 +4,19 @@
 //! station or category uses the queue of a flow, the flow gets the spare queue of its own station
 //! and category. Within a station's category, queues are served by deficit round-robin with a
 //! quantum of 300 bytes, as in [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue
-//! has CoDel on its own backlog, with the settings of its station: a target of 20 ms and an interval
-//! of 100 ms by default. Above 8192 packets in all or the memory limit, the longest queue (in bytes)
-//! drops half of its packets from its head, at most 32.
+//! has CoDel on its own backlog. Its target of 20 ms and its interval of 100 ms are settings of the
+//! station. Above 8192 packets in all or the memory limit, the longest queue (in bytes) drops half
+//! of its packets from its head, at most 32.
 //!
-//! **Slow stations** ([`Slow`]): Linux 5.10 and 6.1 give a station whose expected throughput is
-//! below 6 Mbit/s times the number of stations a target of 50 ms and an interval of 300 ms, and do
-//! not mark its packets. Linux 6.12 has no such rule, and neither have the defaults of narrows.
+//! **Slow stations** ([`Slow`]): in Linux 5.10 and 6.1, a station is slow if its expected
+//! throughput is below 6 Mbit/s times the number of stations. A slow station has a target of 50 ms,
+//! an interval of 300 ms, and no marks. Linux 6.12 has no such rule, and neither have the defaults
+//! of narrows.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
 //! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Linux 6.1
-//! `sta_update_codel_params` (`net/mac80211/sta_info.c`). Deviation: a station's category has one set of queues, where Linux has one for each of its two traffic
-//! identifiers.
+//! `sta_update_codel_params` (`net/mac80211/sta_info.c`). Deviation: a station's category has one
+//! set of queues, where Linux has one for each of its two traffic identifiers.
 
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};

@@ -78,7 +78,8 @@ fn takes(phy: &Phy, length: f64) -> f64 {
 }
 
 /// Expected throughput of a fixed rate in bit/s, at this probability that a frame arrives damaged.
-/// The length of a transmission is that of Linux before the first one (`minstrel_ht_avg_ampdu_len`).
+/// The length of a transmission is the one that Linux assumes before the first transmission
+/// (`minstrel_ht_avg_ampdu_len`).
 pub fn expected(phy: &Phy, error: f64) -> f64 {
     let us = FRAME.get() as f64 * 8.0 * 1e6 / phy.rate().as_bit() as f64;
     let length = match us {
