@@ -118,7 +118,7 @@ DIALS = (
     ),
     Dial(
         "weight = 4096 of the far station",
-        "The far station gets four times the airtime of a near one.",
+        "In each round, the far station gets four times the airtime credit of a near one.",
         {},
         {"weight": "4096"},
     ),

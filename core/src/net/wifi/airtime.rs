@@ -16,10 +16,10 @@
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
 //! station's category gets more packets while its own pending airtime is below the low limit, 5 ms.
-//! Up to the high limit of 12 ms, it gets more only while the pending airtime of all stations is
-//! below a threshold of 24 ms. Above a driver queue, the category of all stations
-//! together has a limit, too. It is the high limit, and half of the low limit for each station of
-//! the round but one. Deviation: Linux also applies this limit without a driver queue.
+//! Up to the high limit of 12 ms, it gets more only below a threshold of 24 ms for all stations.
+//! Above a driver queue, the category of all stations together has a limit, too. It is the high
+//! limit, and half of the low limit for each station of the round but one. Deviation: Linux also
+//! applies this limit without a driver queue.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`,
 //! `ieee80211_txq_schedule_airtime_check`, `airtime.c`);
