@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import NARROWS, Cli, cpu_s, until
+from conftest import NARROWS, WORKLOADS, Cli, compare_workloads, cpu_s, until
 
 import narrows as nw
 from narrows.cli import main
@@ -126,49 +126,11 @@ def test_steps_of_delay_and_loss_apply_to_real_packets(tmp_path: Path) -> None:
         assert abs(probe["sent"] - probe["received"] - 40) <= 4 * (200 * 0.2 * 0.8) ** 0.5
 
 
-WORKLOADS = """
-[[flow]]
-id       = "page"
-workload = { kind = "web", objects = 12, total = "120kB", spread = "even", fetch = "sequential" }
-[[flow]]
-id       = "call"
-workload = "voip"
-[[flow]]
-id       = "rpc"
-workload = "rpc"
-[[flow]]
-id       = "bits"
-workload = { kind = "udp", packet = "3B", rate = "10kbit" }
-[[flow]]
-id       = "talk"
-workload = { kind = "on_off", transport = "tcp", rate = "2Mbit" }
-[[flow]]
-id       = "film"
-workload = { kind = "video", segment = "1s" }
-"""
-
-
 def test_sim_and_live_agree_on_workloads(tmp_path: Path) -> None:
     ready("cubic")
     scenario = text([], rate="20Mbit", rtt="40ms", buffer="2bdp") + WORKLOADS
-    live, sim = ({flow["id"]: flow for flow in one["flows"]} for one in both(tmp_path, scenario))
-    for id_, key, near in (
-        ("page", "page_load_s.p50", 0.1),
-        ("page", "objects", 0.0),
-        ("page", "connections", 0.0),
-        ("call", "r", 0.02),
-        ("rpc", "response_ms.p50", 0.1),
-        ("bits", "sent_packets", 0.01),
-        ("bits", "received_packets", 0.01),
-        ("talk", "written_mbit", 0.02),
-        ("film", "played_s", 0.1),
-    ):
-        seen, made = live[id_]["workload"], sim[id_]["workload"]
-        for part in key.split("."):
-            seen, made = seen[part], made[part]
-        assert seen == pytest.approx(made, rel=near + 1e-9), (id_, key)
-    assert live["call"]["cc"] == "udp"
-    assert live["page"]["limits"]["busy_s"] is None
+    live, sim = both(tmp_path, scenario)
+    compare_workloads(live, sim)
 
 
 def test_a_wrong_buffer_is_told_apart(tmp_path: Path) -> None:
@@ -287,6 +249,46 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
     for one in found:
         assert one["probes"][0]["received"] > 0
         assert goodput(one) > 8
+
+
+COUNTED = """
+duration = "2s"
+
+[host]
+iw = 3
+{host}
+[path]
+rate = "10Mbit"
+rtt  = "20ms"
+
+[[flow]]
+cc    = "cubic"
+count = 3
+
+[[flow]]
+cc       = "reno"
+{flow}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "flow", "place"),
+    [
+        ('mtu = "9000B"', "", '6: host.mtu = "9000B"'),
+        ("[host.a]\niw = 4", "", "6: host.a"),
+        ("", "host = 2", "17: flow[1].host = 2"),
+        ("", 'ecn = "accecn"', '11: flow[0].ecn of flow "cubic0" must be'),
+    ],
+)
+def test_refusals_of_the_engine_name_file_line_and_key(
+    cli: Cli, tmp_path: Path, host: str, flow: str, place: str
+) -> None:
+    file = tmp_path / "refused.toml"
+    file.write_text(COUNTED.format(host=host, flow=flow), encoding="utf-8")
+    done = cli("run", file, "--engine", "live")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{file}:{place}")
+    assert "--engine sim" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ Connection:
   --token T             token of HOST [default: $NARROWS_TOKEN]
 
 Output:
+  --table               print tables with units instead of JSON
   --stream              for programs: print lines of progress, then the outcome (see
                         docs/reference/latency.md)
   --tied                end with the parent process
