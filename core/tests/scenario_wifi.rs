@@ -50,7 +50,7 @@ fn a_name_with_a_count_means_all_of_them() {
         .collect();
     assert_eq!(names, ["near0", "near1", "far"]);
     assert_eq!(wifi.stack, Stack::Before);
-    assert_eq!((wifi.limits.frames, wifi.driver), (32, 123));
+    assert_eq!((wifi.limits.frames, wifi.driver), (32, Some(123)));
     assert_eq!(wifi.stations[0].speed, Speed::Mcs(7, 2));
     let stations: Vec<Option<u8>> = s.flows.iter().map(|flow| flow.station).collect();
     assert_eq!(stations, [Some(0), Some(0), Some(1), Some(1), Some(2)]);
@@ -76,6 +76,40 @@ fn what_is_written_back_reads_the_same() {
 }
 
 #[test]
+fn every_setting_of_mac80211_is_written_back() {
+    let wifi = r#"
+driver = 64
+aql_low = "1ms"
+aql_high = "20ms"
+aql_threshold = "0s"
+weight = 300
+quantum = "1514B"
+codel_target = "5ms"
+codel_slow_rate = "6Mbit"
+codel_slow_interval = "200ms"
+"#;
+    let text = TWO
+        .replace("stack = \"before\"\nqdisc = \"fq_codel\"", wifi)
+        .replace(
+            "name = \"far\"",
+            "name = \"far\"\naql_high = \"30ms\"\nweight = 100\ncodel_interval = \"50ms\"",
+        );
+    let s = good(&text);
+    let wifi = s.wifi.as_ref().unwrap();
+    let (near, far) = (&wifi.stations[0], &wifi.stations[2]);
+    assert_eq!((near.weight, far.weight), (300, 100));
+    assert_eq!((near.aql.low, near.aql.high), (Span::ms(1), Span::ms(20)));
+    assert_eq!((far.aql.low, far.aql.high), (Span::ms(1), Span::ms(30)));
+    assert_eq!(near.codel, None);
+    assert_eq!(far.codel, Some((Span::ms(5), Span::ms(50))));
+    let slow = wifi.tuning.slow.unwrap();
+    assert_eq!(slow.rate, Rate::mbit(6));
+    assert_eq!(slow.codel, (Span::ms(50), Span::ms(200)));
+    assert_eq!(wifi.driver, Some(64));
+    assert_eq!(good(&s.to_toml()), s, "{}", s.to_toml());
+}
+
+#[test]
 fn mistakes_are_told_with_the_line_as_it_should_be() {
     let near = "[[wifi.station]]\nname = \"near\"\nmcs = 7\n";
     let flow = "[[flow]]\ncc = \"cubic\"\n";
@@ -92,6 +126,50 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
         (
             format!("[wifi]\nqdisc = \"fifo\"\n{near}{flow}"),
             "needs stack = \"before\"",
+        ),
+        (
+            format!("[wifi]\nstack = \"fq_mac\"\naql_low = \"1ms\"\n{near}{flow}"),
+            "needs stack = \"airtime\"",
+        ),
+        (
+            format!("[wifi]\naql_low = \"5\"\n{near}{flow}"),
+            "aql_low = \"5ms\"",
+        ),
+        (
+            format!("[wifi]\naql_high = \"0s\"\n{near}{flow}"),
+            "aql_high = \"1us\"",
+        ),
+        (
+            format!("[wifi]\naql = false\naql_threshold = \"1ms\"\n{near}{flow}"),
+            "needs aql = true",
+        ),
+        (
+            format!("[wifi]\naql = false\n{near}aql_high = \"1ms\"\n{flow}"),
+            "needs aql = true in the section wifi",
+        ),
+        (
+            format!("[wifi]\nstack = \"before\"\nquantum = \"300B\"\n{near}{flow}"),
+            "needs stack = \"fq_mac\" or \"airtime\"",
+        ),
+        (
+            format!("[wifi]\nquantum = \"0B\"\n{near}{flow}"),
+            "quantum = \"1B\"",
+        ),
+        (
+            format!("[wifi]\nstack = \"fq_mac\"\nweight = 300\n{near}{flow}"),
+            "needs stack = \"airtime\"",
+        ),
+        (
+            format!("[wifi]\nstack = \"before\"\n{near}codel_target = \"5ms\"\n{flow}"),
+            "needs stack = \"fq_mac\" or \"airtime\"",
+        ),
+        (
+            format!("[wifi]\ncodel_slow_target = \"50ms\"\n{near}{flow}"),
+            "needs codel_slow_rate = \"6Mbit\"",
+        ),
+        (
+            format!("[wifi]\ncodel_slow_rate = \"6\"\n{near}{flow}"),
+            "codel_slow_rate = \"6Mbit\"",
         ),
         (format!("[wifi]\n{near}{near}{flow}"), "name = \"near-2\""),
         (

@@ -2,6 +2,7 @@
 //! seed gives the same result.
 
 use crate::medium::{Frame, Seen, medium};
+use narrows_core::net::wifi::airtime::AQL_LIMITS;
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};
 use narrows_core::net::wifi::{LEVELS, Peer, STACKS, Stack, Usage};
@@ -63,6 +64,8 @@ fn stations(error: f64) -> Vec<Peer> {
         link: None,
         error: if i % 2 == 0 { error } else { 0.0 },
         weight: 256,
+        aql: AQL_LIMITS,
+        codel: None,
         forward: Span::us(i as u64 % 3 * 500),
         reverse: Span::us(i as u64 % 2 * 700),
     };

@@ -28,6 +28,7 @@ mod traffic;
 mod transport;
 mod varying;
 mod wifi;
+mod wifi_dials;
 mod wifi_wan;
 mod workload;
 mod world;

@@ -9,8 +9,9 @@ use super::schema::Values;
 use super::value::Node;
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{PathSpec, Speed, StationSpec, WifiSpec};
-use crate::net::wifi::airtime::WEIGHT;
+use crate::net::wifi::airtime::AqlLimits;
 use crate::net::wifi::ampdu::Limits;
+use crate::net::wifi::mac::{SLOW_CODEL, Slow};
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack, Tuning};
 use crate::units::format_rate;
@@ -37,13 +38,22 @@ pub(super) const QDISC: &str = "pfifo_fast";
 /// Maximum number of characters of the key `station` of a flow or a probe: a name with its number.
 pub(super) const MOST_STATION: usize = 80;
 /// Keys that need one of these stacks.
-const STACK_KEYS: [(&str, &[Stack]); 5] = [
+const STACK_KEYS: [(&str, &[Stack]); 12] = [
     ("qdisc", &[Stack::Before]),
-    ("driver", &[Stack::Before]),
     ("aql", &[Stack::Airtime]),
+    ("aql_low", &[Stack::Airtime]),
+    ("aql_high", &[Stack::Airtime]),
+    ("aql_threshold", &[Stack::Airtime]),
+    ("weight", &[Stack::Airtime]),
+    ("quantum", &[Stack::FqMac, Stack::Airtime]),
     ("codel_target", &[Stack::FqMac, Stack::Airtime]),
     ("codel_interval", &[Stack::FqMac, Stack::Airtime]),
+    ("codel_slow_rate", &[Stack::FqMac, Stack::Airtime]),
+    ("codel_slow_target", &[Stack::FqMac, Stack::Airtime]),
+    ("codel_slow_interval", &[Stack::FqMac, Stack::Airtime]),
 ];
+/// Keys that need `aql`, in `[wifi]` and in a station.
+const AQL_KEYS: [&str; 3] = ["aql_low", "aql_high", "aql_threshold"];
 const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
 
 /// A ratio in a scenario's notation.
@@ -145,23 +155,27 @@ pub(super) fn read(
     let wrong = values.is_wrong("stack");
     let stack = values.word("stack", &STACKS);
     let before = wrong || stack == Stack::Before;
-    let mut fits = true;
-    for (name, stacks) in STACK_KEYS {
-        if let Some(f) = s.field(name).filter(|_| !wrong && !stacks.contains(&stack)) {
-            let known: Vec<String> = stacks.iter().map(|stack| quote(stack.name())).collect();
-            out.refuse(
-                &f,
-                format!("needs stack = {}", known.join(" or ")),
-                Fix::None,
-            );
-            fits = false;
-        }
-    }
+    let mut fits = wrong || stack_fits(out, &s, stack);
     let qdisc = optional(
         s.field("qdisc").filter(|_| before),
         usual_queue(QDISC, known),
         |f| out.choice(&f, "queue", &known.queues, &[]),
     );
+    let tuning = tuning(&mut values);
+    if !tuning.aql {
+        for f in AQL_KEYS.iter().filter_map(|name| s.field(name)) {
+            out.refuse(&f, "needs aql = true", Fix::None);
+            fits = false;
+        }
+    }
+    if tuning.slow.is_none() && s.field("codel_slow_rate").is_none() {
+        for name in ["codel_slow_target", "codel_slow_interval"] {
+            if let Some(f) = s.field(name) {
+                out.refuse(&f, "needs codel_slow_rate = \"6Mbit\"", Fix::None);
+                fits = false;
+            }
+        }
+    }
     if !fits {
         return None;
     }
@@ -174,13 +188,11 @@ pub(super) fn read(
         short_guard: values.word("guard", &GUARDS),
         stack,
         qdisc: qdisc?,
-        driver: values.optional("driver").unwrap_or(DRIVER_FRAMES),
+        driver: values
+            .optional("driver")
+            .or((stack == Stack::Before).then_some(DRIVER_FRAMES)),
         limits: limits?,
-        tuning: Tuning {
-            txops: values.take("txops"),
-            aql: values.take("aql"),
-            codel: (values.take("codel_target"), values.take("codel_interval")),
-        },
+        tuning,
         stations: Vec::new(),
         wan: wan?.map(Box::new),
         keys: values.rest()?,
@@ -257,6 +269,46 @@ pub(super) fn read(
     }))
 }
 
+/// Refuses keys that need another stack.
+fn stack_fits(out: &mut Collector<'_>, s: &Section<'_>, stack: Stack) -> bool {
+    let mut fits = true;
+    for (name, stacks) in STACK_KEYS {
+        if let Some(f) = s.field(name).filter(|_| !stacks.contains(&stack)) {
+            let known: Vec<String> = stacks.iter().map(|stack| quote(stack.name())).collect();
+            out.refuse(
+                &f,
+                format!("needs stack = {}", known.join(" or ")),
+                Fix::None,
+            );
+            fits = false;
+        }
+    }
+    fits
+}
+
+/// Reads the settings of the driver and of mac80211.
+fn tuning(values: &mut Values) -> Tuning {
+    let slow = (
+        values.take("codel_slow_target"),
+        values.take("codel_slow_interval"),
+    );
+    Tuning {
+        txops: values.take("txops"),
+        aql: values.take("aql"),
+        aql_limits: AqlLimits {
+            low: values.take("aql_low"),
+            high: values.take("aql_high"),
+        },
+        aql_threshold: values.take("aql_threshold"),
+        weight: values.take("weight"),
+        quantum: values.take("quantum"),
+        codel: (values.take("codel_target"), values.take("codel_interval")),
+        slow: values
+            .optional("codel_slow_rate")
+            .map(|rate| Slow { rate, codel: slow }),
+    }
+}
+
 /// Reads `[path]`, which is the path before the access point.
 fn wan(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Option<PathSpec>> {
     let Some(f) = top.field("path") else {
@@ -305,16 +357,35 @@ fn station(
     let snr = snr(out, s, &mut values);
     let (name, speed, snr_db) = (name?, speed?, snr?);
     let count = values.take("count");
-    if let Some(f) = s.field("weight").filter(|_| wifi.stack != Stack::Airtime) {
-        out.refuse(&f, "needs stack = \"airtime\"", Fix::None);
+    let mut fits = stack_fits(out, s, wifi.stack);
+    for f in AQL_KEYS.iter().filter_map(|name| s.field(name)) {
+        if wifi.stack == Stack::Airtime && !wifi.tuning.aql {
+            out.refuse(&f, "needs aql = true in the section wifi", Fix::None);
+            fits = false;
+        }
+    }
+    if !fits {
         return None;
     }
+    let (aql, usual) = (wifi.tuning.aql_limits, wifi.tuning.codel);
+    let codel = (
+        values.optional("codel_target"),
+        values.optional("codel_interval"),
+    );
     let station = StationSpec {
         name,
         speed,
         snr_db,
         error: values.take("error"),
-        weight: values.take("weight"),
+        weight: values.optional("weight").unwrap_or(wifi.tuning.weight),
+        aql: AqlLimits {
+            low: values.optional("aql_low").unwrap_or(aql.low),
+            high: values.optional("aql_high").unwrap_or(aql.high),
+        },
+        codel: match codel {
+            (None, None) => None,
+            (target, interval) => Some((target.unwrap_or(usual.0), interval.unwrap_or(usual.1))),
+        },
         rtt: values.take("rtt"),
         keys: values.rest()?,
     };
@@ -428,24 +499,16 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     word("stack", wifi.stack.name());
     if wifi.stack == Stack::Before {
         put(&mut e, "qdisc", choice_node(&wifi.qdisc));
-        write(&mut e, "driver", &wifi.driver);
+    }
+    if let Some(driver) = wifi.driver {
+        write(&mut e, "driver", &driver);
     }
     let mut limits = Entries::new();
     write(&mut limits, "frames", &wifi.limits.frames);
     write(&mut limits, "bytes", &wifi.limits.bytes);
     write(&mut limits, "duration", &wifi.limits.duration);
     put(&mut e, "aggregate", Node::table(limits));
-    let (tuning, usual) = (&wifi.tuning, Tuning::default());
-    if tuning.txops != usual.txops {
-        write(&mut e, "txops", &tuning.txops);
-    }
-    if tuning.aql != usual.aql {
-        write(&mut e, "aql", &tuning.aql);
-    }
-    if tuning.codel != usual.codel {
-        write(&mut e, "codel_target", &tuning.codel.0);
-        write(&mut e, "codel_interval", &tuning.codel.1);
-    }
+    write_tuning(&mut e, &wifi.tuning);
     let stations = wifi.stations.iter().map(|station| {
         let mut e = Entries::new();
         put(&mut e, "name", Node::string(station.name.clone()));
@@ -470,8 +533,18 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
         if station.error > 0.0 {
             write(&mut e, "error", &station.error);
         }
-        if station.weight != WEIGHT {
+        if station.weight != wifi.tuning.weight {
             write(&mut e, "weight", &station.weight);
+        }
+        if station.aql.low != wifi.tuning.aql_limits.low {
+            write(&mut e, "aql_low", &station.aql.low);
+        }
+        if station.aql.high != wifi.tuning.aql_limits.high {
+            write(&mut e, "aql_high", &station.aql.high);
+        }
+        if let Some((target, interval)) = station.codel {
+            write(&mut e, "codel_target", &target);
+            write(&mut e, "codel_interval", &interval);
         }
         write(&mut e, "rtt", &station.rtt);
         put_all(&mut e, &station.keys);
@@ -480,4 +553,41 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     put(&mut e, "station", Node::array(stations.collect()));
     put_all(&mut e, &wifi.keys);
     Node::table(e)
+}
+
+/// The settings that differ from the defaults.
+fn write_tuning(e: &mut Entries, tuning: &Tuning) {
+    let usual = Tuning::default();
+    if tuning.txops != usual.txops {
+        write(e, "txops", &tuning.txops);
+    }
+    if tuning.aql != usual.aql {
+        write(e, "aql", &tuning.aql);
+    }
+    if tuning.aql_limits.low != usual.aql_limits.low {
+        write(e, "aql_low", &tuning.aql_limits.low);
+    }
+    if tuning.aql_limits.high != usual.aql_limits.high {
+        write(e, "aql_high", &tuning.aql_limits.high);
+    }
+    if tuning.aql_threshold != usual.aql_threshold {
+        write(e, "aql_threshold", &tuning.aql_threshold);
+    }
+    if tuning.weight != usual.weight {
+        write(e, "weight", &tuning.weight);
+    }
+    if tuning.quantum != usual.quantum {
+        write(e, "quantum", &tuning.quantum);
+    }
+    if tuning.codel != usual.codel {
+        write(e, "codel_target", &tuning.codel.0);
+        write(e, "codel_interval", &tuning.codel.1);
+    }
+    if let Some(Slow { rate, codel }) = tuning.slow {
+        write(e, "codel_slow_rate", &rate);
+        if codel != SLOW_CODEL {
+            write(e, "codel_slow_target", &codel.0);
+            write(e, "codel_slow_interval", &codel.1);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A medium whose stations always have something to send.
 
+use narrows_core::net::wifi::airtime::AQL_LIMITS;
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy};
 use narrows_core::net::wifi::{Peer, Setup, Stack, Tuning, Usage, Wifi};
@@ -70,6 +71,8 @@ pub fn peers(n: usize, phy: Phy) -> Vec<Peer> {
         link: None,
         error: 0.0,
         weight: 256,
+        aql: AQL_LIMITS,
+        codel: None,
         forward: Span::ZERO,
         reverse: Span::ZERO,
     };
@@ -87,7 +90,7 @@ pub fn medium(
     let setup = Setup {
         band: Band::Ghz5,
         stack,
-        driver,
+        driver: (stack == Stack::Before).then_some(driver),
         limits,
         tuning: Tuning::default(),
         mac_memory: Bytes::new(4 << 20),

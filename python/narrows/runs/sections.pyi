@@ -230,7 +230,15 @@ class Station(Part):
         error: Probability that a frame arrives damaged. Probability; 0 to 1, or 0% to 100%
             (default: 0).
         weight: Weight of the station's airtime: its credit per round, in microseconds; needs
-            stack = "airtime". Count; 1 to 65535 (default: 256).
+            stack = "airtime". Count; 1 to 65535 (default: weight of the section wifi, or 256).
+        aql_low: Airtime of each access category that the driver may always hold for this
+            station. Time; 1us to 4000s (default: aql_low of the section wifi).
+        aql_high: Airtime of each access category that the driver may hold for this station
+            below aql_threshold. Time; 1us to 4000s (default: aql_high of the section wifi).
+        codel_target: Target of CoDel for this station, also if it is slow. Time; 50us to 10s
+            (default: codel_target of the section wifi).
+        codel_interval: Interval of CoDel for this station, also if it is slow. Time; 100us to
+            100s (default: codel_interval of the section wifi).
         rtt: Two-way propagation delay between the access point and the other end of the flows,
             or the path before the access point. Time; 0s to 1h (default: 2ms).
     """
@@ -244,6 +252,10 @@ class Station(Part):
     snr: str | None = None
     error: str | float | None = None
     weight: int | None = None
+    aql_low: str | None = None
+    aql_high: str | None = None
+    codel_target: str | None = None
+    codel_interval: str | None = None
     rtt: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,16 +277,34 @@ class Wifi(Part):
             (airtime). Choice; airtime, fq_mac, before (default: airtime).
         qdisc: Queue discipline above the driver; needs stack = "before". Name or { kind,
             parameters } (default: pfifo_fast).
-        driver: Frames of each access category that the driver accepts; needs stack = "before".
-            Count; 1 to 1000000 (default: 123).
+        driver: Frames of each access category that the driver accepts. Count; 1 to 1000000
+            (default: 123 with stack = "before", otherwise a driver without a queue).
         txops: Transmissions (A-MPDUs) of each access category that the hardware holds. Count; 1
             to 64 (default: 2).
         aql: Airtime queue limits (AQL) of the airtime that the driver holds; needs stack =
             "airtime". Boolean; true, false (default: true).
+        aql_low: Airtime that the driver may always hold for each station and access category;
+            needs aql. Time; 1us to 4000s (default: 5ms).
+        aql_high: Airtime that the driver may hold for each station and access category while
+            the airtime for all stations is below aql_threshold; has no effect below aql_low;
+            needs aql. Time; 1us to 4000s (default: 12ms).
+        aql_threshold: Airtime for all stations from which aql_low limits each station; needs
+            aql. Time; 0s to 4000s (default: 24ms).
+        weight: Weight of the stations without their own; needs stack = "airtime". Count; 1 to
+            65535 (default: 256).
+        quantum: Bytes that a flow sends in its turn inside mac80211; needs stack = "fq_mac" or
+            "airtime". Bytes; 1B to 1MB (default: 300B).
         codel_target: Target of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
             Time; 50us to 10s (default: 20ms).
         codel_interval: Interval of CoDel inside mac80211; needs stack = "fq_mac" or "airtime".
             Time; 100us to 100s (default: 100ms).
+        codel_slow_rate: Expected throughput, multiplied by the number of stations, below which
+            a station is slow; 6Mbit in Linux 5.10 and 6.1; needs stack = "fq_mac" or "airtime".
+            Rate; 1kbit to 1Tbit (default: no station is slow, as in Linux 6.12).
+        codel_slow_target: Target of CoDel for slow stations, whose packets it does not mark;
+            needs codel_slow_rate. Time; 50us to 10s (default: 50ms).
+        codel_slow_interval: Interval of CoDel for slow stations; needs codel_slow_rate. Time;
+            100us to 100s (default: 300ms).
         aggregate: Limits of one transmission (A-MPDU). Section (default: the limits of the
             standard).
     """
@@ -289,8 +319,16 @@ class Wifi(Part):
     driver: int | None = None
     txops: int | None = None
     aql: bool | None = None
+    aql_low: str | None = None
+    aql_high: str | None = None
+    aql_threshold: str | None = None
+    weight: int | None = None
+    quantum: str | None = None
     codel_target: str | None = None
     codel_interval: str | None = None
+    codel_slow_rate: str | None = None
+    codel_slow_target: str | None = None
+    codel_slow_interval: str | None = None
     aggregate: Mapping[str, Value] | None = None
 
 @dataclass(frozen=True)

@@ -55,10 +55,16 @@ DIALS = (
         {"qdisc": '"fq_codel"'},
     ),
     Dial(
-        "stack = fq_mac, txops = 16",
-        "FQ-CoDel moves into mac80211, with queues for each station. The hardware holds up to 16 "
-        "transmissions.",
-        {"stack": '"fq_mac"', "driver": None, "qdisc": None, "txops": "16"},
+        "stack = fq_mac, driver = 123",
+        "FQ-CoDel moves into mac80211, with queues for each station. The driver below it still "
+        "has a queue of 123 frames.",
+        {"stack": '"fq_mac"', "driver": "123", "qdisc": None},
+    ),
+    Dial(
+        "no driver queue, txops = 16",
+        "The driver takes packets from mac80211 when it creates a transmission. The hardware "
+        "holds up to 16 transmissions.",
+        {"driver": None, "txops": "16"},
     ),
     Dial(
         "txops = 2",
@@ -71,22 +77,50 @@ DIALS = (
         {"codel_target": '"5ms"', "codel_interval": '"100ms"'},
     ),
     Dial(
-        "stack = airtime, aql = false",
-        "Stations are scheduled by airtime instead of transmissions, without limits of the "
-        "airtime in the driver.",
-        {"stack": '"airtime"', "aql": "false"},
+        "codel_slow_rate = 6Mbit",
+        "CoDel tolerates 50 ms at stations whose expected throughput is below 18 Mbit/s, as in "
+        "Linux 6.1. With three stations, this is the far one.",
+        {"codel_slow_rate": '"6Mbit"'},
+    ),
+    Dial(
+        "quantum = 1514B",
+        "A flow sends a full packet in its turn instead of 300 bytes. The shares of the flows do "
+        "not depend on the quantum.",
+        {"quantum": '"1514B"'},
+    ),
+    Dial(
+        "stack = airtime, driver = 123, aql = false",
+        "Stations are scheduled by airtime instead of transmissions. The driver has a queue "
+        "again, as a device with queues in its firmware, without a limit of airtime.",
+        {"stack": '"airtime"', "driver": "123", "aql": "false"},
     ),
     Dial(
         "aql = true",
-        "AQL limits the airtime that the driver holds. Two transmissions of at most 4 ms do not "
-        "reach this limit.",
+        "AQL limits the airtime in this queue to 12 ms for each station, or to 5 ms if the queue "
+        "holds more than 24 ms for all stations.",
         {"aql": "true"},
     ),
     Dial(
-        "weight = 1024 of the far station",
-        "The far station gets four times the airtime of a near one.",
-        {},
+        "aql_low = 2ms, aql_high = 5ms",
+        "The driver holds at most 5 ms for each station.",
+        {"aql_low": '"2ms"', "aql_high": '"5ms"'},
+    ),
+    Dial(
+        "no driver queue",
+        "The driver takes packets from mac80211 when it creates a transmission, as ath9k does.",
+        {"driver": None},
+    ),
+    Dial(
+        "weight = 1024 of all stations",
+        "A station gets 1024 µs of airtime in each round instead of 256 µs. The shares of airtime "
+        "depend only on the ratio of the weights.",
         {"weight": "1024"},
+    ),
+    Dial(
+        "weight = 4096 of the far station",
+        "In each round, the far station gets four times the airtime credit of a near one.",
+        {},
+        {"weight": "4096"},
     ),
 )
 """The steps, in the order in which they are applied."""

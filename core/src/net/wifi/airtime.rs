@@ -15,10 +15,14 @@
 //! behind one with much. A station with debt and nothing to send stays in the round for `ACTIVE`.
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
-//! station's category gets more packets while its own pending airtime is below 5 ms. Between 5 and
-//! 12 ms, the category gets more only while the pending airtime of all stations is below 24 ms.
+//! station's category gets more packets while its own pending airtime is below the low limit, 5 ms.
+//! Up to the high limit of 12 ms, it gets more only below a threshold of 24 ms for all stations.
+//! Above a driver queue, the category of all stations together has a limit, too. It is the high
+//! limit, and half of the low limit for each station of the round but one. Deviation: Linux also
+//! applies this limit without a driver queue.
 //!
-//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
+//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`,
+//! `ieee80211_txq_schedule_airtime_check`, `airtime.c`);
 //! round-robin: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the
 //! Anomaly*, ATC 2017.
 
@@ -31,12 +35,23 @@ use alloc::vec::Vec;
 pub const WEIGHT: u64 = 256;
 /// Time after its last activity for which a station with debt stays in the round.
 const ACTIVE: Span = Span::ms(100);
-/// Below this pending airtime, a station may always get more.
-const AQL_LOW: Span = Span::us(5000);
-/// Maximum pending airtime of one station.
-const AQL_HIGH: Span = Span::us(12_000);
-/// Maximum pending airtime of all stations together, for a station above the lower limit.
-const AQL_TOTAL: Span = Span::us(24_000);
+/// Default limits of a station's pending airtime.
+pub const AQL_LIMITS: AqlLimits = AqlLimits {
+    low: Span::us(5000),
+    high: Span::us(12_000),
+};
+/// Default maximum of the pending airtime of all stations together, for a station above its low
+/// limit.
+pub const AQL_THRESHOLD: Span = Span::us(24_000);
+
+/// The limits of a station's pending airtime in one category.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct AqlLimits {
+    /// Below this pending airtime, a station may always get more.
+    pub low: Span,
+    /// Maximum pending airtime; at most `low` if this is below `low`.
+    pub high: Span,
+}
 
 /// The expected airtime of a packet of this size. The time before a transmission is shared by the
 /// expected length of an aggregate, which doubles with each class of rates.
@@ -61,20 +76,30 @@ pub fn estimate(phy: &Phy, size: Bytes) -> Span {
 #[derive(Clone, Debug)]
 pub struct Aql {
     total: Span,
+    threshold: Span,
     enabled: bool,
 }
 
 impl Aql {
-    /// Limits without pending airtime; without `enabled`, every station may always get more.
-    pub fn new(enabled: bool) -> Aql {
+    /// No pending airtime; without `enabled`, every station may always get more.
+    pub fn new(enabled: bool, threshold: Span) -> Aql {
         Aql {
             total: Span::ZERO,
+            threshold,
             enabled,
         }
     }
-    /// Returns whether a station with this pending airtime may get more.
-    pub fn allows(&self, pending: Span) -> bool {
-        !self.enabled || pending < AQL_LOW || (self.total < AQL_TOTAL && pending < AQL_HIGH)
+    /// Returns whether a station with these limits and this pending airtime may get more.
+    pub fn allows(&self, limits: &AqlLimits, pending: Span) -> bool {
+        !self.enabled
+            || pending < limits.low
+            || (self.total < self.threshold && pending < limits.high)
+    }
+    /// Returns whether a category with this pending airtime of all stations may get more, with so
+    /// many stations in the round.
+    pub fn allows_category(&self, limits: &AqlLimits, listed: usize, pending: Span) -> bool {
+        let others = listed.saturating_sub(1) as u64;
+        !self.enabled || pending.as_ns() < limits.high.as_ns() + others * limits.low.as_ns() / 2
     }
     /// Adds the estimate of a packet that goes to the driver.
     pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
@@ -134,6 +159,10 @@ impl Round {
                 self.list.push_back(station);
             }
         }
+    }
+    /// Returns the number of stations in the round.
+    pub fn listed(&self) -> usize {
+        self.list.len()
     }
     /// Returns the station to serve now, which stays at the head. `has`: whether a station has
     /// frames to send; `may`: whether it may send them.
@@ -281,10 +310,10 @@ mod tests {
 
     #[test]
     fn pending_airtime_has_two_limits() {
-        let mut aql = Aql::new(true);
+        let mut aql = Aql::new(true, AQL_THRESHOLD);
         let mut pending = [Span::ZERO; 3];
         let mut fill = |aql: &mut Aql, station: usize| {
-            while aql.allows(pending[station]) {
+            while aql.allows(&AQL_LIMITS, pending[station]) {
                 aql.takes(&mut pending[station], Span::us(1000));
             }
             pending[station].as_us()
@@ -292,6 +321,33 @@ mod tests {
         assert_eq!(fill(&mut aql, 0), 12_000);
         assert_eq!(fill(&mut aql, 1), 12_000);
         assert_eq!(fill(&mut aql, 2), 5000);
+    }
+
+    #[test]
+    fn each_station_fills_up_to_its_own_limits() {
+        let limits = [(20, 30), (1, 50), (8, 2)].map(|(low, high)| AqlLimits {
+            low: Span::ms(low),
+            high: Span::ms(high),
+        });
+        let mut aql = Aql::new(true, Span::ms(40));
+        let filled = limits.map(|limits| {
+            let mut pending = Span::ZERO;
+            while aql.allows(&limits, pending) {
+                aql.takes(&mut pending, Span::ms(1));
+            }
+            pending.as_ms()
+        });
+        // The second reaches the threshold of all, the third has only a low limit.
+        assert_eq!(filled, [30.0, 10.0, 8.0]);
+    }
+
+    #[test]
+    fn a_category_has_half_of_the_low_limit_for_each_other_station() {
+        let aql = Aql::new(true, AQL_THRESHOLD);
+        for (listed, most) in [(1, 12_000), (3, 17_000), (30, 84_500)] {
+            let allows = |us| aql.allows_category(&AQL_LIMITS, listed, Span::us(us));
+            assert!(allows(most - 1) && !allows(most), "{listed}");
+        }
     }
 
     #[test]

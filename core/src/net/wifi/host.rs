@@ -3,6 +3,7 @@
 //! ```text
 //!   before           ──▶ qdisc ──▶ driver: a FIFO per station, limited in frames ──▶ hardware
 //!   fq_mac, airtime  ──▶ mac80211: FQ-CoDel per station ───────────────────────────▶ hardware
+//!   the same, driver ──▶ mac80211 ──▶ driver: a FIFO per station, limited ─────────▶ hardware
 //! ```
 //!
 //! Each category has its own queues.
@@ -13,6 +14,9 @@
 //!   round-robin.
 //! - **airtime**: as `fq_mac`, but stations are served by airtime, and the hardware is filled under
 //!   AQL ([`airtime`](super::airtime)).
+//! - With a **driver queue** below mac80211, a station's turn fills this queue. Devices with queues
+//!   in their firmware work like this. The turn ends when the driver accepts no more frames, when
+//!   AQL blocks the station, or when no packet waits. The driver serves stations round-robin.
 //!
 //! A turn is one aggregate, or two single frames for a station without aggregation or in the voice
 //! category. In each category, the hardware takes another aggregate while it holds fewer than
@@ -20,17 +24,18 @@
 //! transmissions of it. The hardware takes two aggregates for one station only if the station's
 //! block ACK window has room for both.
 //!
-//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. The driver ath9k has two aggregates, eight
-//! frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123 frames for each
-//! category of the stack `before`.
+//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. Turns that fill a driver: Linux 6.12 mt76
+//! (`mt76_txq_schedule_list`) and ath10k (`ath10k_mac_schedule_txq`). The driver ath9k has two
+//! aggregates, eight frames and bursts of two. The driver ath9k also has 512 descriptors, hence 123
+//! frames for each category of the stack `before`.
 
-use super::airtime::{Aql, Round, estimate};
+use super::airtime::{Aql, Round};
 use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
 use super::edca::{CATEGORIES, Category};
 use super::mac::Mac;
 use super::minstrel::stage;
 use super::phy::Phy;
-use super::{AIR, DRIVER, Levels, STACK, Shared, Stack, UP};
+use super::{AIR, DRIVER, Levels, STACK, Shared, Stack, Tuning, UP};
 use crate::net::NetworkObserver;
 use crate::packet::{Ack, Packet};
 use crate::queue::{DropReason, QueueDiscipline, Sink};
@@ -48,8 +53,8 @@ const BURST: usize = 2;
 
 /// One peer's frames of one category.
 struct Tid<P> {
-    /// Frames in the driver, in the stack `before`.
-    fifo: VecDeque<P>,
+    /// Frames in the driver's queue, with the estimates of their airtime under AQL.
+    fifo: VecDeque<(P, Span)>,
     /// Frames that have a number and wait for another transmission, by number.
     again: VecDeque<Mpdu<P>>,
     window: Window,
@@ -78,7 +83,10 @@ struct Lane<P> {
     /// Frames in driver and hardware.
     frames: u64,
     tids: Vec<Tid<P>>,
+    /// The round of the hardware.
     round: Round,
+    /// The round of mac80211, if it fills the driver's queue instead of the hardware.
+    filling: Option<Round>,
 }
 
 /// One host's sending side.
@@ -136,22 +144,35 @@ impl<P: Packet, O: NetworkObserver<P>> Sink<P> for Here<'_, P, O> {
 
 impl<P: Packet> Host<P> {
     /// An idle host with this many peers.
-    pub fn new(number: usize, peers: usize, shared: &Shared<P>, seed: u64) -> Host<P> {
+    pub fn new(number: usize, peers: usize, shared: &mut Shared<P>, seed: u64) -> Host<P> {
         // The only peer of a station is the access point.
         let weights = || shared.peers.iter().map(|peer| peer.weight).take(peers);
+        let (airtime, mac) = (
+            shared.stack == Stack::Airtime,
+            shared.stack != Stack::Before,
+        );
+        let fills = mac && shared.driver.is_some();
         let lane = |_| Lane {
             hardware: VecDeque::new(),
             qdisc: None,
             frames: 0,
             tids: core::iter::repeat_with(Tid::new).take(peers).collect(),
-            round: Round::new(weights(), shared.stack == Stack::Airtime),
+            round: Round::new(weights(), airtime && !fills),
+            filling: fills.then(|| Round::new(weights(), airtime)),
         };
-        let mac = || Mac::new(4 * peers, shared.mac_memory, shared.tuning.codel, seed);
+        let lanes = CATEGORIES.map(lane);
+        let Tuning { quantum, aql, .. } = shared.tuning;
+        let station = |peer| number.checked_sub(1).unwrap_or(peer);
+        let laws = |shared: &mut Shared<P>| {
+            let law = |peer| shared.law(number, station(peer));
+            (0..peers).map(law).collect()
+        };
+        let mac = mac.then(|| Mac::new(shared.mac_memory, quantum, laws(shared), seed));
         Host {
             number,
-            lanes: CATEGORIES.map(lane),
-            mac: (shared.stack != Stack::Before).then(mac),
-            aql: Aql::new(shared.tuning.aql),
+            lanes,
+            mac,
+            aql: Aql::new(airtime && aql, shared.tuning.aql_threshold),
             up: Vec::new(),
         }
     }
@@ -185,7 +206,9 @@ impl<P: Packet> Host<P> {
     }
     /// Charges a station for airtime, sent or received.
     pub fn charge(&mut self, now: Time, category: usize, peer: usize, airtime: Span) {
-        self.lanes[category].round.charge(now, peer, airtime);
+        let Lane { round, filling, .. } = &mut self.lanes[category];
+        let round = filling.as_mut().unwrap_or(round);
+        round.charge(now, peer, airtime);
     }
 
     /// Enqueues a packet; returns its category.
@@ -208,7 +231,8 @@ impl<P: Packet> Host<P> {
         match &mut self.mac {
             Some(mac) => {
                 mac.enqueue(now, 4 * peer + category, packet, &mut here);
-                lane.round.wants(now, peer);
+                let round = lane.filling.as_mut().unwrap_or(&mut lane.round);
+                round.wants(now, peer);
             }
             None => {
                 let made = || (shared.qdisc)(self.number, category);
@@ -241,8 +265,8 @@ impl<P: Packet> Host<P> {
         self.air(now, category, shared, out);
     }
 
-    /// Moves one packet from the qdisc to the driver, if the driver has room. Returns whether it
-    /// did.
+    /// Moves packets to the driver, if the driver has a queue with room: one from the qdisc, or a
+    /// turn of mac80211. Returns whether it did.
     fn feed<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -252,7 +276,13 @@ impl<P: Packet> Host<P> {
     ) -> bool {
         let own = self.own_station();
         let lane = &mut self.lanes[category];
-        let Some(qdisc) = lane.qdisc.as_mut().filter(|_| lane.frames < shared.driver) else {
+        if shared.driver.is_none_or(|most| lane.frames >= most) {
+            return false;
+        }
+        if lane.filling.is_some() {
+            return self.fill_driver(now, category, shared, out);
+        }
+        let Some(qdisc) = lane.qdisc.as_mut() else {
             return false;
         };
         let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
@@ -268,9 +298,72 @@ impl<P: Packet> Host<P> {
             }
         };
         lane.frames += 1;
-        lane.tids[peer].fifo.push_back(packet);
+        lane.tids[peer].fifo.push_back((packet, Span::ZERO));
         lane.round.wants(now, peer);
         true
+    }
+
+    /// Fills the driver's queue in one turn of mac80211's round. Returns whether a packet moved.
+    fn fill_driver<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> bool {
+        let (own, number) = (self.own_station(), self.number);
+        let Host {
+            lanes, mac, aql, ..
+        } = self;
+        let lane = &mut lanes[category];
+        let (Some(mac), Some(filling)) = (mac.as_mut(), lane.filling.as_mut()) else {
+            return false;
+        };
+        let station = |peer: usize| own.unwrap_or(peer);
+        let in_category = lane
+            .tids
+            .iter()
+            .fold(Span::ZERO, |sum, tid| sum + tid.pending);
+        if !aql.allows_category(&shared.tuning.aql_limits, filling.listed(), in_category) {
+            return false;
+        }
+        let most = shared.driver.unwrap_or_default();
+        loop {
+            let has = |peer: usize| mac.waiting(4 * peer + category) > 0;
+            let may =
+                |peer: usize| aql.allows(&shared.peers[station(peer)].aql, lane.tids[peer].pending);
+            let Some(peer) = filling.turn(now, has, may) else {
+                return false;
+            };
+            let limits = shared.peers[station(peer)].aql;
+            let phy = shared.last_rate(number, station(peer));
+            if shared.adapts(station(peer)) {
+                mac.set_law(peer, shared.law(number, station(peer)));
+            }
+            let tid = &mut lane.tids[peer];
+            let before = lane.frames;
+            while lane.frames < most && aql.allows(&limits, tid.pending) {
+                let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
+                let Some(mut packet) = mac.dequeue(now, 4 * peer + category, &mut here) else {
+                    break;
+                };
+                if own.is_none() {
+                    handed(now, peer, &mut packet, &mut shared.levels, out);
+                }
+                let estimate = shared.estimate(&phy, packet.size());
+                aql.takes(&mut tid.pending, estimate);
+                lane.frames += 1;
+                tid.fifo.push_back((packet, estimate));
+            }
+            let moved = lane.frames > before;
+            if moved {
+                lane.round.wants(now, peer);
+            }
+            filling.served(peer, mac.waiting(4 * peer + category) > 0);
+            if moved {
+                return true;
+            }
+        }
     }
 
     /// Gives one transmission to the hardware, if the hardware has room. Returns whether another
@@ -292,14 +385,22 @@ impl<P: Packet> Host<P> {
             number,
             ..
         } = self;
-        let Lane { tids, round, .. } = &mut lanes[category];
-        let has = |peer: usize| waits(&tids[peer], mac.as_ref(), 4 * peer + category);
+        let Lane {
+            tids,
+            round,
+            filling,
+            ..
+        } = &mut lanes[category];
+        let direct = mac.as_ref().filter(|_| filling.is_none());
+        let has = |peer: usize| waits(&tids[peer], direct, 4 * peer + category);
+        let station = |peer: usize| number.checked_sub(1).unwrap_or(peer);
         let Some(peer) = round.turn(now, has, |peer| {
-            !tids[peer].again.is_empty() || aql.allows(tids[peer].pending)
+            let limits = &shared.peers[station(peer)].aql;
+            !tids[peer].again.is_empty() || aql.allows(limits, tids[peer].pending)
         }) else {
             return false;
         };
-        let station = number.checked_sub(1).unwrap_or(peer);
+        let station = station(peer);
         let aggregating =
             shared.peers[station].phy.aggregates() && category != Category::Voice.index();
         if (aggregating && aggregates as u64 >= shared.tuning.txops)
@@ -320,12 +421,11 @@ impl<P: Packet> Host<P> {
             self.lanes[category].hardware.push_back(ppdu);
             built += 1;
         }
-        let lane = &mut self.lanes[category];
         if built == 0 {
-            lane.round.leaves(peer);
+            self.lanes[category].round.leaves(peer);
         } else {
-            let more = waits(&lane.tids[peer], self.mac.as_ref(), 4 * peer + category);
-            lane.round.served(peer, more);
+            let more = self.waits(category, peer);
+            self.lanes[category].round.served(peer, more);
         }
         true
     }
@@ -372,10 +472,8 @@ impl<P: Packet> Host<P> {
             shared,
         );
         let tid = &lane.tids[peer];
-        let new = self
-            .mac
-            .as_ref()
-            .map_or(0, |mac| mac.waiting(4 * peer + category));
+        let direct = self.mac.as_ref().filter(|_| lane.filling.is_none());
+        let new = direct.map_or(0, |mac| mac.waiting(4 * peer + category));
         let waiting = new + (tid.fifo.len() + tid.again.len()) as u64;
         let fit = (most.get() / joined(Bytes::ZERO, mpdu(FRAME)).get()).max(1);
         tid.window.free() < waiting.min(fit).min(count as u64)
@@ -393,6 +491,15 @@ impl<P: Packet> Host<P> {
     ) -> Option<Ppdu<P>> {
         let (phy, lowest, chain) = shared.rates(now, self.number, self.station(peer));
         let (most, count) = self.limits(category, &lowest, aggregating, shared);
+        let station = self.station(peer);
+        let direct = self.lanes[category].filling.is_none();
+        if let Some(mac) = self
+            .mac
+            .as_mut()
+            .filter(|_| direct && shared.adapts(station))
+        {
+            mac.set_law(peer, shared.law(self.number, station));
+        }
         let mut ppdu = Ppdu {
             peer,
             phy,
@@ -408,9 +515,18 @@ impl<P: Packet> Host<P> {
             let frame = match tid.again.pop_front() {
                 Some(frame) => frame,
                 None if !tid.window.is_open() => break,
-                None => match self.pull(now, category, peer, shared, out) {
+                None => match self.pull(now, category, peer, &phy, shared, out) {
                     None => break,
-                    Some(packet) => self.numbered(category, peer, packet, &phy, shared),
+                    Some(pulled) => {
+                        let tid = &mut self.lanes[category].tids[peer];
+                        Mpdu {
+                            number: tid.window.take(),
+                            packet: pulled.0,
+                            retries: 0,
+                            aired: false,
+                            estimate: pulled.1,
+                        }
+                    }
                 },
             };
             let size = mpdu(frame.packet.size());
@@ -431,54 +547,42 @@ impl<P: Packet> Host<P> {
         (!ppdu.frames.is_empty()).then_some(ppdu)
     }
 
-    /// Takes the next new packet for a peer.
+    /// Takes the next new packet for a peer, with the estimate of its airtime under AQL.
     fn pull<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
         category: usize,
         peer: usize,
+        phy: &Phy,
         shared: &mut Shared<P>,
         out: &mut O,
-    ) -> Option<P> {
+    ) -> Option<(P, Span)> {
         let own = self.own_station();
-        let tid = &mut self.lanes[category].tids[peer];
-        let Some(mac) = &mut self.mac else {
+        let Lane { tids, filling, .. } = &mut self.lanes[category];
+        let tid = &mut tids[peer];
+        let Some(mac) = self.mac.as_mut().filter(|_| filling.is_none()) else {
             return tid.fifo.pop_front();
         };
-        if shared.stack == Stack::Airtime && !self.aql.allows(tid.pending) {
+        let limits = &shared.peers[own.unwrap_or(peer)].aql;
+        if !self.aql.allows(limits, tid.pending) {
             return None;
         }
         let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
         let mut packet = mac.dequeue(now, 4 * peer + category, &mut here)?;
+        let estimate = shared.estimate(phy, packet.size());
+        self.aql.takes(&mut tid.pending, estimate);
         self.lanes[category].frames += 1;
         if own.is_none() {
             handed(now, peer, &mut packet, &mut shared.levels, out);
         }
-        Some(packet)
+        Some((packet, estimate))
     }
 
-    /// Numbers a packet.
-    fn numbered(
-        &mut self,
-        category: usize,
-        peer: usize,
-        packet: P,
-        phy: &Phy,
-        shared: &Shared<P>,
-    ) -> Mpdu<P> {
-        let tid = &mut self.lanes[category].tids[peer];
-        let mut frame = Mpdu {
-            number: tid.window.take(),
-            packet,
-            retries: 0,
-            aired: false,
-            estimate: Span::ZERO,
-        };
-        if shared.stack == Stack::Airtime {
-            frame.estimate = estimate(phy, frame.packet.size());
-            self.aql.takes(&mut tid.pending, frame.estimate);
-        }
-        frame
+    /// Returns whether a peer has frames that the hardware may get.
+    fn waits(&self, category: usize, peer: usize) -> bool {
+        let Lane { tids, filling, .. } = &self.lanes[category];
+        let direct = self.mac.as_ref().filter(|_| filling.is_none());
+        waits(&tids[peer], direct, 4 * peer + category)
     }
 
     /// Notifies that the transmission at the head starts: its frames leave the driver.
@@ -579,12 +683,8 @@ impl<P: Packet> Host<P> {
             out.departed(now, hop, station as u8, &packet);
             up(packet);
         }
-        if waits(
-            &lane.tids[ppdu.peer],
-            self.mac.as_ref(),
-            4 * ppdu.peer + category,
-        ) {
-            lane.round.wants(now, ppdu.peer);
+        if self.waits(category, ppdu.peer) {
+            self.lanes[category].round.wants(now, ppdu.peer);
         }
     }
 }
@@ -603,7 +703,7 @@ fn handed<P: Packet, O: NetworkObserver<P>>(
     levels.enter(DRIVER, station, packet.size());
 }
 
-/// Returns whether a peer has frames to send.
+/// Returns whether a peer has frames to send, in the driver or in `mac`.
 fn waits<P: Packet>(tid: &Tid<P>, mac: Option<&Mac<P>>, txq: usize) -> bool {
     !tid.again.is_empty() || !tid.fifo.is_empty() || mac.is_some_and(|mac| mac.waiting(txq) > 0)
 }

@@ -4,31 +4,62 @@
 //! station or category uses the queue of a flow, the flow gets the spare queue of its own station
 //! and category. Within a station's category, queues are served by deficit round-robin with a
 //! quantum of 300 bytes, as in [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue
-//! has CoDel with a target of 20 ms and an interval of 100 ms, on its own backlog. Above 8192
-//! packets in all or the memory limit, the longest queue (in bytes) drops half of its packets from
-//! its head, at most 32.
+//! has CoDel on its own backlog. Its target of 20 ms and its interval of 100 ms are settings of the
+//! station. Above 8192 packets in all or the memory limit, the longest queue (in bytes) drops half
+//! of its packets from its head, at most 32.
+//!
+//! **Slow stations** ([`Slow`]): in Linux 5.10 and 6.1, a station is slow if its expected
+//! throughput is below 6 Mbit/s times the number of stations. A slow station has a target of 50 ms,
+//! an interval of 300 ms, and no marks. Linux 6.12 has no such rule, and neither have the defaults
+//! of narrows.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
-//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation: a
-//! station's category has one set of queues, where Linux has one for each of its two traffic
-//! identifiers.
+//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Linux 6.1
+//! `sta_update_codel_params` (`net/mac80211/sta_info.c`). Deviation: a station's category has one
+//! set of queues, where Linux has one for each of its two traffic identifiers.
 
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};
 use crate::queue::pool::{List, Pool};
 use crate::queue::round_robin::{Node, Order, turn_bytes};
 use crate::queue::{Backlog, DropReason, Sink};
-use crate::units::{Bytes, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time};
 use alloc::vec::Vec;
 
 const FLOWS: usize = 4096;
-const QUANTUM: Bytes = Bytes::new(300);
+/// Default number of bytes of a queue's turn.
+pub const QUANTUM: Bytes = Bytes::new(300);
 const LIMIT: u64 = 8192;
 const DROP_BATCH: u64 = 32;
 /// Default target of CoDel.
 pub const TARGET: Span = Span::ms(20);
 /// Default interval of CoDel.
 pub const INTERVAL: Span = Span::ms(100);
+/// Default target and interval of CoDel of slow stations, where they differ.
+pub const SLOW_CODEL: (Span, Span) = (Span::ms(50), Span::ms(300));
+
+/// The rule for slow stations.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Slow {
+    /// A station is slow if its expected throughput is below this rate times the number of
+    /// stations.
+    pub rate: Rate,
+    /// Target and interval of CoDel.
+    pub codel: (Span, Span),
+}
+
+impl Slow {
+    /// Returns whether a station with this expected throughput in bit/s is slow; zero means
+    /// unknown.
+    pub fn applies(&self, throughput: f64, stations: usize) -> bool {
+        throughput > 0.0 && throughput < self.rate.as_bit() as f64 * stations as f64
+    }
+}
+
+/// The control law with this target and interval, with or without marks.
+pub fn law(codel: (Span, Span), ecn: bool) -> Law {
+    Law::new(codel.0, codel.1, ecn).exempting(Bytes::ZERO)
+}
 
 /// One queue.
 #[derive(Clone, Default)]
@@ -69,7 +100,8 @@ pub struct Mac<P> {
     total: u64,
     memory: u64,
     memory_limit: u64,
-    law: Law,
+    /// Of each station.
+    laws: Vec<Law>,
     quantum: i64,
     seed: u64,
 }
@@ -99,20 +131,24 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
 }
 
 impl<P: Packet> Mac<P> {
-    /// Empty queues of this many stations' categories, with the target and the interval of CoDel.
-    pub fn new(txqs: usize, memory_limit: Bytes, codel: (Span, Span), seed: u64) -> Mac<P> {
-        let (target, interval) = codel;
+    /// Empty queues of the four categories of stations with these control laws.
+    pub fn new(memory_limit: Bytes, quantum: Bytes, laws: Vec<Law>, seed: u64) -> Mac<P> {
         Mac {
             packets: Pool::default(),
             flows: Vec::new(),
-            txqs: alloc::vec![Txq::default(); txqs],
+            txqs: alloc::vec![Txq::default(); 4 * laws.len()],
             total: 0,
             memory: 0,
             memory_limit: memory_limit.get(),
-            law: Law::new(target, interval, true).exempting(Bytes::ZERO),
-            quantum: turn_bytes(QUANTUM),
+            laws,
+            quantum: turn_bytes(quantum),
             seed,
         }
+    }
+
+    /// Replaces the control law of a station.
+    pub fn set_law(&mut self, station: usize, law: Law) {
+        self.laws[station] = law;
     }
 
     /// Number of packets of one station's category.
@@ -190,7 +226,7 @@ impl<P: Packet> Mac<P> {
                 memory: 0,
                 size: Bytes::ZERO,
             };
-            let packet = flow.vars.dequeue(&self.law, &mut turn, now, sink);
+            let packet = flow.vars.dequeue(&self.laws[txq / 4], &mut turn, now, sink);
             let (taken, memory, size) = (turn.taken, turn.memory, turn.size);
             self.total -= taken;
             self.memory -= memory;

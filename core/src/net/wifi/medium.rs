@@ -81,10 +81,10 @@ impl<P: Packet> Wifi<P> {
             })
         });
         let controls: Vec<_> = controls.collect();
-        let shared = Shared {
+        let mut shared = Shared {
             band: setup.band,
             stack: setup.stack,
-            driver: setup.driver.max(1),
+            driver: setup.driver.map(|frames| frames.max(1)),
             limits: setup.limits,
             tuning: setup.tuning,
             mac_memory: setup.mac_memory,
@@ -101,7 +101,7 @@ impl<P: Packet> Wifi<P> {
         let mut hashes = Rng::named(seed, "wifi/hash");
         let host = |number| {
             let peers = if number == 0 { stations } else { 1 };
-            Host::new(number, peers, &shared, hashes.next_u64())
+            Host::new(number, peers, &mut shared, hashes.next_u64())
         };
         let hosts: Vec<Host<P>> = (0..=stations).map(host).collect();
         let edca = |host| shared.edca(host).iter();

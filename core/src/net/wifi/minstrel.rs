@@ -69,6 +69,33 @@ pub fn errors(snr_db: f64, width: Width, mcs: u8, streams: u8) -> f64 {
     -libm::log(0.9) / 4096.0 * libm::pow(10.0, (needs - snr_db) / 2.0)
 }
 
+/// Airtime of a full frame in nanoseconds, with its part of the time before a transmission of
+/// `length` frames.
+fn takes(phy: &Phy, length: f64) -> f64 {
+    let before = phy.duration(Bytes::ZERO).as_ns() as f64 + CONTENTION_NS;
+    let data = FRAME.get() as f64 * 8.0 * 1e9 / phy.rate().as_bit() as f64;
+    before / length.max(1.0) + data
+}
+
+/// Expected throughput of a fixed rate in bit/s, at this probability that a frame arrives damaged.
+/// The length of a transmission is the one that Linux assumes before the first transmission
+/// (`minstrel_ht_avg_ampdu_len`).
+pub fn expected(phy: &Phy, error: f64) -> f64 {
+    let us = FRAME.get() as f64 * 8.0 * 1e6 / phy.rate().as_bit() as f64;
+    let length = match us {
+        _ if !phy.aggregates() => 1.0,
+        us if us > 400.0 => 2.0,
+        us if us > 250.0 => 4.0,
+        us if us > 150.0 => 8.0,
+        _ => 16.0,
+    };
+    let arrives = 1.0 - error;
+    if arrives < HOPELESS {
+        return 0.0;
+    }
+    arrives.min(ENOUGH) / takes(phy, length) * FRAME.get() as f64 * 8e9
+}
+
 /// One rate.
 #[derive(Clone, Debug)]
 struct Rated {
@@ -175,12 +202,13 @@ impl Minstrel {
         rate.successes += successes;
         self.length = self.length * OLD + f64::from(attempts) * (1.0 - OLD);
     }
+    /// Expected throughput of the best rate, in bit/s; 0 before the first update.
+    pub fn expected(&self) -> f64 {
+        self.worth(usize::from(self.best())) * FRAME.get() as f64 * 8e9
+    }
     /// Airtime of a frame in nanoseconds, with its part of the time before a transmission.
     fn takes(&self, rate: usize) -> f64 {
-        let phy = &self.rates[rate].phy;
-        let before = phy.duration(Bytes::ZERO).as_ns() as f64 + CONTENTION_NS;
-        let data = FRAME.get() as f64 * 8.0 * 1e9 / phy.rate().as_bit() as f64;
-        before / self.length.max(1.0) + data
+        takes(&self.rates[rate].phy, self.length)
     }
     /// Delivered frames per nanosecond.
     fn worth(&self, rate: usize) -> f64 {

@@ -10,7 +10,7 @@
 //! | [`phy`] | rates and durations |
 //! | [`edca`] | contention of the four access categories |
 //! | [`ampdu`] | aggregation, block ACK, retries, order |
-//! | [`mac`] | FQ-CoDel inside mac80211 |
+//! | [`mac`] | FQ-CoDel inside mac80211; CoDel of slow stations |
 //! | [`airtime`] | station scheduling: round-robin or by airtime; AQL |
 //! | [`minstrel`] | rate control, and frame errors by signal |
 //! | `host` | the queues between a host's packets and its antenna: the three stacks |
@@ -46,15 +46,18 @@ pub mod wan;
 pub use medium::Wifi;
 pub use spec::{Speed, StationSpec, WifiSpec};
 
+use crate::queue::codel::Law;
 use crate::queue::{Backlog, QueueContext, QueueDiscipline, QueueKind};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
+use airtime::{AQL_LIMITS, AQL_THRESHOLD, AqlLimits, WEIGHT};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use ampdu::Limits;
 use edca::{ACCESS_POINT, Edca, STATION};
-use minstrel::{Chain, Minstrel};
+use mac::Slow;
+use minstrel::{Chain, Minstrel, expected};
 use phy::{Band, Phy, Standard, Width};
 
 /// The level of the qdisc, or of mac80211.
@@ -135,8 +138,18 @@ pub struct Tuning {
     pub txops: u64,
     /// Whether the stack `airtime` has airtime queue limits.
     pub aql: bool,
+    /// The limits of stations without their own.
+    pub aql_limits: AqlLimits,
+    /// Maximum pending airtime of all stations together, for a station above its low limit.
+    pub aql_threshold: Span,
+    /// The weight of stations without their own, in µs.
+    pub weight: u64,
+    /// Bytes of a queue's turn inside mac80211.
+    pub quantum: Bytes,
     /// Target and interval of CoDel inside mac80211.
     pub codel: (Span, Span),
+    /// The rule for CoDel of slow stations.
+    pub slow: Option<Slow>,
 }
 
 impl Default for Tuning {
@@ -144,7 +157,12 @@ impl Default for Tuning {
         Tuning {
             txops: TXOPS,
             aql: true,
+            aql_limits: AQL_LIMITS,
+            aql_threshold: AQL_THRESHOLD,
+            weight: WEIGHT,
+            quantum: mac::QUANTUM,
             codel: (mac::TARGET, mac::INTERVAL),
+            slow: None,
         }
     }
 }
@@ -161,6 +179,10 @@ pub struct Peer {
     pub error: f64,
     /// Airtime credit per round of the stack `airtime`, in µs.
     pub weight: u64,
+    /// Limits of the pending airtime of each category.
+    pub aql: AqlLimits,
+    /// Target and interval of CoDel inside mac80211, if they are the station's own.
+    pub codel: Option<(Span, Span)>,
     /// Propagation from `NEAR` to the access point.
     pub forward: Span,
     /// Propagation from the access point to `NEAR`.
@@ -178,8 +200,9 @@ pub struct Setup<P> {
     pub band: Band,
     /// The stack of all hosts.
     pub stack: Stack,
-    /// Frames per category that the driver of the stack `before` takes.
-    pub driver: u64,
+    /// Frames per category that the driver takes; `None`: the driver has no queue above its
+    /// hardware. The stack `before` always has one.
+    pub driver: Option<u64>,
     /// The limits of a transmission.
     pub limits: Limits,
     /// Settings of the driver and of mac80211.
@@ -289,7 +312,7 @@ impl Levels {
 pub(crate) struct Shared<P> {
     band: Band,
     stack: Stack,
-    driver: u64,
+    driver: Option<u64>,
     limits: Limits,
     tuning: Tuning,
     mac_memory: Bytes,
@@ -317,6 +340,41 @@ impl<P> Shared<P> {
         let [first, rest @ ..] = chain.map(|rate| control.phy(rate));
         let slower = |a: Phy, b: Phy| if b.rate() < a.rate() { b } else { a };
         (first, rest.into_iter().fold(first, slower), chain)
+    }
+    /// The rate at which a host sends to or from a station, without samples.
+    fn last_rate(&mut self, host: usize, station: usize) -> Phy {
+        let phy = self.peers[station].phy;
+        let control = self.control(host, station);
+        control.map_or(phy, |control| control.phy(control.best()))
+    }
+    /// The estimate of a packet's airtime, if the stack has AQL.
+    fn estimate(&self, phy: &Phy, size: Bytes) -> Span {
+        match self.stack {
+            Stack::Airtime => airtime::estimate(phy, size),
+            _ => Span::ZERO,
+        }
+    }
+    /// Returns whether CoDel of a station depends on a rate control.
+    fn adapts(&self, station: usize) -> bool {
+        self.tuning.slow.is_some() && self.peers[station].link.is_some()
+    }
+    /// CoDel of the packets that a host sends to or from a station.
+    fn law(&mut self, host: usize, station: usize) -> Law {
+        let Peer {
+            phy, error, codel, ..
+        } = self.peers[station];
+        // A station has one peer, the access point.
+        let peers = if host == 0 { self.peers.len() } else { 1 };
+        let slow = self.tuning.slow.filter(|slow| {
+            let control = self.control(host, station);
+            let throughput = control.map_or_else(|| expected(&phy, error), |c| c.expected());
+            slow.applies(throughput, peers)
+        });
+        match (codel, slow) {
+            (Some(own), _) => mac::law(own, true),
+            (None, Some(slow)) => mac::law(slow.codel, false),
+            (None, None) => mac::law(self.tuning.codel, true),
+        }
     }
     /// The contention parameters of a host.
     fn edca(&self, host: usize) -> &'static [Edca; 4] {

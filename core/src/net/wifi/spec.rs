@@ -1,6 +1,7 @@
 //! The description of a Wi-Fi: the standard, the stack, the stations. This is plain data;
 //! [`Setup`](super::Setup) is built from it.
 
+use super::airtime::AqlLimits;
 use super::ampdu::Limits;
 use super::phy::{Band, Phy, Standard, Width};
 use super::{Link, Peer, Stack, Tuning};
@@ -26,8 +27,8 @@ pub struct WifiSpec {
     pub stack: Stack,
     /// The qdisc above the driver, in the stack `before`.
     pub qdisc: Choice,
-    /// Frames that the driver takes per category, in the stack `before`.
-    pub driver: u64,
+    /// Frames that the driver takes per category, if it has a queue; always in the stack `before`.
+    pub driver: Option<u64>,
     /// Limits of one transmission.
     pub limits: Limits,
     /// Settings of the driver and of mac80211.
@@ -53,6 +54,10 @@ pub struct StationSpec {
     pub error: f64,
     /// Airtime credit per round of the stack `airtime`, in µs.
     pub weight: u64,
+    /// Limits of the pending airtime of each category.
+    pub aql: AqlLimits,
+    /// Target and interval of CoDel inside mac80211, if they are the station's own.
+    pub codel: Option<(Span, Span)>,
     /// Two-way propagation between the access point and the other end of its flows.
     pub rtt: Span,
     /// Keys that have no field, by name.
@@ -105,6 +110,8 @@ impl WifiSpec {
                 },
                 error: station.error,
                 weight: station.weight,
+                aql: station.aql,
+                codel: station.codel,
                 forward,
                 reverse: station.rtt - forward,
             })

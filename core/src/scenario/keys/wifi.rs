@@ -1,8 +1,8 @@
 //! The keys of `[wifi]` and its stations.
 
-use crate::net::wifi::airtime::WEIGHT;
+use crate::net::wifi::airtime::{AQL_LIMITS, AQL_THRESHOLD, WEIGHT};
 use crate::net::wifi::ampdu::WINDOW;
-use crate::net::wifi::mac::{INTERVAL, TARGET};
+use crate::net::wifi::mac::{INTERVAL, QUANTUM, SLOW_CODEL, TARGET};
 use crate::net::wifi::phy::Standard;
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, TXOPS};
 use crate::param::Kind;
@@ -13,6 +13,9 @@ use crate::scenario::schema::{
 use crate::scenario::wifi;
 use crate::units::{Bytes, Rate, Span};
 use alloc::format;
+
+/// Largest airtime limit: that of Linux, which counts microseconds in 32 bits, rounded down.
+const MOST_AQL: Span = Span::s(4000);
 
 pub(super) const KEYS: &[Key] = &[
     plain(
@@ -57,9 +60,11 @@ pub(super) const KEYS: &[Key] = &[
         "driver",
         Kind::Count(DRIVER_FRAMES, 1, 1_000_000),
         "",
-        "frames of each access category that the driver accepts; needs stack = \"before\"",
+        "frames of each access category that the driver accepts",
     )
-    .usually(|| format!("{DRIVER_FRAMES}")),
+    .usually(|| {
+        format!("{DRIVER_FRAMES} with stack = \"before\", otherwise a driver without a queue")
+    }),
     plain(
         "wifi",
         "txops",
@@ -75,6 +80,38 @@ pub(super) const KEYS: &[Key] = &[
     ),
     plain(
         "wifi",
+        "aql_low",
+        Kind::Span(AQL_LIMITS.low, Span::us(1), MOST_AQL),
+        "airtime that the driver may always hold for each station and access category; needs aql",
+    ),
+    plain(
+        "wifi",
+        "aql_high",
+        Kind::Span(AQL_LIMITS.high, Span::us(1), MOST_AQL),
+        "airtime that the driver may hold for each station and access category while the airtime \
+         for all stations is below aql_threshold; has no effect below aql_low; needs aql",
+    ),
+    plain(
+        "wifi",
+        "aql_threshold",
+        Kind::Span(AQL_THRESHOLD, Span::ZERO, MOST_AQL),
+        "airtime for all stations from which aql_low limits each station; needs aql",
+    ),
+    plain(
+        "wifi",
+        "weight",
+        Kind::Count(WEIGHT, 1, 65_535),
+        "weight of the stations without their own; needs stack = \"airtime\"",
+    ),
+    plain(
+        "wifi",
+        "quantum",
+        Kind::Bytes(QUANTUM, Bytes::new(1), Bytes::new(1_000_000)),
+        "bytes that a flow sends in its turn inside mac80211; needs stack = \"fq_mac\" or \
+         \"airtime\"",
+    ),
+    plain(
+        "wifi",
         "codel_target",
         Kind::Span(TARGET, Span::us(50), Span::s(10)),
         "target of CoDel inside mac80211; needs stack = \"fq_mac\" or \"airtime\"",
@@ -84,6 +121,26 @@ pub(super) const KEYS: &[Key] = &[
         "codel_interval",
         Kind::Span(INTERVAL, Span::us(100), Span::s(100)),
         "interval of CoDel inside mac80211; needs stack = \"fq_mac\" or \"airtime\"",
+    ),
+    optional(
+        "wifi",
+        "codel_slow_rate",
+        Kind::Rate(Rate::mbit(6), Rate::bit(1000), Rate::mbit(1_000_000)),
+        "no station is slow, as in Linux 6.12",
+        "expected throughput, multiplied by the number of stations, below which a station is \
+         slow; 6Mbit in Linux 5.10 and 6.1; needs stack = \"fq_mac\" or \"airtime\"",
+    ),
+    plain(
+        "wifi",
+        "codel_slow_target",
+        Kind::Span(SLOW_CODEL.0, Span::us(50), Span::s(10)),
+        "target of CoDel for slow stations, whose packets it does not mark; needs codel_slow_rate",
+    ),
+    plain(
+        "wifi",
+        "codel_slow_interval",
+        Kind::Span(SLOW_CODEL.1, Span::us(100), Span::s(100)),
+        "interval of CoDel for slow stations; needs codel_slow_rate",
     ),
     section(
         "wifi",
@@ -183,12 +240,42 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Probability(0.0),
         "probability that a frame arrives damaged",
     ),
-    plain(
+    optional(
         "wifi.station",
         "weight",
         Kind::Count(WEIGHT, 1, 65_535),
+        "weight of the section wifi, or 256",
         "weight of the station's airtime: its credit per round, in microseconds; needs stack = \
          \"airtime\"",
+    ),
+    optional(
+        "wifi.station",
+        "aql_low",
+        Kind::Span(AQL_LIMITS.low, Span::us(1), MOST_AQL),
+        "aql_low of the section wifi",
+        "airtime of each access category that the driver may always hold for this station",
+    ),
+    optional(
+        "wifi.station",
+        "aql_high",
+        Kind::Span(AQL_LIMITS.high, Span::us(1), MOST_AQL),
+        "aql_high of the section wifi",
+        "airtime of each access category that the driver may hold for this station below \
+         aql_threshold",
+    ),
+    optional(
+        "wifi.station",
+        "codel_target",
+        Kind::Span(TARGET, Span::us(50), Span::s(10)),
+        "codel_target of the section wifi",
+        "target of CoDel for this station, also if it is slow",
+    ),
+    optional(
+        "wifi.station",
+        "codel_interval",
+        Kind::Span(INTERVAL, Span::us(100), Span::s(100)),
+        "codel_interval of the section wifi",
+        "interval of CoDel for this station, also if it is slow",
     ),
     plain(
         "wifi.station",
