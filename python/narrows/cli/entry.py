@@ -105,7 +105,7 @@ COMMANDS = {
         "sweep": ("narrows.sweeps.command:sweep", "Run the cases of a sweep file"),
         "plot": (
             "narrows.sweeps.plot_command:plot",
-            "Plot a table of results, or several measurements",
+            "Plot a table of results, or results in the same axes",
         ),
         "bundle": (
             "narrows.bundle.command:bundle",
