@@ -16,7 +16,7 @@ from narrows import forecasts
 from narrows.errors import NarrowsError
 from narrows.measure import run, summary
 from narrows.measure.pictures import pictures
-from narrows.measure.render import latencies, own_error, sentences
+from narrows.measure.render import by_cc, latencies, own_error, sentences
 from narrows.measure.result import Measurement, MeasurementError, Spread
 from narrows.measure.simulated import Plan, measure
 from narrows.render.words import millis
@@ -168,7 +168,7 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute",
         "pings_lost",
-        "latency_by_cc_ms", "outages", "classes",
+        "latency_by_cc_ms", "outages", "classes", "controls",
     }  # fmt: skip
 
 
@@ -290,6 +290,11 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
     names = [row[0].text for row in latencies(both).rows]
     assert names == ["idle", "both directions", "both directions, cubic", "both directions, bbr"]
     assert (said.by_cc["cubic"]["both"].p50, said.by_cc["bbr"]["both"].p50) == (100.0, 30.0)
+    rows = [[cell.text for cell in row] for row in by_cc(both).rows]
+    assert [row[:3] for row in rows] == [
+        ["cubic", "download", "1"], ["cubic", "upload", "1"],
+        ["bbr", "download", "1"], ["bbr", "upload", "1"],
+    ]  # fmt: skip
     one = pinged(rtts, flows=[f for f in flows if f["direction"] == "down"], idle_s=3)
     assert [row[0].text for row in latencies(one).rows][1:] == [
         "download",
