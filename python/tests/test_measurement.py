@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import narrows as nw
 from narrows import forecasts
 from narrows.errors import NarrowsError
+from narrows.host import families
 from narrows.measure import run, summary
 from narrows.measure.pictures import pictures
 from narrows.measure.render import by_cc, latencies, own_error, sentences
@@ -373,3 +375,24 @@ def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
             "data": {"stopped_by": "max_data"},
         }
         assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]
+
+
+def test_the_other_family_of_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {("far.example", socket.AF_INET), ("far.example", socket.AF_INET6)}
+
+    def addresses(name: str, _port: None, family: int, _kind: int) -> list[str]:
+        if (name, family) not in known:
+            raise socket.gaierror
+        return ["address"]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    said = (
+        "far.example also has an IPv4 address, and its path may differ from that of IPv6; to "
+        "measure it, write --ip 4"
+    )
+    assert families.notice("far.example", "2001:db8::1") == said
+    assert families.notice("https://far.example:8443/a", "192.0.2.1").endswith("write --ip 6")
+    known.discard(("far.example", socket.AF_INET))
+    for host, used in [("far.example", "2001:db8::1"), ("192.0.2.1", "192.0.2.1"),
+                       ("a.toml", "simulated"), ("far.example", "127.0.0.1")]:  # fmt: skip
+        assert families.notice(host, used) == ""

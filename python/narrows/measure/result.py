@@ -9,6 +9,7 @@ docs/reference/measurement.md lists every key with its unit.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 import re
@@ -311,6 +312,15 @@ class Measurement:
             or (self.json.get("peer") or {}).get("address")
             or ""
         )
+
+    @property
+    def family(self) -> str:
+        """Address family of the path: `IPv4` or `IPv6`; an empty string if it is unknown."""
+        try:
+            address = ipaddress.ip_address(str((self.json.get("peer") or {}).get("address")))
+        except ValueError:
+            return ""
+        return f"IPv{address.version}"
 
     @property
     def test(self) -> str:
