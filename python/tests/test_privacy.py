@@ -130,6 +130,23 @@ def test_measurements_of_other_programs_keep_no_name(tmp_path: Path, command: Cl
     assert "6.1.0-9-amd64" in text
 
 
+def test_response_times_have_pseudonyms(
+    command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {
+        "kind": "latency", "host": "server.example", "interrupted": False,
+        "peer": {"address": "192.0.2.1", "port": 5201},
+        "findings": [{"says": "The link to server.example (52:54:00:ab:cd:01) is slow."}],
+    }  # fmt: skip
+    monkeypatch.setattr("narrows.latency.run.measure", lambda *_, **__: told)
+    out = tmp_path / "l.json"
+    done = command("latency", "server.example", "--anonymize", "--json", "--out", out)
+    assert done.returncode == 0, done.stderr
+    for text in (done.stdout, done.stderr, out.read_text(encoding="utf-8")):
+        assert not any(s in text for s in ("server.example", "192.0.2.1", "52:54:00"))
+    assert json.loads(done.stdout)["peer"]["port"] == 5201
+
+
 def test_the_key_is_made_once_and_is_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

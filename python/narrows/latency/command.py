@@ -9,6 +9,7 @@ import click
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     CONNECTION,
+    anonymize_option,
     figure_options,
     file_option,
     json_option,
@@ -17,6 +18,7 @@ from narrows.cli.options import (
     report_option,
 )
 from narrows.cli.outputs import Picture, every
+from narrows.host import families
 from narrows.latency import policies as lab
 from narrows.latency import render, run
 from narrows.latency.model import ResultJson
@@ -29,6 +31,7 @@ from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
+from narrows.storage.anonymous import Anonymizer, key
 
 _passed = passed_options(
     ("--interval", "Requests", "TIME", "1ms; 0s with pingpong",
@@ -110,6 +113,7 @@ _passed = passed_options(
 )
 @figure_options(log=False, size=("--plot-size",))
 @report_option
+@anonymize_option
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword
@@ -123,6 +127,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     style: Style | None,
     hlog: str | None,
     page: str | None,
+    anonymize: bool,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -134,14 +139,12 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
-    bar = ProgressBar(quiet=quiet or as_json)
-    try:
-        told = run.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
-    except run.Interrupted as stop:
-        told = stop.told
-    finally:
-        bar.stop()
-    several = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
+    told = _measured(host, arguments, quiet=quiet, as_json=as_json)
+    if passed.get("ip") is None and not quiet and not anonymize:
+        _name_family(host, told)
+    if anonymize:
+        told = Anonymizer(key()).tree(told)
+    several = of_setups(told) if told["kind"] == "latency_lab" else [(told.get("host", host), told)]
     with every() as attempt:
         if out is not None:
             with attempt():
@@ -170,6 +173,30 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         if told["interrupted"]:
             # The result is stored and printed; the exit code is that of the signal.
             raise KeyboardInterrupt
+
+
+def _measured(host: str, arguments: list[str], *, quiet: bool, as_json: bool) -> ResultJson:
+    bar = ProgressBar(quiet=quiet or as_json)
+    try:
+        return run.measure(
+            host,
+            arguments,
+            tell=lambda share, said: bar(share, 1.0, said),
+        )
+    except run.Interrupted as stop:
+        return stop.told
+    finally:
+        bar.stop()
+
+
+def _name_family(host: str, told: ResultJson) -> None:
+    """Prints a notice if the host also has an address of the other family."""
+    # A comparison of policies has the address of each result.
+    found = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
+    used = {one["peer"].get("address") for _, one in found}
+    for address in used:
+        if said := families.notice(host, address):
+            echo(said, err=True)
 
 
 def _show(told: ResultJson) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.files import writer_of
+from narrows.host import families
 from narrows.measure import history as kept
 from narrows.measure import render, run
 from narrows.measure.pictures import pictures
@@ -40,6 +41,7 @@ from narrows.render.style import Style
 from narrows.render.terminal import console, echo
 from narrows.render.words import listed
 from narrows.storage import output
+from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
@@ -207,17 +209,15 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         for word in (f"--{name.replace('_', '-')}", value)
     ]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
-    with ProgressBar(quiet=quiet, of="measurement") as bar:
-        if host.endswith(".toml"):
-            measured = run.simulated(host, passed, test=test, progress=bar)
-            said: list[str] = []
-            no_history = True
-        else:
-            try:
-                measured, said = run.measure(host, arguments, test=test, progress=bar)
-            except run.Interrupted as stop:
-                measured, said = stop.measured, stop.said
-    measured = measured.anonymous() if anonymize else measured
+    measured, said = _measure(host, test, arguments, passed, quiet=quiet)
+    no_history |= host.endswith(".toml")
+    if passed.get("ip") is None:
+        peer = measured.json.get("peer") or {}
+        said += [one] if (one := families.notice(host, peer.get("address"))) else []
+    if anonymize:
+        # The notes may name the host, as the measurement does.
+        said = Anonymizer(key()).tree({"host": measured.host, "notes": said})["notes"]
+        measured = measured.anonymous()
     with every() as attempt:
         # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
@@ -243,6 +243,24 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     if answer(measured).connectivity_lost or measured.stopped_by == "lost":
         click.get_current_context().exit(1)
+
+
+def _measure(
+    host: str,
+    test: str,
+    arguments: list[str],
+    passed: Mapping[str, str | None],
+    *,
+    quiet: bool,
+) -> tuple[Measurement, list[str]]:
+    """The measurement of a host or of a scenario, and the notes of `narrows-host`."""
+    with ProgressBar(quiet=quiet, of="measurement") as bar:
+        if host.endswith(".toml"):
+            return run.simulated(host, passed, test=test, progress=bar), []
+        try:
+            return run.measure(host, arguments, test=test, progress=bar)
+        except run.Interrupted as stop:
+            return stop.measured, stop.said
 
 
 def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
