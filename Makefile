@@ -28,6 +28,7 @@ RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core p
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
+PUBLISHED      := $(addprefix --package narrows-,endpoint core plugin sim host)
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,9 +132,11 @@ routers: setup ## Build narrows-host for every processor of ROUTER_TARGETS, and 
 	for target in $(ROUTER_TARGETS); do $(MAKE) router ROUTER_TARGET=$$target; done
 	cd python && ../$(BIN)/pytest -rs tests/test_routers.py
 
+# The program of the package; `make setup` builds another one, which needs the libraries of C.
+DEB_PROGRAM ?= $(ROUTER)
 DEB_ARCHITECTURE = $(patsubst x86_64-%,amd64,$(patsubst aarch64-%,arm64,$(patsubst armv7-%,armhf,$(ROUTER_TARGET))))
-deb: router ## Build the Debian package of narrows-host
-	packaging/debian/build $(ROUTER) $(DEB_ARCHITECTURE) $(DIST)
+deb: $(if $(filter $(ROUTER),$(DEB_PROGRAM)),router,setup) ## Build the Debian package of narrows-host
+	packaging/debian/build $(DEB_PROGRAM) $(DEB_ARCHITECTURE) $(DIST)
 
 try-deb: deb ## Install and purge the Debian package in an empty Debian; needs root and debootstrap
 	.ci/try-deb $(DIST)/narrows-host_*_$(DEB_ARCHITECTURE).deb
@@ -189,20 +192,35 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m system --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
+SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh python/narrows/tune/collect.sh \
+                 $(addprefix packaging/,debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := $(firstword $(wildcard $(TARGET)/bin/actionlint) $(shell command -v actionlint))
+actionlint: ## Build the check of the workflows in .github, for make lint; needs Go
+	GOBIN=$(TARGET)/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
 # core is also built without an operating system if this target is installed.
 lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
 	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
+	# The simulator runs on Windows, too: no other module uses what Windows lacks.
+	cd python && ../$(BIN)/mypy --platform win32 --follow-imports silent --no-warn-unreachable --no-warn-unused-ignores \
+	  --exclude 'narrows/(kernel|tune)/' narrows
 	$(BIN)/python -m tools.layers
 	$(BIN)/python -m tools.sizes
 	$(BIN)/python -m tools.prose
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --release --no-deps $(PUBLISHED)
 	@$(if $(NODE),$(MAKE) lint-web,echo 'report page: not compared with a fresh build, because Node 20.19 or newer with npm is missing')
 	@if [ -d "$$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none" ]; then \
 	  cargo check --release --package narrows-core --target x86_64-unknown-none; \
 	else echo 'core without an operating system: skipped, because the target x86_64-unknown-none is not installed'; fi
+	@if command -v shellcheck > /dev/null; then shellcheck --severity warning $(SHELL_SCRIPTS); \
+	else echo 'shell scripts: not checked, because shellcheck is missing (apt-get install shellcheck)'; fi
+	@if [ -n "$(ACTIONLINT)" ]; then $(ACTIONLINT); \
+	else echo 'workflows: not checked, because actionlint is missing (go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION))'; fi
 
 # The page in the package must be the build of its sources.
 lint-web: web/node_modules/.installed
@@ -255,6 +273,14 @@ additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a co
 	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed NARROWS_GOLDEN=write $(CURDIR)/$(BIN)/pytest -q tests/test_schema.py tests/test_layers.py
 	cd $(ADDED)/python && $(CURDIR)/$(BIN)/ruff check --quiet narrows tests && $(CURDIR)/$(BIN)/ruff format --quiet --check narrows tests
 
+# The extension on the systems that only simulate. It cannot be run here, so nothing is linked.
+SIMULATING := x86_64-pc-windows-gnu aarch64-apple-darwin
+platforms: ## Check that the simulator compiles for Windows and macOS; needs both targets of Rust
+	@for target in $(SIMULATING); do \
+	  if [ -d "$$(rustc --print sysroot)/lib/rustlib/$$target" ]; then \
+	    PYO3_NO_PYTHON=1 cargo check --locked --package narrows-bindings --target $$target --target-dir $(TARGET)/platforms; \
+	  else echo "platforms: skipped: it needs rustup target add $(SIMULATING)"; fi; done
+
 deny: ## Check licences, bans, sources and advisories of all Rust dependencies; needs cargo-deny
 	@if ! command -v cargo-deny > /dev/null; then \
 	  echo 'deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)'; \
@@ -270,10 +296,14 @@ optimized: setup ## Replace the installed package by that of a release: the same
 	$(BIN)/python -m tools.optimized $(TARGET)/optimized-wheel/wheel
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall $(TARGET)/optimized-wheel/wheel/*.whl
 
+sdist: setup ## Build the source distribution in target/dist
+	mkdir -p $(DIST)
+	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
+
 dist: setup ## Build the files of a release in target/dist: wheel, source distribution, checksums
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	$(BIN)/python -m tools.optimized $(DIST)
-	cd python && ../$(BIN)/python -c 'import build_backend; build_backend.build_sdist("$(DIST)")'
+	@$(MAKE) sdist
 	$(BIN)/python -m tools.manylinux $(DIST)/*.whl
 	cd $(DIST) && sha256sum * > SHA256SUMS
 
@@ -286,10 +316,15 @@ wheel-aarch64: setup ## Build the wheel for 64-bit ARM in target/dist; needs gcc
 	install -D -s $(TARGET)/release/narrows-host python/narrows/bin/narrows-host
 	$(BIN)/python -m tools.manylinux $(DIST)/*_aarch64.whl
 
-try-wheel: dist ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
-	.ci/try-wheel $(DIST)/*_$$(uname -m).whl
+try-wheel: setup ## Install the wheel where nothing but Python is, and run a scenario; needs root and debootstrap
+	.ci/try-wheel $(TARGET)/wheels/narrows-*.whl
 
-try-sdist: dist ## Build and install the source distribution in an empty environment; needs Rust
+# Cargo's own check: each crate is built from its archive, as if the crates before it were published.
+crates: ## Build each crate to publish from its archive; needs cargo 1.90
+	cargo package --quiet --locked --target-dir $(TARGET)/crates $(PUBLISHED)
+	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep /tests/
+
+try-sdist: sdist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist
 	CARGO_TARGET_DIR=$(TARGET) $(TARGET)/try-sdist/bin/pip install --quiet $(DIST)/narrows-*.tar.gz
 	$(TARGET)/try-sdist/bin/narrows run scenarios/first/cubic.toml
@@ -344,4 +379,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean

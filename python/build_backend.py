@@ -45,8 +45,11 @@ _PATHS = {
 }
 """Lines of `pyproject.toml`, and their form in a source distribution."""
 
-_LEFT_OUT = {"target", "__pycache__", "bin", "lab", "node_modules"}
-"""Folders with files that are built. `lab` is the built lab; the crate `lab` is included."""
+_BUILT = {"target", "__pycache__", "node_modules"}
+"""Names of folders with files that are built."""
+
+_BUILT_IN_PACKAGE = ("bin", "lab", "adapters")
+"""Folders of the package `narrows` with files that are built."""
 
 _EPOCH = 315_532_800
 """1980-01-01, the time of every file, so that equal sources give equal archives."""
@@ -121,11 +124,17 @@ def _sources() -> list[Path]:
     found += HERE.glob("LICENSE-*")
     for folder in (*_members(), "python/narrows", "python/narrows.data"):
         for file in (ROOT / folder).rglob("*"):
-            inside = file.relative_to(ROOT / folder).parts
-            if file.is_file() and not _LEFT_OUT.intersection(inside[:-1]):
+            if file.is_file() and not _is_built(file):
                 found.append(file)
     return sorted(
         file for file in found if not _is_test_data(file) and file.suffix not in {".pyc", ".so"}
+    )
+
+
+def _is_built(file: Path) -> bool:
+    package = HERE / "narrows"
+    return bool(_BUILT.intersection(file.relative_to(ROOT).parts)) or any(
+        file.is_relative_to(package / name) for name in _BUILT_IN_PACKAGE
     )
 
 

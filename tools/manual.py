@@ -2,10 +2,11 @@
 
     python -m tools.manual
 
-The manual page of the program `narrows-host` consists of its help texts; the Debian package
-installs it. The other files are below `python/narrows.data/data/share`. The wheel installs them
-into `share` below its prefix, where `man` and shells find them. A completion script calls `narrows`
-for the matching names. It therefore needs no change when a command changes.
+The manual page of the program `narrows-host` consists of its help texts, and its completion for
+bash of their options. The Debian package installs both, and a unit for systemd. The other files are
+below `python/narrows.data/data/share`. The wheel installs them into `share` below its prefix, where
+`man` and shells find them. A completion script calls `narrows` for the matching names. It therefore
+needs no change when a command changes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARE = ROOT / "python/narrows.data/data/share"
 
 OF_HOST = ROOT / "packaging/narrows-host.8"
+COMPLETION_OF_HOST = ROOT / "packaging/narrows-host.bash"
+UNIT = ROOT / "packaging/debian/narrows-serve.service"
 HOST_COMMANDS = ("measure", "latency", "serve", "tune", "with", "machine")
 """The commands that every build of `narrows-host` has."""
 
@@ -126,15 +129,60 @@ def page_of_host() -> str:
         "COMMAND [options]",
     ]
     for command in HOST_COMMANDS:
-        told = subprocess.run([HOST, command, "--help"], capture_output=True, text=True, check=True)
-        lines += [f".SH {command.upper()}", ".nf", *map(_text, told.stdout.splitlines()), ".fi"]
+        lines += [f".SH {command.upper()}", ".nf", *map(_text, _help_of(command)), ".fi"]
     lines += [".SH SEE ALSO", "narrows(1)"]
     return "\n".join(lines) + "\n"
+
+
+def _help_of(command: str) -> list[str]:
+    told = subprocess.run([HOST, command, "--help"], capture_output=True, text=True, check=True)
+    return told.stdout.splitlines()
+
+
+def completion_of_host() -> str:
+    """The completion of `narrows-host` for bash: commands, subcommands and options."""
+    options, actions = [], []
+    for command in HOST_COMMANDS:
+        lines = _help_of(command)
+        # Options are the indented lines; a usage line may have a subcommand.
+        names = sorted({name for line in lines for name in re.findall(r"^  (--[\w-]+)", line)})
+        options.append(f"        {command}) words='{' '.join([*names, '--help'])}' ;;")
+        used = {name for line in lines for name in re.findall(rf"^\S+ {command} ([a-z]+)\b", line)}
+        if used:
+            actions.append(f"        {command}) words='{' '.join(sorted(used))}' ;;")
+    return f"""# Completion of narrows-host for bash, written by tools/manual.py.
+_narrows_host() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} words=
+    if [[ $COMP_CWORD == 1 ]]; then
+        words='{" ".join(HOST_COMMANDS)}'
+    elif [[ $word == -* ]]; then
+        case ${{COMP_WORDS[1]}} in
+{chr(10).join(options)}
+        esac
+    elif [[ $COMP_CWORD == 2 ]]; then
+        case ${{COMP_WORDS[1]}} in
+{chr(10).join(actions)}
+        esac
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}}
+complete -o default -F _narrows_host narrows-host
+"""
+
+
+def unit() -> str:
+    """The unit for systemd of the Debian package: that of the program, with its installed path."""
+    told = subprocess.run(
+        [HOST, "serve", "--systemd-unit"], capture_output=True, text=True, check=True
+    )
+    return told.stdout.replace(str(HOST.resolve()), "/usr/bin/narrows-host")
 
 
 def write(share: Path = SHARE) -> None:
     """Writes all files, and removes files of commands that no longer exist."""
     OF_HOST.write_text(page_of_host(), encoding="utf-8")
+    COMPLETION_OF_HOST.write_text(completion_of_host(), encoding="utf-8")
+    UNIT.write_text(unit(), encoding="utf-8")
     made = files()
     for old in share.rglob("*"):
         if old.is_file() and str(old.relative_to(share)) not in made:

@@ -132,6 +132,24 @@ def ratio(of: str, place: str, claim: JsonObject) -> Row:
     )
 
 
+def cell(of: str, place: str, claim: JsonObject) -> Row:
+    """The row for one cell of a table on another page."""
+    file, column, name = place.split(":")
+    lines = (HERE.parent / file).read_text(encoding="utf-8").splitlines()
+    rows = [cells(line) for line in lines if line.startswith("| ")]
+    at = next(row for row in rows if column in row).index(column)
+    text = next(row for row in rows if row[0] == name)[at]
+    least, most = claim["accept"]
+    return Row(
+        of=of,
+        published=_with_unit(claim["published"], claim["unit"]),
+        command=claim["command"],
+        ours=_with_unit(text, claim["unit"]),
+        agrees="yes" if least <= float(text) <= most else "no",
+        why=claim.get("why", ""),
+    )
+
+
 def _with_unit(value: str, unit: str) -> str:
     """A value with its unit; texts already have one.
 
@@ -153,6 +171,8 @@ def row(claim: JsonObject) -> Row:
         return live(of, place, why)
     if kind == "ratio":
         return ratio(of, place, claim)
+    if kind == "cell":
+        return cell(of, place, claim)
     return Row(of, "–", claim["command"], "–", claim["agrees"], why)
 
 

@@ -28,6 +28,13 @@
 //! | [`capture`] | a run as a pcapng file |
 //! | [`metrics`] | metrics that every engine reports: goodput, percentiles, Jain's index |
 //! | [`engine`] | the network, options and results that every engine shares |
+//!
+//! Units are types. The bandwidth-delay product of 20 Mbit/s and 40 ms has 100 kB:
+//!
+//! ```
+//! use narrows_core::units::{Bytes, Rate, Span};
+//! assert_eq!(Rate::mbit(20) * Span::ms(40), Bytes::new(100_000));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -18,7 +18,9 @@ fn whisker() -> impl Strategy<Value = Whisker> {
     let rule =
         (-300..300i32, 0.0..2.0f64, 0.0..50.0f64).prop_map(|(b, m, r)| Whisker::Rule(b, m, r));
     rule.prop_recursive(4, 60, 4, |inner| {
-        let cut = proptest::option::weighted(0.4, 0.1..0.9f64);
+        // A cut at the lower bound leaves an empty box below it, as in Remy's published files.
+        let share = prop_oneof![4 => 0.1..0.9f64, 1 => Just(0.0)];
+        let cut = proptest::option::weighted(0.4, share);
         (
             [cut.clone(), cut.clone(), cut.clone(), cut],
             proptest::collection::vec(inner, 16),

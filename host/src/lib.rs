@@ -23,6 +23,14 @@
 //!
 //! Two features can be left out, for example on routers: `emulator` (live runs, plugins, parsers
 //! for fuzzing) and `tls` (`https://` URLs).
+//!
+//! The interface of this crate is that of its program. Text from other hosts is escaped before the
+//! program prints it:
+//!
+//! ```
+//! let shown = narrows_host::terminal::printable("bbr\x1b[2J");
+//! assert_eq!(shown, r"bbr\u001b[2J");
+//! ```
 #![deny(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![deny(clippy::print_stderr)]

@@ -11,7 +11,42 @@
 //! | [`guard`] | the side of the plugin: a panic becomes a report |
 //! | [`monitor`] | the side of narrows: checks of a model's results, its faults, the present event |
 //! | [`interface`] | the types and the tag that both sides share |
-//! | [`load`] | loading of a shared library; the only unsafe code |
+//! | `library` | opening of a shared library |
+//! | [`load`] | loading of a plugin; with `library`, the only unsafe code |
+//!
+//! The following library exports a congestion control that keeps its initial window until a loss:
+//!
+//! ```
+//! use narrows_plugin::core::cc::{Ack, CcKind, CongestionControl, Family, Loss, Window};
+//!
+//! #[derive(Clone)]
+//! struct Constant;
+//!
+//! impl CongestionControl for Constant {
+//!     fn on_ack(&mut self, _window: &mut Window, _event: &Ack) {}
+//!     fn on_loss(&mut self, window: &mut Window, _event: &Loss) {
+//!         window.ssthresh = (window.cwnd / 2).max(2);
+//!     }
+//!     fn fork(&self) -> Box<dyn CongestionControl> {
+//!         Box::new(self.clone())
+//!     }
+//! }
+//!
+//! pub const KIND: CcKind = CcKind {
+//!     name: "constant",
+//!     help: "a constant window",
+//!     source: "this example",
+//!     family: Family::Loss,
+//!     year: 2026,
+//!     needs: &[],
+//!     default_in: &[],
+//!     params: &[],
+//!     make: &|_params, _host| Box::new(Constant),
+//! };
+//!
+//! narrows_plugin::export! { ccs: [KIND], queues: [] }
+//! # fn main() {}
+//! ```
 //!
 //! A library may contain transports instead, with the interface of `narrows-endpoint`.
 //!
@@ -26,6 +61,7 @@
 pub mod erased;
 pub mod guard;
 pub mod interface;
+mod library;
 pub mod load;
 pub mod monitor;
 

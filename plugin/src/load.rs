@@ -1,14 +1,14 @@
-//! Loading of a plugin. This module contains the only unsafe code of this crate, apart from the
-//! code that [`export!`](crate::export) generates.
+//! Loading of a plugin. This module and `library` contain the only unsafe code of this crate, apart
+//! from the code that [`export!`](crate::export) generates.
 //!
 //! A library runs code when it is loaded, with all rights of the process. Callers load only files
 //! that the user named.
 
 use crate::interface::{Host, Models, tag};
+use crate::library::{open, symbol};
 use crate::monitor;
 use narrows_core::registry::endpoint::{Kind, raw};
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
 type Tag = extern "C" fn() -> *const c_char;
@@ -55,38 +55,4 @@ pub fn load(file: &Path) -> Result<Models, String> {
     Ok(export(Host {
         fail: monitor::fail,
     }))
-}
-
-fn open(file: &Path) -> Result<*mut c_void, String> {
-    let place = std::fs::canonicalize(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
-        _ => format!("cannot be read ({error})"),
-    })?;
-    let name = CString::new(place.as_os_str().as_bytes())
-        .map_err(|_| "the name contains a zero byte".to_owned())?;
-    // SAFETY: the name ends with a zero byte. The library is never closed, so its functions and
-    // statics stay valid.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return Err(format!("cannot be loaded: {}", last_error()));
-    }
-    Ok(library)
-}
-
-fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the handle is that of an open library, and the name ends with a zero byte.
-    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
-}
-
-fn last_error() -> String {
-    // SAFETY: dlerror returns null or a string that is valid until the next call of this thread.
-    let said = unsafe { libc::dlerror() };
-    if said.is_null() {
-        return "no reason".into();
-    }
-    // SAFETY: as above; the string is copied at once.
-    unsafe { CStr::from_ptr(said) }
-        .to_string_lossy()
-        .into_owned()
 }

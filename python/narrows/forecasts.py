@@ -13,7 +13,6 @@ A line is a forecast or the score of a forecast.
 from __future__ import annotations
 
 import math
-import syslog
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -21,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
 
+from narrows import operating_system
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.measure import history
 from narrows.measure.result import DIRECTIONS, Direction, Measurement, short
@@ -553,5 +553,5 @@ def _append(line: LineJson) -> str:
     except OSError as error:
         raise OutputError(f"{file()}: {reason(error)}") from error
     # The system log has a copy of the hash: after a rewrite of the file, it still has the old one.
-    syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
+    operating_system.log(f"narrows: {line['kind']} sealed, hash {kept}")
     return kept

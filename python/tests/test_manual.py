@@ -27,6 +27,32 @@ def test_the_stored_files_are_those_of_the_commands() -> None:
 
 def test_the_page_of_the_program_has_its_usage() -> None:
     assert manual.OF_HOST.read_text(encoding="utf-8") == manual.page_of_host(), TOLD
+    completion = manual.COMPLETION_OF_HOST.read_text(encoding="utf-8")
+    assert completion == manual.completion_of_host(), TOLD
+    assert manual.UNIT.read_text(encoding="utf-8") == manual.unit(), TOLD
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["ser"], ["serve"]),
+        (["serve", "--met"], ["--metrics"]),
+        (["tune", "ver"], ["verify"]),
+        (["tune", "revert", "--las"], ["--last"]),
+        (["measure", "exam"], []),
+    ],
+    ids=str,
+)
+def test_bash_completes_the_program(words: list[str], found: list[str]) -> None:
+    script = (
+        'source "$0"; COMP_WORDS=(narrows-host "$@"); COMP_CWORD=$#; _narrows_host; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-uc", script, manual.COMPLETION_OF_HOST, *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == found
 
 
 def test_every_command_has_a_page() -> None:

@@ -17,9 +17,9 @@ from conftest import ROOT
 
 from narrows.cli import main
 from narrows.errors import EngineError
-from narrows.reproduce import losses, maps, render
+from narrows.reproduce import losses, maps, pages, render
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
-from narrows.reproduce.lab import Lab, goodput
+from narrows.reproduce.lab import Lab, finished, goodput
 from narrows.reproduce.maps import published_gains
 from narrows.reproduce.running import ANSWERS, SETUPS
 from narrows.reproduce.shares import crossover
@@ -362,3 +362,41 @@ def test_the_stored_page_is_of_these_experiments() -> None:
                 f"| {check.of} | {check.unit} | {check.published} | {render.accepted(check)} |"
                 in text
             )
+
+
+def test_a_median_of_incomplete_transfers_is_no_time() -> None:
+    """The duration of a run is not the completion time of a transfer that did not complete."""
+
+    def runs(*times: float | None) -> list[Any]:
+        return [{"flows": [{"fct_s": time}]} for time in times]
+
+    lab = Lab()
+    assert lab.median_time("a", runs(3.0, 5.0, None), finished(120), 120) == {"a": 5.0}
+    assert lab.median_time("b", runs(3.0, None, None), finished(120), 120) == {}
+    assert lab.failed == {"b": "not found: less than half of the 3 runs completed within 120 s"}
+
+
+def test_a_page_that_does_not_load_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    unloaded = {"flows": [{"workload": {"page_load_s": {"p50": None}}}]}
+
+    def play(_: Lab, cases: dict[str, Any], **__: object) -> dict[str, list[Any]]:
+        return {name: [unloaded] * 3 for name in cases}
+
+    monkeypatch.setattr(Lab, "play", play)
+    lab = Lab()
+    assert pages.page(lab) == {}
+    assert lab.failed["loaded"].endswith("completed within 410 s")
+    assert set(lab.failed) == {check.id for check in experiments()["page-under-load"].checks}
+
+
+def test_a_live_transfer_has_the_limit_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def play(_: Lab, cases: dict[Any, Any], **__: object) -> dict[Any, list[Any]]:
+        return {key: [{"flows": [{"fct_s": None, "goodput_mbit": 1.0}]}] * 3 for key in cases}
+
+    monkeypatch.setattr(Lab, "play", play)
+    lab = Lab(engine=EngineChoice("live"))
+    assert "1MB-bbr" not in pages.loss_by_rtt(lab)
+    assert lab.failed["1MB-bbr"].endswith("within 120 s")
+    assert lab.failed["1MB-cubic"].endswith("within 450 s")
+    (times,) = (table for table in lab.tables if table.title.startswith("1 MB"))
+    assert {row[-1] for row in times.rows} == {"above 120", "above 450"}

@@ -154,6 +154,7 @@ def test_rules_name_what_decided(tmp_path: Path) -> None:
         for cc, goodput in (("cubic", 1.0), ("bbr", 3.0 if shallow or loss >= 0.1 else 1.0)):
             own = {
                 "flow[0].cc": cc,
+                "seed": 1,
                 "path.loss": json.dumps(path["path.loss"]),
                 "goodput_mbit": goodput,
             }
@@ -206,3 +207,24 @@ def test_only_a_study_that_finds_rules_writes_them(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2
     assert "narrows study decision-tree" in done.output
+
+
+def test_the_gain_map_has_a_panel_of_retransmits_for_each_congestion_control() -> None:
+    def row(cc: str, goodput: float, share: float) -> dict[str, Any]:
+        return {
+            "path.buffer": "100kB",
+            "path.rate": "10Mbit",
+            "path.rtt": "5ms",
+            "flow[0].cc": cc,
+            "seed": 1,
+            "goodput_mbit": goodput,
+            "summary_retransmit_rate": share,
+        }
+
+    answer = paths.GAIN_MAP.answer({"": [row("bbr", 9.0, 0.05), row("cubic", 6.0, 0.001)]})
+    panels = {grid.title: grid.cells for grid in answer.grids}
+    assert panels == {
+        "Gain of BBR over CUBIC, buffer of 100kB": [[pytest.approx(50.0)]],
+        "Retransmission rate of BBR, buffer of 100kB": [[pytest.approx(5.0)]],
+        "Retransmission rate of CUBIC, buffer of 100kB": [[pytest.approx(0.1)]],
+    }

@@ -23,7 +23,17 @@ from narrows.reproduce.published import Cell, Result, cells
 
 sys.path.insert(0, str(ROOT))
 
-from validation import cliff, digest, explained, linux, mutations, papers, sources, stored
+from validation import (
+    cliff,
+    digest,
+    explained,
+    linux,
+    loss_by_engine,
+    mutations,
+    papers,
+    sources,
+    stored,
+)
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}
@@ -424,14 +434,32 @@ def test_the_page_of_the_sources_is_that_of_the_stored_results() -> None:
     assert sources.PAGE.read_text(encoding="utf-8") == sources.written()
 
 
+def test_the_page_of_random_loss_is_that_of_its_runs() -> None:
+    """The page has the stored runs of Linux and live runs, and those of the simulator."""
+    text = loss_by_engine.page(loss_by_engine.simulated() | loss_by_engine.stored())
+    if RENEW:
+        loss_by_engine.PAGE.write_text(text, encoding="utf-8")
+    assert loss_by_engine.PAGE.read_text(encoding="utf-8") == text
+
+
+def test_the_same_seed_has_a_long_transfer_in_each_engine() -> None:
+    """The engines lose the same packets, so that times of a seed are alike over the engines."""
+    times = loss_by_engine.stored()
+    engines = {engine for engine, case, _ in times if case == "transfer-bbr"}
+    assert engines == {"linux 6.12", "linux 7.3", "live"}
+    for engine in engines:
+        own = {seed: times[engine, "transfer-bbr", seed] for seed in range(1, 13)}
+        assert sorted(own, key=lambda seed: own[seed])[-2:] == [1, 3]
+
+
 def test_no_value_of_narrows_is_written_by_hand() -> None:
     claims = tomllib.loads(sources.CLAIMS.read_text(encoding="utf-8"))
     for source in claims["source"]:
         for claim in source["claim"]:
             kind = claim["figure"].partition(":")[0]
-            assert kind in {"reproduced", "live", "ratio", "none"}
+            assert kind in {"reproduced", "live", "ratio", "cell", "none"}
             allowed = {"of", "figure", "why"}
-            if kind == "ratio":
+            if kind in {"ratio", "cell"}:
                 allowed |= {"published", "accept", "unit", "command"}
             if kind == "none":
                 allowed |= {"agrees", "command"}

@@ -21,6 +21,24 @@
 //!
 //! The simulator does not read a clock. To show progress, a driver passes a callback, which is
 //! called at intervals of some milliseconds of real time.
+//!
+//! ```
+//! use narrows_core::registry::Registry;
+//! use narrows_core::scenario::{Scenario, Tree};
+//!
+//! let text = r#"
+//! duration = "5s"
+//! path = { rate = "10Mbit", rtt = "20ms", buffer = "1bdp" }
+//! flow = [{ cc = "cubic" }]
+//! "#;
+//! let registry = Registry::standard();
+//! let files = |name: &str| std::fs::read_to_string(name).map_err(|e| e.to_string());
+//! let tree = Tree::from_toml(text, "example").unwrap();
+//! let scenario = Scenario::from_tree(&tree, "example", Some(text), &registry, &files).unwrap();
+//!
+//! let run = narrows_sim::run(&scenario, &registry, &Default::default(), &mut |_| true).unwrap();
+//! assert!(run.flows[0].goodput_mbit > 9.0);
+//! ```
 #![deny(unsafe_code)]
 
 mod application;

@@ -1,7 +1,8 @@
 """Compares the trained rule tree with other congestion controls, and writes its page.
 
-    python -m validation.remy          writes docs/reference/remy-trained.md, one minute
-    python -m validation.remy --print  prints the page only
+    python -m validation.remy                  writes docs/reference/remy-trained.md, one minute
+    python -m validation.remy --print          prints the page only
+    python -m validation.remy --published DIR  first measures the published trees in DIR anew
 
 `judgement.toml` was fixed before the training. `trained.json` is the output of `narrows train remy
 --json`, and `scenarios/cc/dumbbell.remy` is the trained tree.
@@ -25,6 +26,7 @@ from narrows.json_object import JsonObject
 from narrows.render.words import listed
 from narrows.train import rules
 from narrows.train.network import digest, load, senders, specimen
+from validation.remy import published
 from validation.stored import HERE
 
 FOLDER = HERE / "remy"
@@ -347,12 +349,29 @@ def page(tree: str, trained: JsonObject, judgement: JsonObject) -> str:
             "search over the shape of a tree; it is not part of the published comparison."
         ),
     ]
+    names = [workload["name"] for workload in judgement["workload"]]
+    lines += published.section(names, _table, _text)
     return "\n".join(lines) + "\n"
+
+
+def _medians(judgement: JsonObject, tree: str) -> list[tuple[float, float]]:
+    """Throughput in Mbit/s and queueing delay in ms of a tree, for each workload."""
+    _, rtt_ms = _numbers(judgement["dumbbell"])
+    found = []
+    for workload in judgement["workload"]:
+        measure = _on_off if "on" in workload else _transfers
+        runs = measure(judgement, workload, {"kind": "remy", "tree": tree}, "fifo")
+        scheme = Scheme("", runs, rtt_ms)
+        found.append((round(scheme.mbit, 4), round(scheme.queue_ms, 3)))
+    return found
 
 
 def main() -> None:
     """Writes the page."""
     judgement = tomllib.loads((FOLDER / "judgement.toml").read_text(encoding="utf-8"))
+    if "--published" in sys.argv:
+        folder = Path(sys.argv[sys.argv.index("--published") + 1])
+        published.measure(folder, lambda tree: _medians(judgement, tree))
     trained = json.loads((FOLDER / "trained.json").read_text(encoding="utf-8"))
     text = page(Path(TREE).read_text(encoding="utf-8"), trained, judgement)
     if "--print" in sys.argv:

@@ -180,7 +180,7 @@ impl<P, O: NetworkObserver<P>> Sink<P> for Here<'_, O> {
     }
 }
 
-/// A hop in one direction. Packets leave onto the [`DelayLine`](super::delay::DelayLine) that the
+/// A hop in one direction. Packets leave onto the [`DelayLine`] that the
 /// caller passes to [`serve`](Self::serve).
 pub struct Hop<P> {
     /// Time of the discipline's next wake-up; `Time::MAX` for never.

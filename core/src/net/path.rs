@@ -164,8 +164,8 @@ impl<P: Packet> Direction<P> {
     }
 }
 
-/// The path between two hosts: a [`Network`] with the ports [`NEAR`](super::NEAR) and
-/// [`FAR`](super::FAR).
+/// The path between two hosts: a [`Network`] with the ports [`NEAR`] and
+/// [`FAR`].
 pub struct Path<P> {
     forward: Direction<P>,
     reverse: Direction<P>,

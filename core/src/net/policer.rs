@@ -16,7 +16,7 @@
 //!   packets. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets
 //!   and both of its worked examples.
 //! - `car`, the older `rate-limit cir bc be` of routers: one bucket that may lend tokens. See
-//!   [`Lender`].
+//!   `Lender`.
 //!
 //! All buckets start full and fill continuously: no tokens are lost between packets. The first
 //! `header` bytes of a frame do not count. By default, `police`, `srtcm` and `trtcm` count the

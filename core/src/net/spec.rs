@@ -119,7 +119,7 @@ pub struct HopSpec {
     pub corrupt: Option<Choice>,
     /// Duplication: one of [`bernoulli::DUPLICATE`](super::bernoulli::DUPLICATE).
     pub duplicate: Option<Choice>,
-    /// Policer before the queue: one of [`policer::KINDS`](super::policer::KINDS).
+    /// Policer before the queue: one of [`policer::KINDS`].
     pub policer: Option<Choice>,
     /// Variation of propagation: one of [`jitter::KINDS`](super::jitter::KINDS).
     pub jitter: Option<Choice>,

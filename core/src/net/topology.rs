@@ -139,8 +139,8 @@ impl Table {
     }
 }
 
-/// A network of links. The ports are [`NEAR`](super::NEAR), the senders' side of every route, and
-/// [`FAR`](super::FAR).
+/// A network of links. The ports are [`NEAR`], the senders' side of every route, and
+/// [`FAR`].
 pub struct Topology<P> {
     stages: Vec<Stage<P>>,
     switches: Vec<Memory>,

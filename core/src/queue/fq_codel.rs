@@ -15,7 +15,7 @@
 //! (`core/tests/queue_replay.rs`).
 //!
 //! Linux differs from the RFC in two points, which this file follows. First, CoDel drops only while
-//! the backlog of all queues together exceeds one full frame ([`MTU`](super::codel::MTU)), not that
+//! the backlog of all queues together exceeds one full frame ([`MTU`]), not that
 //! of the one queue. CoDel may therefore drop the only packet of a flow with little traffic.
 //! Second, a batch of drops increases the `count` of CoDel by the whole batch at once.
 //! [`newton_step`](super::codel::newton_step) is accurate only if `count` changes by one, so its

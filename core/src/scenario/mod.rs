@@ -158,7 +158,7 @@ pub struct FlowSpec {
     pub station: Option<u8>,
     /// The route of the flow, in a network of links.
     pub route: Option<Arc<Route>>,
-    /// The application of the flow, one of [`workload::KINDS`](crate::workload::KINDS); without one
+    /// The application of the flow, one of [`workload::KINDS`]; without one
     /// it has unlimited data.
     pub workload: Option<Choice>,
     /// Keys that have no field, by name.

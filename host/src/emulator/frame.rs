@@ -1,6 +1,6 @@
 //! Converts real packets to the form that the network of the core requires.
 //!
-//! A read from a TUN device returns a [`Whole`]: one packet, or a super-packet of up to 64 KiB. A
+//! A read from a TUN device returns a `Whole`: one packet, or a super-packet of up to 64 KiB. A
 //! super-packet is split here into the segments that a NIC would send. A [`Frame`] is one segment:
 //! a range of the whole, and the fields that may change on the path (ECN bits, DSCP). All segments
 //! of a super-packet share the whole. The headers of a segment are created when the frame is

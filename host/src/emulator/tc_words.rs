@@ -1,6 +1,6 @@
 //! Converts the queue disciplines of scenarios to arguments of `tc`.
 //!
-//! Names of disciplines and parameters are those of tc, unless [`TABLE`] has another form. A
+//! Names of disciplines and parameters are those of tc, unless `TABLE` has another form. A
 //! parameter with its default value is not passed, because the defaults are those of Linux. A
 //! setting that Linux does not have is an error that names it.
 //!

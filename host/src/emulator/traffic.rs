@@ -105,7 +105,7 @@ pub struct Told {
 /// Writes of the sending applications.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Writes {
-    /// Number of writable events of flows that have written more than [`GROWN`].
+    /// Number of writable events of flows that have written more than `GROWN`.
     pub asked: u64,
     /// Number of those events at which no unsent data was left.
     pub late: u64,

@@ -3,7 +3,7 @@
 //!
 //! A separate thread waits for the control connection, so that no question is delayed. The
 //! connection ends if the server is restarted or ends the session. The thread then tries to connect
-//! every [`RETRY`]. It passes the cookie of the new session to
+//! every `RETRY`. It passes the cookie of the new session to
 //! [`Sessions`](crate::latency::protocol::Sessions), whose questions use it from then on. TCP
 //! keepalives detect a server that disappeared.
 

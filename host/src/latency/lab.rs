@@ -11,9 +11,9 @@
 //!
 //! **Threshold.** All policies have the same threshold for slow answers, [`SLOW`] by default.
 //!
-//! **Load** consists of [`HOGS`] processes of the ordinary scheduling class per processor, which
+//! **Load** consists of `HOGS` processes of the ordinary scheduling class per processor, which
 //! only compute. They end with the load's part of the round, with this process, or after
-//! [`LONGEST`].
+//! `LONGEST`.
 //!
 //! **Cost** is reported as two CPU times during the slices of a policy. One is that of this
 //! process, including threads that keep processors awake. The other is that of the load processes.
@@ -79,7 +79,7 @@ impl Drop for Hogs {
     }
 }
 
-/// A load process: computes until it is killed, its parent ends, or [`LONGEST`] has passed.
+/// A load process: computes until it is killed, its parent ends, or `LONGEST` has passed.
 pub fn hog() {
     // A load process ends with its parent, and by Ctrl-C.
     sys::end_with_parent();

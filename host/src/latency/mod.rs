@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`options`] | options of the command |
 //! | [`exchange`] | the engine: scheduled questions and their answers, over any line |
-//! | [`line`], [`null_line`] | a socket as a line; lines without a network |
+//! | [`line`](mod@line), [`null_line`] | a socket as a line; lines without a network |
 //! | [`protocol`], [`stamp`], [`irtt`] | protocols |
 //! | [`answer`], [`repeats`], [`payer`] | the server, its rules against loops, and its accounts |
 //! | [`keeper`] | keeps the session open, and opens a new one after a restart of the server |

@@ -140,8 +140,8 @@ impl Budget {
             _ => May::Move,
         }
     }
-    /// Largest number of bytes to move at once: those that the rate moves in [`AHEAD`], within
-    /// [`LEAST`] and [`CHUNK`].
+    /// Largest number of bytes to move at once: those that the rate moves in `AHEAD`, within
+    /// `LEAST` and `CHUNK`.
     pub fn chunk(&self) -> usize {
         let share = |rate: u64| rate.saturating_mul(AHEAD / 1000) / 1_000_000;
         self.rate
@@ -378,7 +378,7 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Starts one thread per processor, at most [`MOST_THREADS`].
+    /// Starts one thread per processor, at most `MOST_THREADS`.
     pub fn new() -> std::io::Result<Carriers> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let stop = Arc::new(AtomicBool::new(false));

@@ -2,7 +2,7 @@
 //! `narrows measure` reads messages and objects only in this way.
 //!
 //! A time limit for each read would restart with every byte, so a server that sends single bytes
-//! could delay the client forever. Waits are divided into slices of [`SLICE`], after each of which
+//! could delay the client forever. Waits are divided into slices of `SLICE`, after each of which
 //! a request to stop is checked.
 
 use crate::sys;

@@ -85,7 +85,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Reports the progress at most every [`PULSE`]; returns whether to continue.
+    /// Reports the progress at most every `PULSE`; returns whether to continue.
     pub fn pulse(&mut self, now: u64) -> Result<bool, HostError> {
         if sys::stopped() {
             return self.stopped().map(|_| false);

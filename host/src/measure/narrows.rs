@@ -294,7 +294,7 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     Ok(())
 }
 
-/// Runs a load phase of datagrams to the server at the rate of `--pacing`, or [`FLOOD`]. Returns
+/// Runs a load phase of datagrams to the server at the rate of `--pacing`, or `FLOOD`. Returns
 /// its start and end (ns), a JSON object with the datagrams sent and those counted by the server,
 /// and why it ended.
 pub fn flooded(

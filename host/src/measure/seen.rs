@@ -81,7 +81,7 @@ impl FlowSeen {
             ..Row::default()
         });
     }
-    /// Whether nothing has arrived for more than [`STALLED`].
+    /// Whether nothing has arrived for more than `STALLED`.
     pub fn stalled(&self) -> bool {
         let Some(last) = self.rows.last() else {
             return false;

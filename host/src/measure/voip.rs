@@ -2,7 +2,7 @@
 //! (`narrows_core::workload::emodel`), from pings with the size and interval of its packets.
 //!
 //! The mouth-to-ear delay consists of 20 ms for the speech in a packet, a playout buffer of
-//! [`BUFFER`], and half of the minimum RTT. A packet whose queueing delay exceeds the buffer counts
+//! `BUFFER`, and half of the minimum RTT. A packet whose queueing delay exceeds the buffer counts
 //! as lost. A ping without an answer counts as lost in both directions.
 
 use super::ping::Pings;

@@ -4,7 +4,7 @@
 //! *Downloads* are load. The client requests an object repeatedly on the same connection, before
 //! the previous one has arrived, so that the server never waits for requests. If a server closes
 //! the connection, a new one is opened. *Pages* measure the load time of a document and a fixed
-//! list of further objects, over [`PARALLEL`] connections as in browsers. Pages are loaded one
+//! list of further objects, over `PARALLEL` connections as in browsers. Pages are loaded one
 //! after the other during the phases `pages` and `loaded`.
 
 use super::deadline::Deadline;

@@ -409,7 +409,7 @@ impl Accounts {
         lock(&self.table).clients
     }
     /// Forgets idle sources: those without a session and memory that were last seen more than
-    /// [`FORGET`] ago. It acts at most once per second.
+    /// `FORGET` ago. It acts at most once per second.
     pub fn sweep(&self, now: u64) {
         let mut table = lock(&self.table);
         if now > table.swept + SECOND {

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | root | the user of `--user` ([`User::default`] without), with the capabilities of [`Keep`] alone; no new privileges | started by a user: nothing to give up |
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] lists the rights that an older one leaves |
-//! | calls | the filters of [`calls`](super::calls) | processors that `seccompiler` does not know |
+//! | calls | the filters of `calls` | processors that `seccompiler` does not know |
 //!
 //! With all of them, an attacker who controls the process can send wrong answers and other packets.
 //! The attacker can neither read files outside `/proc` and `/sys` nor start a program. If

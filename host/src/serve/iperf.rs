@@ -14,7 +14,7 @@
 //! `--extra-data`, unencrypted.
 //!
 //! Whatever the client does, a test ends at the server's limit of duration: its load stops and its
-//! seat is free. Its client may still fetch the results for [`FAREWELL`].
+//! seat is free. Its client may still fetch the results for `FAREWELL`.
 
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;

@@ -19,7 +19,7 @@
 //! connections too fast, this thread accepts and resets the new ones, which costs two system calls
 //! each.
 //!
-//! Accepted connections never use all file descriptors of the process: [`SPARE`] of them, or a
+//! Accepted connections never use all file descriptors of the process: `SPARE` of them, or a
 //! quarter if that is less, remain for other uses. If the kernel has no descriptor left, the
 //! listener accepts the next connection with a reserved descriptor and closes it.
 

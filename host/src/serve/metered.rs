@@ -199,13 +199,13 @@ impl Connection {
     pub fn orphaned(&self) -> bool {
         matches!(&self.ticket.payer, Payer::Objects(allowance, _) if allowance.spent())
     }
-    /// Number of written bytes that the peer has not acknowledged; 0 if they are at most [`REST`],
+    /// Number of written bytes that the peer has not acknowledged; 0 if they are at most `REST`,
     /// which the kernel may deliver by itself.
     pub fn rest(&self) -> u64 {
         let rest = sys::unacknowledged(&self.socket).unwrap_or(0);
         if rest > REST { rest } else { 0 }
     }
-    /// Closes the connection, by a reset if more than [`REST`] bytes are unacknowledged. Otherwise
+    /// Closes the connection, by a reset if more than `REST` bytes are unacknowledged. Otherwise
     /// a peer that does not read would keep data in the kernel that belongs to no session.
     pub fn close(self) {
         if self.rest() > 0 {

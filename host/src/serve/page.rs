@@ -1,7 +1,7 @@
 //! The HTTP server. It serves the counters of the server (only at the address of `--metrics`), and
 //! objects of a requested length. Clients compose web pages from these objects.
 //!
-//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to [`MOST`]
+//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to `MOST`
 //! bytes, over a persistent connection (RFC 9112). Without a valid cookie the server serves no
 //! object, so it cannot be used as a download site.
 

@@ -10,7 +10,7 @@
 //! | [`engine`] | the order of steps: apply, confirm, revert, verify |
 //! | [`journal`] | the previous values, stored before a change |
 //! | [`watchdog`] | two processes that revert unconfirmed changes |
-//! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`] | kinds of changes |
+//! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`](mod@file) | kinds of changes |
 //! | [`shape`] | options of shaping disciplines |
 //! | [`diag`] | congestion controls of existing connections |
 //! | [`boot`] | configuration files that take effect after those of narrows |

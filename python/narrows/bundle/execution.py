@@ -20,15 +20,11 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core
 from narrows.bundle.recipe import Command, safe_name
 from narrows.errors import NarrowsError, reason
+from narrows.operating_system import limiter
 from narrows.storage import untrusted_input
 
 if TYPE_CHECKING:
     from narrows.models.plugins import Cargo
-
-try:
-    import resource
-except ModuleNotFoundError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 MOST_FILE_BYTES = 1 << 30
 """Maximum size of a file that a command writes, in bytes."""
@@ -169,7 +165,8 @@ def execute(command: Command, folder: Path, timeout_s: float, plugins: Sequence[
         done = subprocess.run(
             [sys.executable, "-I", *begin, *command.words],
             cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, errors="replace", check=False, timeout=timeout_s, preexec_fn=_limit,
+            text=True, errors="replace", check=False, timeout=timeout_s,
+            preexec_fn=limiter(MOST_FILE_BYTES),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise NarrowsError(
@@ -179,12 +176,6 @@ def execute(command: Command, folder: Path, timeout_s: float, plugins: Sequence[
         said = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
         raise NarrowsError(f"{command.line}: exit code {done.returncode}\n{said}")
     return done.stdout
-
-
-def _limit() -> None:
-    if resource is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def results(folder: Path, commands: Iterable[Command]) -> dict[str, Path]:

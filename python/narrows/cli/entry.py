@@ -75,6 +75,10 @@ COMMANDS = {
         ),
         "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
         "model": ("narrows.path_model.command:model", "Fit a path model to a measurement"),
+        "identify": (
+            "narrows.identify.command:identify",
+            "Identify the congestion controls of the senders in a capture",
+        ),
         "convert": (
             "narrows.files.command:convert",
             "Convert a measurement to another file format",

@@ -51,7 +51,7 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
     out = [_SECTION]
     links: list[tuple[int, int]] = []
     try:
-        for order, kind, body in _blocks(capture):
+        for order, kind, body in blocks(capture):
             if kind == _INTERFACE:
                 link, _, snap = struct.unpack_from(f"{order}HHI", body)
                 links.append((link, len(links)))
@@ -78,7 +78,7 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
     return b"".join(out)
 
 
-def _blocks(capture: bytes) -> Iterator[tuple[str, int, bytes]]:
+def blocks(capture: bytes) -> Iterator[tuple[str, int, bytes]]:
     """Byte order, kind and body of each block."""
     at, order = 0, "<"
     while at < len(capture):

@@ -165,6 +165,18 @@ class Lab:
                 got[key].append(run)
         return got
 
+    def median_time(self, check: str, runs: Runs, of: Of, longest_s: float) -> dict[str, float]:
+        """The median time of a check over the runs, by its name. If less than half of the runs
+        completed within `longest_s`, the check has failed and the result is empty.
+        """
+        value = mid(runs, of)
+        if value < longest_s:
+            return {check: value}
+        self.failed[check] = (
+            f"not found: less than half of the {len(runs)} runs completed within {longest_s:g} s"
+        )
+        return {}
+
     def file(self, *what: object) -> Path | None:
         """File for the stored result of these inputs (`what`) with the engine; None for the
         simulator or without a store.

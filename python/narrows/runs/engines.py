@@ -8,7 +8,6 @@ after another. A live run whose self-check fails is repeated.
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -47,7 +46,7 @@ class EngineChoice:
         """
         if self.name == "live":
             return 1
-        most = wanted or len(os.sched_getaffinity(0))
+        most = wanted or operating_system.processors()
         if self.name == "linux":
             most = min(most, machine.most())
         return most

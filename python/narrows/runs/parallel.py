@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
+from narrows.operating_system import processors
 from narrows.runs.run import Progress
 
 Item = TypeVar("Item", bound=Hashable)
@@ -40,7 +40,7 @@ def everywhere(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    with ThreadPoolExecutor(max_workers=jobs or len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(max_workers=jobs or processors()) as pool:
         dearest = sorted(todo, key=cost, reverse=True)
         waiting = {pool.submit(one, item, keep_on): item for item in dearest}
         try:

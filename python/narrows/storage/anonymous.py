@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from narrows.errors import OutputError, reason
+from narrows.operating_system import BYTES
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -62,7 +63,7 @@ def key() -> bytes:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BYTES, 0o600)
         except FileExistsError:
             found = file.read_bytes()
         else:

@@ -57,7 +57,9 @@ def sync(path: Path) -> None:
         OSError: If the disk reports an error. A file system that cannot sync a directory is not an
             error.
     """
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if not operating_system.LOCKS and path.is_dir():
+        return
+    opened = os.open(path, operating_system.SYNCED | operating_system.BYTES)
     try:
         os.fsync(opened)
     except OSError as error:

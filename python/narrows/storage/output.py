@@ -21,6 +21,7 @@ from typing import IO, Any
 import click
 
 from narrows.errors import OutputError, reason
+from narrows.operating_system import is_read_only
 from narrows.storage.durable import replacing
 from narrows.storage.text import name_of
 
@@ -43,7 +44,7 @@ def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
         raise OutputError(f"{name_of(file)}: there is no directory {name_of(folder)}")
     place = target if target.exists() else folder
     if not os.access(place, os.W_OK):
-        why = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+        why = errno.EROFS if is_read_only(place) else errno.EACCES
         raise OutputError(f"{name_of(file)}: {os.strerror(why).lower()}")
 
 

@@ -3,18 +3,19 @@
 A folder is removed at the end of its block, also after an error, Ctrl-C or SIGTERM. A process that
 is killed cannot remove its folder. Each process therefore holds a lock on its folder, which the
 kernel releases when the process ends. When the next folder of the same kind is created, folders of
-the same user whose lock nobody holds are removed.
+the same user whose lock nobody holds are removed. Windows has no such locks and keeps such folders.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from narrows import operating_system as system
 
 
 @contextmanager
@@ -35,15 +36,17 @@ def folder(kind: str, place: str | os.PathLike[str] | None = None) -> Iterator[P
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
-def _make(prefix: str, place: Path) -> tuple[Path, int]:
+def _make(prefix: str, place: Path) -> tuple[Path, int | None]:
+    if not system.LOCKS:
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=place)), None
     _remove_left(prefix, place)
     while True:
         made = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = system.locked_folder(made, system.EXCLUSIVE)
         # Another process may have removed the folder before it was locked.
         if os.fstat(lock).st_nlink:
             return made, lock
@@ -54,10 +57,8 @@ def _remove_left(prefix: str, place: Path) -> None:
     """Removes the folders of this user whose processes have ended."""
     for left in place.glob(f"{prefix}*"):
         with suppress(OSError):
-            lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            lock = system.locked_folder(left, system.EXCLUSIVE | system.AT_ONCE)
             try:
-                if os.fstat(lock).st_uid == os.geteuid():
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(lock)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import IO
 
+from narrows.operating_system import BYTES, WITHOUT_WAITING
+
 MOST_TEXT_BYTES = 8 * 1024 * 1024
 """Size limit of a hand-written text, such as a scenario, a sweep or a configuration."""
 
@@ -70,7 +72,7 @@ def opened(file: str | PathLike[str], most: int) -> Iterator[IO[bytes]]:
 
 def _open(file: str | PathLike[str]) -> IO[bytes]:
     _check(os.stat(file).st_mode)  # noqa: PTH116 - the same call as below, on a name
-    source = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    source = os.fdopen(os.open(file, os.O_RDONLY | WITHOUT_WAITING | BYTES), "rb")
     try:
         _check(os.fstat(source.fileno()).st_mode)
     except OSError:

@@ -89,12 +89,14 @@ def _gain_answer(rows: dict[str, Rows]) -> Answer:
         grids.append(
             table(gain, "path.rate", "path.rtt", first("gain"), row="rate", column="rtt", **about)
         )
-        again = [row for row in some if row["flow[0].cc"] == "bbr"]
-        about = {"title": f"Retransmission rate of BBR, buffer of {buffer}", "unit": "%"}
         percent = lambda of: 100 * of[0]["summary_retransmit_rate"]  # noqa: E731
-        grids.append(
-            table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about)
-        )
+        for cc in ("bbr", "cubic"):
+            again = [row for row in some if row["flow[0].cc"] == cc]
+            title = f"Retransmission rate of {cc.upper()}, buffer of {buffer}"
+            about = {"title": title, "unit": "%", "digits": 2}
+            grids.append(
+                table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about)
+            )
     verdict = (
         f"Of {cells} paths, BBR has at least 10 % more goodput on {better}, and CUBIC on {worse}. "
         "On the other "

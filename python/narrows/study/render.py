@@ -28,6 +28,7 @@ _TALL = 3.0
 _ACROSS = 3
 _DARK = 0.45
 _TITLE = 36
+_WHOLE_PCT = 100.0
 _CLOSE = 0.1
 """If the range of the values is less than this share of the largest value, the colour scale starts
 at zero."""
@@ -131,7 +132,9 @@ def _map(place: Axes, grid: Grid, style: Style) -> None:
         if least >= 0 and most - least < _CLOSE * most:
             least = 0.0
     else:
-        reach = max(abs(value - grid.middle) for value in there) or 1.0
+        # The same scale in each map: it begins at the least possible value, a gain of -100 % or a
+        # ratio of 0. Larger values than its end have the last colour.
+        reach = _WHOLE_PCT if grid.unit == "%" else grid.middle
         colours, least, most = "PuOr_r", grid.middle - reach, grid.middle + reach
     if style.look == "print":
         colours = "Greys"

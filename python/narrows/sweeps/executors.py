@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -27,7 +25,7 @@ from narrows import _core
 from narrows.errors import EngineError, NarrowsError
 from narrows.models import loaded
 from narrows.models.plugins import cargo
-from narrows.operating_system import SIGNALS
+from narrows.operating_system import block_signals, processors, restore_signals
 from narrows.runs.metric import Metric
 from narrows.sweeps.model import PluginJson
 from narrows.sweeps.worker import READY, Case, Outcome, work
@@ -64,14 +62,11 @@ def signals_blocked() -> Iterator[None]:
     """Blocks signals in this block. A process that is started in it inherits the blocked signals. A
     signal to the whole process group therefore does not end that process, not even while it starts.
     """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    before = block_signals()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        restore_signals(before)
 
 
 def _loaded() -> list[PluginJson]:
@@ -130,7 +125,7 @@ class Local:
 
     def __init__(self, jobs: int | None = None) -> None:
         """Uses `jobs` processes; the default is the number of cores that this process may use."""
-        self.workers = jobs or len(os.sched_getaffinity(0))
+        self.workers = jobs or processors()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields the outcomes of the cases. The processes end when this generator ends, even after
@@ -177,9 +172,7 @@ class Threads:
         The engine limits the number of threads. Without `engine`, the simulator runs the cases.
         """
         self._metric, self._engine = metric, engine
-        self.workers = (
-            (jobs or len(os.sched_getaffinity(0))) if engine is None else engine.jobs(jobs)
-        )
+        self.workers = (jobs or processors()) if engine is None else engine.jobs(jobs)
         self._stop = threading.Event()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:

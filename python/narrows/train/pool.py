@@ -16,7 +16,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Protocol
 
 from narrows.errors import EngineError, NarrowsError
-from narrows.operating_system import SIGNALS, die_with_parent
+from narrows.operating_system import SIGNALS, die_with_parent, processors
 from narrows.sweeps.executors import Ray, signals_blocked
 from narrows.train.network import evaluate
 
@@ -60,7 +60,7 @@ class Local:
 
     def __init__(self, jobs: int | None = None) -> None:
         """Uses `jobs` processes; the default is the number of cores that this process may use."""
-        self.workers = jobs or len(os.sched_getaffinity(0))
+        self.workers = jobs or processors()
         self._pool: ProcessPoolExecutor | None = None
 
     def _begin(self) -> ProcessPoolExecutor:

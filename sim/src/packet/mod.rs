@@ -5,7 +5,7 @@
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
 //! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
-//! | `word` | timestamp; option | index in [`Headers`]; option | index in [`Acks`] | 0 | time sent, low half |
+//! | `word` | timestamp; option | index in `Headers`; option | index in `Acks` | 0 | time sent, low half |
 //! | `tsecr` | echoed timestamp | feedback | echoed timestamp | 0 | time sent, high half |
 //! | `bytes` | payload | payload | frame | frame | frame |
 //! | `flow` | flow, half | flow, half | flow, half | probe | application |
@@ -18,7 +18,7 @@
 //! | `flags`, bit 7 | 0 | 1 | ECE, or bit 0 of ACE | 0 | 0 |
 //!
 //! A datagram of a transport is like one of an application, and its `seq` is the number in
-//! [`Payloads`].
+//! `Payloads`.
 //!
 //! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
@@ -28,11 +28,11 @@
 //! - Bit 30 of `word` of data: the segments of the flow have another size, or no timestamps. The 16
 //!   highest bits of `seq` are then their [`Shape`], so such a flow has less than 2⁴⁸ bytes.
 //! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
-//!   application ([`owners`](crate::owners)). Indices of probes follow those of the flows.
+//!   application (`owners`). Indices of probes follow those of the flows.
 //! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
 //!   counter of accurate ECN.
 //! - "Header" means a congestion header (XCP). It is stored in the place of the sequence number and
-//!   the timestamps, so that routers can read and change it. [`contents`] has the replaced fields,
+//!   the timestamps, so that routers can read and change it. `contents` has the replaced fields,
 //!   and the SACK blocks of ACKs.
 //!
 //! The other two fields have the same meaning for all kinds. `class` is the kind (bits 0 and 1) and
@@ -162,7 +162,7 @@ impl Packet {
             ..Packet::blank(flow, Kind::Data)
         }
     }
-    /// An ACK of `flow`; `place` is its index in [`Acks`].
+    /// An ACK of `flow`; `place` is its index in `Acks`.
     #[inline]
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
@@ -342,7 +342,7 @@ impl Packet {
     pub fn has_header(&self) -> bool {
         self.flags & HEADER != 0 && self.kind() == Kind::Data
     }
-    /// The segment in a data packet without a congestion header; [`Headers`] also reads those with
+    /// The segment in a data packet without a congestion header; `Headers` also reads those with
     /// one.
     #[inline]
     pub fn segment(&self) -> Segment {
@@ -424,7 +424,7 @@ impl packet::Packet for Packet {
     fn owner(&self) -> Option<u32> {
         Some(self.flow)
     }
-    /// Without SACK blocks, which [`Acks::complete`] adds; before that, an ACK with SACK blocks is
+    /// Without SACK blocks, which `Acks::complete` adds; before that, an ACK with SACK blocks is
     /// not `pure`.
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {

@@ -2,21 +2,29 @@
 //!
 //! ```text
 //! WhiskerTree   1 domain: MemoryRange   2 children: WhiskerTree, repeated   3 leaf: Whisker
-//! MemoryRange  11 lower: Memory        12 upper: Memory
-//! Memory       21 to 24: doubles, in the order of AXES
+//! MemoryRange  11 lower: Memory        12 upper: Memory              13 active axes: enum, repeated
+//! Memory       21 to 24: doubles, in the order of AXES               25, 26: further signals
 //! Whisker      31 window_increment: sint32   32 window_multiple: double   33 intersend: double
 //! ```
 //!
 //! Other fields of a file (on its training) are ignored. The children of a node together fill the
 //! node's domain, its box of memory values. The reader separates them, one bound at a time, into
 //! the two-way splits of a [`Tree`]. Remy makes children by such splits, so this is always
-//! possible. An absent bound means no bound. An axis with equal lower and upper bounds has no
-//! bounds either: so do files that are older than the axis encode it. Sources: Remy's
-//! `protobufs/dna.proto` for the field numbers; protobuf.dev/programming-guides/encoding for the
-//! encoding.
+//! possible. An absent bound means no bound.
+//!
+//! The root defines which axes a tree has: its active axes or, if it lists none, those with
+//! different lower and upper bounds. Files that are older than an axis have no bounds of it, or
+//! equal ones. Below the root, equal bounds are an empty box. Remy writes such boxes when it splits
+//! a box at its lower bound. No memory is inside an empty box, so the reader omits it. The
+//! published trees of 2013 contain such boxes. The signals `rtt_diff` and `queueing_delay` of later
+//! files have no model here; a tree that splits them is an error.
+//!
+//! Sources: Remy's `protobufs/dna.proto` for the field numbers; its `memoryrange.cc` for active
+//! axes and for boxes, which exclude their upper bound; protobuf.dev/programming-guides/encoding
+//! for the encoding.
 
 use super::tree::{
-    Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
+    AXES, Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
 };
 use crate::param::Mistake;
 use alloc::format;
@@ -25,6 +33,12 @@ use alloc::vec::Vec;
 
 /// Maximum number of children of a node; Remy makes sixteen at most.
 const MOST_CHILDREN: usize = 64;
+
+/// Names of the signals of Remy's files that have no model, after those of [`AXES`].
+const FURTHER: [&str; 2] = ["rtt_diff", "queueing_delay"];
+
+/// Number of signals that a file may contain.
+const SIGNALS: usize = AXES.len() + FURTHER.len();
 
 fn wrong<T>(problem: impl Into<String>) -> Result<T, Mistake> {
     Err(Mistake {
@@ -41,9 +55,13 @@ pub fn from_dna(bytes: &[u8]) -> Result<Tree, Mistake> {
     }
     let mut nodes = 0;
     let root = branch(bytes, 0, &mut nodes)?;
+    let axes = root.domain.axes()?;
+    let region = root.domain.within(&WHOLE, axes);
+    if is_empty(&region) {
+        return wrong("the box of its root is empty");
+    }
     let mut builder = Builder::default();
-    let region = root.domain.within(&WHOLE);
-    emit(&root, &region, &mut builder)?;
+    emit(&root, &region, axes, &mut builder)?;
     Ok(builder.finish())
 }
 
@@ -114,24 +132,54 @@ impl<'a> Fields<'a> {
 /// A box of memory values as encoded in a file.
 #[derive(Copy, Clone, Default)]
 struct Domain {
-    lower: [Option<f64>; 4],
-    upper: [Option<f64>; 4],
+    lower: [Option<f64>; SIGNALS],
+    upper: [Option<f64>; SIGNALS],
+    /// Whether a signal is in the list of active axes.
+    active: [bool; SIGNALS],
 }
 
+/// Whether a tree has the axis, in the order of [`AXES`].
+type Axes = [bool; 4];
+
 impl Domain {
-    /// The part of the box that lies in `region`.
-    fn within(&self, region: &Region) -> Region {
-        let mut own = *region;
-        for axis in 0..4 {
-            let (lower, upper) = (self.lower[axis], self.upper[axis]);
-            if lower.unwrap_or(0.0) == upper.unwrap_or(0.0) {
+    /// The axes of a tree with this box as its root.
+    fn axes(&self) -> Result<Axes, Mistake> {
+        let listed = self.active.contains(&true);
+        let mut axes = [false; 4];
+        for signal in 0..SIGNALS {
+            let bounded = self.lower[signal].unwrap_or(0.0) != self.upper[signal].unwrap_or(0.0);
+            if !(if listed { self.active[signal] } else { bounded }) {
                 continue;
             }
-            own.0[axis] = lower.unwrap_or(0.0).max(region.0[axis]);
-            own.1[axis] = upper.unwrap_or(f64::MAX).min(region.1[axis]);
+            match axes.get_mut(signal) {
+                Some(axis) => *axis = true,
+                None => {
+                    let name = FURTHER[signal - AXES.len()];
+                    return Err(Mistake {
+                        line: 0,
+                        problem: format!("it splits {name}, a signal that `remy` does not have"),
+                        fix: format!("use a tree with these signals only: {}", AXES.join(", ")),
+                    });
+                }
+            }
+        }
+        Ok(axes)
+    }
+
+    /// The part of the box that lies in `region`.
+    fn within(&self, region: &Region, axes: Axes) -> Region {
+        let mut own = *region;
+        for axis in (0..4).filter(|axis| axes[*axis]) {
+            own.0[axis] = self.lower[axis].unwrap_or(0.0).max(region.0[axis]);
+            own.1[axis] = self.upper[axis].unwrap_or(f64::MAX).min(region.1[axis]);
         }
         own
     }
+}
+
+/// Returns whether no memory is inside of a box.
+fn is_empty(region: &Region) -> bool {
+    (0..4).any(|axis| region.0[axis] >= region.1[axis])
 }
 
 /// A node of the tree as encoded in a file.
@@ -173,17 +221,22 @@ fn domain(bytes: &[u8]) -> Result<Domain, Mistake> {
         match (number, wire) {
             (11, Wire::Bytes(bytes)) => domain.lower = memory(bytes)?,
             (12, Wire::Bytes(bytes)) => domain.upper = memory(bytes)?,
+            (13, Wire::Varint(axis)) => match usize::try_from(axis) {
+                Ok(axis) if axis < SIGNALS => domain.active[axis] = true,
+                _ => return wrong("an active axis is not one of Remy's signals"),
+            },
+            (11..=13, _) => return wrong("a box has a field of another kind"),
             _ => {}
         }
     }
     Ok(domain)
 }
 
-fn memory(bytes: &[u8]) -> Result<[Option<f64>; 4], Mistake> {
-    let mut memory = [None; 4];
+fn memory(bytes: &[u8]) -> Result<[Option<f64>; SIGNALS], Mistake> {
+    let mut memory = [None; SIGNALS];
     let mut fields = Fields(bytes);
     while let Some((number, wire)) = fields.next()? {
-        if let (21..=24, Wire::Double(x)) = (number, wire) {
+        if let (21..=26, Wire::Double(x)) = (number, wire) {
             if !x.is_finite() || x < 0.0 {
                 return wrong("a bound is negative or no number");
             }
@@ -206,6 +259,7 @@ fn whisker(bytes: &[u8]) -> Result<Action, Mistake> {
             (31, Wire::Varint(n)) => action.increment = ((n >> 1) as i32) ^ -((n & 1) as i32),
             (32, Wire::Double(x)) => action.multiple = x,
             (33, Wire::Double(x)) => action.intersend_ms = x,
+            (31..=33, _) => return wrong("a rule has a field of another kind"),
             _ => {}
         }
     }
@@ -216,7 +270,12 @@ fn whisker(bytes: &[u8]) -> Result<Action, Mistake> {
 }
 
 /// Adds the node `branch` and the nodes below it, which together fill `region`, to `builder`.
-fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), Mistake> {
+fn emit(
+    branch: &Branch,
+    region: &Region,
+    axes: Axes,
+    builder: &mut Builder,
+) -> Result<(), Mistake> {
     if let (Some(action), true) = (branch.leaf, branch.children.is_empty()) {
         return push(builder, Node::Rule(action));
     }
@@ -226,22 +285,24 @@ fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), M
     let mut children: Vec<(Region, &Branch)> = branch
         .children
         .iter()
-        .map(|child| (child.domain.within(region), child))
+        .map(|child| (child.domain.within(region, axes), child))
+        .filter(|(own, _)| !is_empty(own))
         .collect();
-    divide(&mut children, region, builder)
+    divide(&mut children, region, axes, builder)
 }
 
 /// Separates `children`, which together fill `region`, by splits, and adds them to `builder`.
 fn divide(
     children: &mut [(Region, &Branch)],
     region: &Region,
+    axes: Axes,
     builder: &mut Builder,
 ) -> Result<(), Mistake> {
     if let [(own, child)] = children {
         if own != region {
             return wrong("children leave a gap in their node's box");
         }
-        return emit(child, region, builder);
+        return emit(child, region, axes, builder);
     }
     for axis in 0..4 {
         children.sort_by(|(a, _), (b, _)| a.0[axis].total_cmp(&b.0[axis]));
@@ -253,8 +314,8 @@ fn divide(
         push(builder, Node::Split { axis, at, above: 0 })?;
         let (below, above) = cut(region, axis, at);
         let (left, right) = children.split_at_mut(n);
-        divide(left, &below, builder)?;
-        return divide(right, &above, builder);
+        divide(left, &below, axes, builder)?;
+        return divide(right, &above, axes, builder);
     }
     wrong("children overlap, or leave a gap in their node's box")
 }

@@ -311,20 +311,111 @@ fn mistakes() {
     );
 }
 
+fn message(field: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = alloc::vec![field << 3 | 2, content.len() as u8];
+    out.extend(content);
+    out
+}
+fn double(field: u16, x: f64) -> Vec<u8> {
+    let key = field << 3 | 1;
+    let mut out = alloc::vec![key as u8 | 0x80, (key >> 7) as u8];
+    out.extend(x.to_le_bytes());
+    out
+}
+
+/// The box of a file, with these fields of its lower and upper corner, and its active axes.
+fn boxed(corners: &[(u16, f64, f64)], active: &[u8]) -> Vec<u8> {
+    let corner = |of: fn(&(u16, f64, f64)) -> f64| -> Vec<u8> {
+        corners
+            .iter()
+            .flat_map(|one| double(one.0, of(one)))
+            .collect()
+    };
+    let mut content = [
+        message(11, &corner(|one| one.1)),
+        message(12, &corner(|one| one.2)),
+    ]
+    .concat();
+    content.extend(active.iter().flat_map(|axis| [13 << 3, *axis]));
+    message(1, &content)
+}
+/// A rule of a file: no change of the window, and this gap.
+fn gap(intersend: f64) -> Vec<u8> {
+    message(3, &[double(32, 1.0), double(33, intersend)].concat())
+}
+
+/// The published trees of 2013 have boxes with equal bounds, where Remy split at the lower bound.
+#[test]
+fn empty_boxes_of_a_file_have_no_rule_in_the_tree() {
+    let child = |low: f64, high: f64, intersend: f64| {
+        message(
+            2,
+            &[
+                boxed(&[(21, 0.0, 16384.0), (23, low, high)], &[]),
+                gap(intersend),
+            ]
+            .concat(),
+        )
+    };
+    let file = [
+        boxed(&[(21, 0.0, 16384.0), (23, 0.0, 16384.0)], &[]),
+        child(0.0, 1.0, 2.0),
+        child(1.0, 1.0, 99.0),
+        child(1.0, 16384.0, 3.0),
+    ]
+    .concat();
+    let wanted = "rtt_ratio < 1\n  multiple 1 increment 0 intersend 2\n  multiple 1 increment 0 \
+        intersend 3\n";
+    assert_eq!(from_dna(&file).map_err(|e| e.problem), Ok(tree(wanted)));
+    // Without the box below, the memories there have no rule.
+    let gapped = [
+        boxed(&[(21, 0.0, 16384.0), (23, 0.0, 16384.0)], &[]),
+        child(1.0, 1.0, 99.0),
+        child(1.0, 16384.0, 3.0),
+    ]
+    .concat();
+    assert!(from_dna(&gapped).is_err_and(|e| e.problem.contains("gap")));
+}
+
+/// The root lists active axes, or has bounds of every axis that the tree splits.
+#[test]
+fn axes_that_the_root_does_not_have_do_not_bound_its_rules() {
+    let inactive = [
+        boxed(&[(22, 0.0, 0.5), (23, 0.0, 9.0), (25, 0.0, 9.0)], &[2]),
+        gap(4.0),
+    ];
+    let wanted = Ok(tree("multiple 1 increment 0 intersend 4\n"));
+    assert_eq!(from_dna(&inactive.concat()).map_err(|e| e.problem), wanted);
+    let further = |corners: &[_], active: &[u8]| {
+        let read = from_dna(&[boxed(corners, active), gap(4.0)].concat());
+        read.map_err(|e| format!("{}; {}", e.problem, e.fix))
+    };
+    for (corners, active, name) in [
+        (&[(25, 0.0, f64::MAX)][..], &[][..], "rtt_diff"),
+        (&[(21, 0.0, 9.0), (26, 0.0, 9.0)], &[0, 5], "queueing_delay"),
+    ] {
+        let problem = further(corners, active).expect_err(name);
+        assert!(
+            problem.contains(&format!("it splits {name}")) && problem.contains("slow_rec_rec_ewma"),
+            "{problem}"
+        );
+    }
+    let unknown = further(&[(21, 0.0, 9.0)], &[6]).expect_err("6");
+    assert!(unknown.contains("active axis"), "{unknown}");
+    let empty = further(&[(21, 9.0, 1.0)], &[]).expect_err("9 to 1");
+    assert!(empty.contains("the box of its root is empty"), "{empty}");
+}
+
+/// An early format of Remy stored increments as doubles.
+#[test]
+fn a_rule_with_a_field_of_another_kind_is_an_error() {
+    let file = [boxed(&[(21, 0.0, 9.0)], &[]), message(3, &double(31, 1.05))].concat();
+    assert!(from_dna(&file).is_err_and(|e| e.problem.contains("of another kind")));
+}
+
 /// A file that the test encodes in protobuf by itself: two children, split at an `rtt_ratio` of 2.
 #[test]
 fn a_file_of_remys_byte_by_byte() {
-    fn message(field: u8, content: &[u8]) -> Vec<u8> {
-        let mut out = alloc::vec![field << 3 | 2, content.len() as u8];
-        out.extend(content);
-        out
-    }
-    fn double(field: u16, x: f64) -> Vec<u8> {
-        let key = field << 3 | 1;
-        let mut out = alloc::vec![key as u8 | 0x80, (key >> 7) as u8];
-        out.extend(x.to_le_bytes());
-        out
-    }
     let memory = |ratio: f64| [double(21, 0.0), double(22, 0.0), double(23, ratio)].concat();
     let upper = |ratio: f64| {
         [

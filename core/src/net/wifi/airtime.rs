@@ -12,7 +12,7 @@
 //! added and goes to the end. A station with too much pending airtime (AQL) also goes to the end,
 //! without an addition. Airtime of sent and received frames is subtracted after the exchange. A
 //! station that becomes active joins at the head, so a station with little traffic never waits
-//! behind one with much. A station with debt and nothing to send stays in the round for [`ACTIVE`].
+//! behind one with much. A station with debt and nothing to send stays in the round for `ACTIVE`.
 //!
 //! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
 //! station's category gets more packets while its own pending airtime is below 5 ms. Between 5 and

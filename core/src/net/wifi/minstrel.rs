@@ -1,11 +1,11 @@
 //! Rate control in the manner of Minstrel, and the frame errors that it learns from.
 //!
 //! Algorithm: the success probability of each rate is an average over intervals of [`INTERVAL`], in
-//! which the old average has the weight [`OLD`]. The expected throughput of a rate is that
+//! which the old average has the weight `OLD`. The expected throughput of a rate is that
 //! probability over the airtime of a frame, in a transmission of average length. Probabilities
 //! above nine tenths count as nine tenths, those below one tenth as zero. A transmission is tried
 //! twice at the rate with the highest throughput, twice at the second, then at the most reliable
-//! one ([`Chain`]). One transmission in [`SAMPLE`] begins with another rate, a sample. Samples are
+//! one ([`Chain`]). One transmission in `SAMPLE` begins with another rate, a sample. Samples are
 //! drawn from the rates that would have a higher throughput than the best one if they had no
 //! errors. One sample in four is drawn from all rates. The control begins at the lowest rate,
 //! without information about the others.

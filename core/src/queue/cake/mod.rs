@@ -20,7 +20,7 @@
 //!
 //! As in Linux: the control law does not drop the last packet of a queue. The bytes of a turn are
 //! rounded at random to whole bytes, so that no flow gains by rounding. Deviations: a queue that
-//! needs 64 turns or more until it may send receives them at once ([`tin`]). `fwmark` is rejected,
+//! needs 64 turns or more until it may send receives them at once (`tin`). `fwmark` is rejected,
 //! because packets have no firewall marks.
 
 pub mod ack_filter;

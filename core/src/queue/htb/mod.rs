@@ -11,12 +11,12 @@
 //!
 //! Algorithm: a packet that leaves is charged to its class and all ancestors, at their rate and at
 //! their ceil. A charge may exceed the available tokens. The class is then in debt until enough
-//! tokens have accumulated ([`bucket`]). Leaves that have tokens of their own rate are served
+//! tokens have accumulated (`bucket`). Leaves that have tokens of their own rate are served
 //! first. Leaves that borrow from a parent with tokens of its rate follow, and then leaves whose
 //! parent borrows. On each level, the lowest priority number is served first. Leaves with the same
-//! priority take turns of a `quantum` ([`tree`]). A class that borrows is charged at its ceil, but
+//! priority take turns of a `quantum` (`tree`). A class that borrows is charged at its ceil, but
 //! not at its rate. The mode of a class in debt is computed again when the debt has ended
-//! ([`agenda`]). Packets that no class matches go to the `default` class. Without a `default`
+//! (`agenda`). Packets that no class matches go to the `default` class. Without a `default`
 //! class, they bypass all classes: they are sent before all others, without a rate limit.
 //!
 //! Sources: Linux 6.12 `sch_htb`, compared packet by packet (`core/tests/queue_replay.rs`);

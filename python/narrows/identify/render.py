@@ -1,0 +1,71 @@
+"""The text of `narrows identify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.identify.running import LEAST_BYTES
+from narrows.render.tables import Cell, Table
+from narrows.render.words import number
+
+if TYPE_CHECKING:
+    from narrows.identify.model import FlowJson, IdentifiedJson
+
+_LOSSES = {
+    "full queue": "full queue",
+    "no queue": "no queue: policer or random loss",
+    "both": "full queue, and losses without a queue",
+}
+
+
+def table(found: IdentifiedJson) -> Table:
+    """A row for each flow."""
+    rows = []
+    for i, flow in enumerate(found["flows"]):
+        signs, at = flow["signs"], f"flows.{i}"
+        rows.append(
+            [
+                Cell(f"{flow['source']} → {flow['target']}", f"{at}.source {at}.target"),
+                Cell(flow["cc"] or "not identified", f"{at}.cc"),
+                Cell(_losses(flow), f"{at}.losses"),
+                Cell(number(flow["bytes"] / 1e6, 2), f"{at}.bytes"),
+                Cell(_some(flow["rtt_min_ms"], 1), f"{at}.rtt_min_ms"),
+                Cell(str(signs["loss_events"]), f"{at}.signs.loss_events"),
+                Cell(_some(signs["backoff"], 2), f"{at}.signs.backoff"),
+                Cell(_some(signs["growth_segments"], 2), f"{at}.signs.growth_segments"),
+                Cell(str(signs["probe_rtts"]), f"{at}.signs.probe_rtts"),
+            ]
+        )
+    return Table(
+        "",
+        ("flow", "cc", "losses"),
+        (
+            "data MB",
+            "minimum RTT ms",
+            "loss events",
+            "backoff",
+            "growth segments/RTT",
+            "ProbeRTTs",
+        ),
+        rows,
+    )
+
+
+def sentences(found: IdentifiedJson) -> list[str]:
+    """The reason for each flow, and the number of flows without enough data."""
+    lines = []
+    for flow in found["flows"]:
+        also = f" The same signs: {', '.join(flow['like'])}." if flow["like"] else ""
+        lines.append(f"{flow['source']} → {flow['target']}: {flow['why']}{also}")
+    if found["left_out"]:
+        least = LEAST_BYTES // 1000
+        lines.append(f"{found['left_out']} flows with less than {least} kB of data are omitted.")
+    return lines
+
+
+def _losses(flow: FlowJson) -> str:
+    return _LOSSES[flow["losses"]] if flow["losses"] else "–"
+
+
+def _some(value: float | None, digits: int) -> str:
+    return "–" if value is None else number(value, digits)
