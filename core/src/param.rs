@@ -25,7 +25,7 @@ pub enum Value {
     Rate(Rate),
     /// A number of packets.
     Packets(u64),
-    /// One of the words of a [`Kind::Word`], or a [`Kind::Handle`].
+    /// One of the words of a [`Kind::Word`], a [`Kind::Handle`] or a [`Kind::Name`].
     Word(String),
     /// The text of a [`Kind::Text`].
     Text(Text),
@@ -195,6 +195,8 @@ pub enum Kind {
     Rates(&'static [Rate], Rate, Rate),
     /// A traffic class in tc's notation, `major:minor` in hexadecimal digits: default.
     Handle(&'static str),
+    /// A name of letters, digits, `_`, `-` and `.`; empty by default.
+    Name,
     /// A list of tables; empty by default.
     Rows(&'static Rows),
     /// A nested model of the registry; the default is the one of this name.
@@ -260,6 +262,7 @@ impl Kind {
             Kind::Word(_) => "word",
             Kind::Text(_) => "file",
             Kind::Handle(_) => "class",
+            Kind::Name => "name",
             Kind::Rows(_) => "list",
             Kind::Choice(_) => "queue",
             Kind::Match => "match",
@@ -311,6 +314,7 @@ impl Kind {
                     }),
             ),
             Kind::Handle(handle) => Value::Word(String::from(*handle)),
+            Kind::Name => Value::Word(String::new()),
             Kind::Rows(_) => Value::Rows(Vec::new()),
             Kind::Choice(kind) => Value::Choice(Box::new(Choice::new(kind, &[], &[]))),
             Kind::Match => Value::Match(Match::default()),

@@ -51,6 +51,16 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
             "{ parent = \"1:1\", rate = \"5Mbit\", id = \"1:20\" },",
         ),
         (
+            "{ id = \"1:20\", name = \"direct\", rate = \"1Mbit\" }",
+            "is the name or the id of another class",
+            "{ id = \"1:20\", name = \"direct-2\", rate = \"1Mbit\" },",
+        ),
+        (
+            "{ id = \"1:20\", name = \"a b\", rate = \"1Mbit\" }",
+            "is not a name: letters, digits",
+            "{ id = \"1:20\", name = \"a_b\", rate = \"1Mbit\" },",
+        ),
+        (
             "{ id = \"1:20\" }",
             "has no rate",
             "{ id = \"1:20\", rate = \"1Mbit\" },",

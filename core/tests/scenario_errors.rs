@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use narrows_core::scenario::value::Node;
-use narrows_core::scenario::{Scenario, Tree};
+use narrows_core::scenario::{Error, Scenario, Tree};
 
 /// `LEAST` with one line replaced (or, where `old` is empty, added to the end).
 fn with(old: &str, new: &str) -> String {
@@ -583,4 +583,53 @@ fn hops_that_are_no_list_do_not_put_the_keys_of_the_path_in_doubt() {
     let errors = bad(&with("rtt = \"40ms\"", "rtt = \"40ms\"\nhop = 2"));
     assert_eq!(errors.list().len(), 1, "{errors}");
     assert_eq!(errors.list()[0].key, "path.hop");
+}
+
+#[test]
+fn a_key_that_an_engine_does_not_support_has_its_line() {
+    let text = "duration = \"1s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\nqueue = { kind = \
+                \"codel\", ecn = true }\n[host]\niw = 3\n[host.a]\niw = 4\n[[flow]]\ncc = \
+                \"cubic\"\n[[flow]]\ncc = \"reno\"\nhost = 2\n";
+    good(text);
+    let tree = Tree::from_toml(text, "x.toml").unwrap();
+    let told = |key: &str| {
+        Error::unsupported(&tree, "x.toml", Some(text), key, "is unsupported").to_string()
+    };
+    for (key, place) in [
+        ("path.queue.ecn", "5: path.queue.ecn = true"),
+        ("host.a", "8: host.a"),
+        ("flow[1].host", "14: flow[1].host = 2"),
+        // An absent key has the place of its section.
+        ("flow[1].ecn", "12: flow[1].ecn"),
+        ("path.buffer", "2: path.buffer"),
+    ] {
+        assert_eq!(told(key), format!("x.toml:{place} is unsupported"));
+    }
+}
+
+#[test]
+fn datagrams_fit_into_the_mtu_of_their_hosts() {
+    let text = |host: &str, packet: &str| {
+        format!(
+            "duration = \"1s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\n[host]\n{host}\n[[flow]]\n\
+             workload = {{ kind = \"udp\", packet = \"{packet}\" }}\n"
+        )
+    };
+    good(&text("", "1472B"));
+    good(&text("mtu = \"9000B\"", "8972B"));
+    let errors = bad(&text("", "1473B"));
+    assert_eq!(
+        errors.to_string(),
+        "x.toml:8: flow[0].workload.packet = \"1473B\" exceeds the mtu of its hosts minus 28B of \
+         headers\n    write: workload = { kind = \"udp\", packet = \"1472B\" }"
+    );
+    // The default is checked, too.
+    let usual = text("mtu = \"1000B\"", "").replace(", packet = \"\"", "");
+    assert!(
+        bad(&usual)
+            .to_string()
+            .contains("has a packet that exceeds the mtu"),
+        "{}",
+        bad(&usual)
+    );
 }

@@ -90,6 +90,7 @@ fn a_full_file_means_what_it_says() {
             host: 0,
             station: None,
             route: None,
+            section: Default::default(),
             keys: Default::default(),
         }]
     );

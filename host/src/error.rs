@@ -13,6 +13,9 @@ pub enum HostError {
     /// An argument is wrong, or a valid scenario or plan does not fit this host; nothing was
     /// started or changed.
     Unlike(String),
+    /// The engine does not support a key of a valid scenario: the path of the key, and the problem.
+    /// The problem continues a sentence that begins with key and value.
+    Key(String, String),
     /// An operation failed: its name, and the error of the kernel.
     Failed(&'static str, io::Error),
     /// Something failed during a run, such as a flow or the other host.
@@ -77,6 +80,7 @@ impl fmt::Display for HostError {
             HostError::Missing(text) | HostError::Unlike(text) | HostError::Broken(text) => {
                 write!(f, "{text}")
             }
+            HostError::Key(path, problem) => write!(f, "{path} {problem}"),
             HostError::Silent(text, advice) => write!(f, "{text}; {advice}"),
             HostError::Failed(doing, error) => write!(f, "{doing}: {error}"),
             HostError::Stopped => write!(f, "stopped"),

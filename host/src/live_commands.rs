@@ -180,7 +180,8 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
         states: asked.states,
         ..usual
     };
-    preflight::check_scenario(machine, &scenario, &registry, &options)?;
+    preflight::check_scenario(machine, &scenario, &registry, &options)
+        .map_err(|error| preflight::locate(error, &tree, name, &text))?;
     preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
         if plugins::failure().is_err() {

@@ -248,7 +248,10 @@ fn code_of(result: Result<(), HostError>) -> u8 {
             narrows_host::terminal::say(&error);
             match error {
                 HostError::Stopped => sys::stopped_code(),
-                HostError::Missing(_) | HostError::Unlike(_) | HostError::Silent(..) => WRONG,
+                HostError::Missing(_)
+                | HostError::Unlike(_)
+                | HostError::Key(..)
+                | HostError::Silent(..) => WRONG,
                 _ => 1,
             }
         }

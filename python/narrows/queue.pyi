@@ -427,6 +427,8 @@ class HtbClass(Part):
             tc-htb(8))
         rate: Guaranteed rate; required. Rate from 0bit to 10Tbit (Linux 6.12 sch_htb,
             tc-htb(8)).
+        name: Name of the class in tables and results, instead of its id. (Linux 6.12 sch_htb,
+            tc-htb(8))
         parent: Class from which this class borrows; empty: none. (Linux 6.12 sch_htb,
             tc-htb(8))
         ceil: Maximum rate, while the parent has capacity that other classes do not use; 0: the
@@ -458,6 +460,7 @@ class HtbClass(Part):
 
     id: str
     rate: str
+    name: str | None = None
     parent: str | None = None
     ceil: str | None = None
     burst: str | None = None

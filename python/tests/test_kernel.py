@@ -95,19 +95,42 @@ def quiet(_done: float, _total: float, _text: str) -> None:
 
 
 def test_the_configuration_has_each_option_once_and_reports_absent_ones() -> None:
-    lines = options.text().splitlines()
+    lines = options.text("6.12.117").splitlines()
     names = [line.partition("=")[0] for line in lines]
     assert len(names) == len(set(names))
     assert "CONFIG_UML_TIME_TRAVEL_SUPPORT=y" in lines
     assert "CONFIG_NET_SCH_CAKE=y" in lines
     assert "CONFIG_TCP_CONG_BBR=y" in lines
-    whole = options.text() + "CONFIG_HZ=1000\n"
+    whole = options.text("6.12.117") + "CONFIG_HZ=1000\n"
     assert options.missing(whole) == []
     assert options.missing(whole.replace("CONFIG_VETH=y", "# CONFIG_VETH is not set")) == [
         "CONFIG_VETH"
     ]
     assert options.missing(whole.replace("CONFIG_NET_SCH_DUALPI2=y\n", "")) == []
     assert options.missing(whole.replace("HZ=1000", "HZ=100")) == ["CONFIG_HZ"]
+    never = whole.replace("CONFIG_PREEMPT_VOLUNTARY=y\n", "")
+    assert options.missing(never) == ["CONFIG_PREEMPT_VOLUNTARY"]
+    assert options.missing(f"{never}CONFIG_ARCH_NO_PREEMPT=y\n") == []
+    assert "CONFIG_BLOCK=y" not in lines
+    assert "CONFIG_BLOCK=y" in options.text("5.10.223").splitlines()
+
+
+def test_a_change_of_older_releases_is_used_if_the_newer_text_is_missing(tmp_path: Path) -> None:
+    older = options.Change("b", "old", "new", "the older effect")
+    change = options.Change("a", "x", "y", "the effect", (older,))
+    for name, text in (("a", "z"), ("b", "old")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert not build._changed(tmp_path, change)
+    assert build._changed(tmp_path, older)
+    assert (tmp_path / "b").read_text(encoding="utf-8") == "new"
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "z"
+    assert "old" in change.text()
+
+
+@pytest.mark.parametrize("change", options.CHANGES, ids=lambda change: change.why)
+def test_changes_compile_as_regular_expressions(change: options.Change) -> None:
+    for one in (change, *change.older):
+        assert one.apply("no such text") is None
 
 
 def test_changes_apply_once_or_not_at_all() -> None:

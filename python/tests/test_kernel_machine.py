@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import LONG, NARROWS, PARKING_LOT, TINY, Cli, until
+from test_record import linked, told_of_links
 
 import narrows as nw
 from narrows.errors import EngineError
@@ -198,12 +200,24 @@ def test_dualpi2_needs_a_kernel_that_has_it(tmp_path: Path, kernel: store.Kernel
 @pytest.mark.parametrize(
     ("queue", "path", "said"),
     [
-        ('"xcp"', "", "path.queue: the kernel cannot apply xcp"),
-        ('"drr"', "", "path.queue: the kernel cannot apply drr"),
-        ('"cake"', 'buffer = "100p"', "path.buffer: cake of Linux has a limit of memory"),
-        ('{ kind = "cake", nat = true }', "", "path.queue.nat: the virtual machine has no"),
-        ('{ kind = "red", gentle = true }', "", "path.queue.gentle: red of Linux has no gentle"),
-        ('"fifo"', "offload = true", "path.offload: queue disciplines of the kernel"),
+        ('"xcp"', "", 'path.queue = "xcp" is not supported: the kernel cannot apply xcp'),
+        ('"drr"', "", 'path.queue = "drr" is not supported: the kernel cannot apply drr'),
+        (
+            '"cake"',
+            'buffer = "100p"',
+            'path.buffer = "100p" is not supported: cake of Linux has a limit of memory',
+        ),
+        (
+            '{ kind = "cake", nat = true }',
+            "",
+            "path.queue.nat = true is not supported: the virtual machine has no",
+        ),
+        (
+            '{ kind = "red", gentle = true }',
+            "",
+            "path.queue.gentle = true is not supported: red of Linux has no gentle",
+        ),
+        ('"fifo"', "offload = true", "path.offload = true is not supported: queue disciplines"),
     ],
 )
 def test_what_the_kernel_does_not_have_is_refused_by_name(
@@ -213,7 +227,12 @@ def test_what_the_kernel_does_not_have_is_refused_by_name(
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
     assert said in done.stderr
+    assert re.search(rf"^{re.escape(str(file))}:\d+: path\.", done.stderr, re.MULTILINE)
     assert "--queues narrows" in done.stderr
+
+
+def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
+    told_of_links(*linked(tmp_path, "linux"))
 
 
 def test_the_queues_of_narrows_remain(tmp_path: Path) -> None:
@@ -227,7 +246,7 @@ def test_wifi_is_refused_by_name(cli: Cli) -> None:
     file = next((Path(__file__).parents[2] / "scenarios/wifi").glob("*.toml"))
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
-    assert "wifi: user-mode Linux has no radio medium" in done.stderr
+    assert "wifi is not supported: user-mode Linux has no radio medium" in done.stderr
 
 
 def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
@@ -236,7 +255,7 @@ def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -
     file.write_text(text, encoding="utf-8")
     done = cli("run", str(file), "--engine", "linux", "--queues", "narrows")
     assert done.returncode == 2
-    assert "kernels do not support xcp" in done.stderr
+    assert '.cc = "xcp" is not supported by the engine linux' in done.stderr
 
 
 def test_a_congestion_control_that_only_the_kernel_has(tmp_path: Path, cli: Cli) -> None:

@@ -289,6 +289,46 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
         assert goodput(one) > 8
 
 
+COUNTED = """
+duration = "2s"
+
+[host]
+iw = 3
+{host}
+[path]
+rate = "10Mbit"
+rtt  = "20ms"
+
+[[flow]]
+cc    = "cubic"
+count = 3
+
+[[flow]]
+cc       = "reno"
+{flow}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "flow", "place"),
+    [
+        ('mtu = "9000B"', "", '6: host.mtu = "9000B"'),
+        ("[host.a]\niw = 4", "", "6: host.a"),
+        ("", "host = 2", "17: flow[1].host = 2"),
+        ("", 'ecn = "accecn"', '11: flow[0].ecn of flow "cubic0" must be'),
+    ],
+)
+def test_refusals_of_the_engine_name_file_line_and_key(
+    cli: Cli, tmp_path: Path, host: str, flow: str, place: str
+) -> None:
+    file = tmp_path / "refused.toml"
+    file.write_text(COUNTED.format(host=host, flow=flow), encoding="utf-8")
+    done = cli("run", file, "--engine", "live")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{file}:{place}")
+    assert "--engine sim" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("scenario", "problem"),
     [

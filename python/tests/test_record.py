@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from conftest import NARROWS, TINY, Cli
@@ -183,6 +184,68 @@ def test_a_live_run_is_a_capture(tmp_path: Path) -> None:
     run = nw.run(file, engine="live", record=capture)
     told(run, packets(capture))
     judged(capture)
+
+
+LINKS = """
+duration = "3s"
+[link.first]
+rate  = "5Mbit"
+delay = "5ms"
+[link.second]
+rate   = "4Mbit"
+delay  = "5ms"
+buffer = "20p"
+[link.back]
+rate  = "5Mbit"
+delay = "10ms"
+[[flow]]
+cc         = "cubic"
+route      = ["first", "second"]
+route_back = ["back"]
+[[flow]]
+cc    = "cubic"
+route = ["second"]
+[[probe]]
+kind       = "ping"
+interval   = "50ms"
+route      = ["first"]
+route_back = ["back"]
+"""
+
+
+def told_of_links(run: nw.Run, seen: list[Packet]) -> None:
+    """The capture of a network of links: every packet once at each host, drops with their link."""
+    assert all(a.ns <= b.ns for a, b in pairwise(seen))
+    comments = Counter(p.comment for p in seen if p.interface == PATH)
+    for queue in run.json["queues"]:
+        told = [text for text in comments if f" {queue['name']}:" in text]
+        assert sum(comments[text] for text in told) == queue["drops"], queue["name"]
+    assert run.json["queues"][1]["drops"] > 0
+    counts = Counter((p.interface, p.direction) for p in seen if p.interface != PATH)
+    # Of the packets that a host sends, all but the drops and those still on their way arrive.
+    for one, other in ((NEAR, FAR), (FAR, NEAR)):
+        lost = counts[one, OUTBOUND] - counts[other, INBOUND]
+        assert 0 <= lost <= sum(q["drops"] for q in run.json["queues"]) + 100
+    data = [p for p in seen if p.interface == FAR and p.direction == INBOUND and p.head[9] == 6]
+    arrived = sum(max(p.length - (p.head[0] & 15) * 4 - (p.head[32] >> 4) * 4, 0) for p in data)
+    assert arrived >= sum(flow["series"][-1][1] for flow in run.flows)
+
+
+def linked(folder: Path, engine: Literal["sim", "live", "linux"]) -> tuple[nw.Run, list[Packet]]:
+    """A run of a network of links, and its capture."""
+    file, capture = folder / "links.toml", folder / f"{engine}.pcapng"
+    file.write_text(LINKS, encoding="utf-8")
+    run = nw.run(file, engine=engine, record=capture)
+    return run, packets(capture)
+
+
+def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
+    told_of_links(*linked(tmp_path, "sim"))
+
+
+def test_a_live_network_of_links_is_a_capture(tmp_path: Path) -> None:
+    ready("cubic")
+    told_of_links(*linked(tmp_path, "live"))
 
 
 def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, command: Cli) -> None:

@@ -17,6 +17,7 @@ from narrows.errors import NarrowsError
 from narrows.models.libreqos import MOST_DEVICES
 from narrows.models.shaped_devices import scenario
 from narrows.render.tables import waits
+from narrows.render.topology import graph
 
 HEAD = (
     "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download Min Mbps,"
@@ -26,7 +27,7 @@ HEAD = (
 
 def row(circuit: str, device: str, parent: str, rates: str = "2,1,50,10") -> str:
     """A row of ShapedDevices.csv."""
-    return f'{circuit},"Street 1, Town",{device},Router,{parent},,100.64.0.1,,{rates},\n'
+    return f'{circuit},"Street {circuit}, Town",{device},Router,{parent},,100.64.0.1,,{rates},\n'
 
 
 ROWS = (
@@ -67,14 +68,14 @@ def played(text: str, folder: Path) -> nw.Run:
 def test_classes_have_the_rates_of_the_files(tmp_path: Path) -> None:
     text = scenario(*written(tmp_path))
     down, up = text.split("[path.reverse]")
-    rates = {name: rate for rate, name in re.findall(r' rate = "(.*?)".*# (.*)', down)}
+    rates = dict(re.findall(r' name = "(.*?)".* rate = "(.*?)"', down))
     assert rates == {
         "uplink": "60Mbit",
         "Site": "12Mbit",
         "AP": "8Mbit",
-        "circuit 1": "2Mbit",
-        "circuit 2": "6Mbit",
-        "circuit 3": "4Mbit",
+        "Street_1_Town": "2Mbit",
+        "Street_2_Town": "6Mbit",
+        "Street_3_Town": "4Mbit",
     }
     ceils = dict(re.findall(r'ceil = "(.*?)".*# (.*)', up))
     assert set(ceils) == {"30Mbit", "20Mbit", "10Mbit", "5Mbit"}
@@ -122,8 +123,9 @@ def test_guaranteed_rates_never_exceed_the_rate_of_the_node(tmp_path: Path) -> N
 def test_rows_name_the_devices_of_a_circuit_and_the_number_of_a_ping(tmp_path: Path) -> None:
     run = played(scenario(*written(tmp_path), duration="3s"), tmp_path)
     labels = [row[0].text for row in waits(run.json).rows]
-    circuits = ["  1:4 (1-1-flow, ping0)", "  1:5 (2-2-flow, 2-3-flow and 1 more)"]
-    circuits += ["  1:6 (3-4-flow, ping2)"]
+    circuits = ["  Street_1_Town (1-1-flow, ping0)"]
+    circuits += ["  Street_2_Town (2-2-flow, 2-3-flow and 1 more)"]
+    circuits += ["  Street_3_Town (3-4-flow, ping2)"]
     assert labels == [
         "queueing delay, path",
         *circuits,
@@ -131,6 +133,38 @@ def test_rows_name_the_devices_of_a_circuit_and_the_number_of_a_ping(tmp_path: P
         *circuits,
         *(f"ping{number} RTT" for number in range(3)),
     ]
+
+
+def test_results_have_the_names_of_circuits(tmp_path: Path) -> None:
+    run = played(scenario(*written(tmp_path), duration="3s"), tmp_path)
+    names = ["Street_1_Town", "Street_2_Town", "Street_3_Town", "direct"]
+    assert [part["name"] for part in run.json["queue"]["classes"]] == names
+
+
+def test_equal_names_of_circuits_have_numbers(tmp_path: Path) -> None:
+    rows = ROWS.replace("Street 2", "Street 1").replace('"Street 3, Town"', '"direct"')
+    text = scenario(*written(tmp_path, HEAD + rows), duration="3s")
+    names = re.findall(r' name = "(.*?)"', text.split("[path.reverse]")[0])
+    assert names == ["uplink", "Site", "AP", "Street_1_Town", "Street_1_Town-2", "direct-2"]
+
+
+def test_the_network_is_the_tree_in_both_directions(tmp_path: Path) -> None:
+    made = graph(played(scenario(*written(tmp_path), duration="10s"), tmp_path).json)
+    names = [node.name for node in made.nodes]
+    ends = {
+        (link.name, names[link.begin], names[link.end]): link for link in made.links if link.load
+    }
+    for circuit, parent in (("1", "AP"), ("2", "AP"), ("3", "Site")):
+        name = f"Street_{circuit}_Town"
+        down, up = ends[name, parent, name], ends[name, name, parent]
+        assert up.back
+        assert not down.back
+        assert (down.load or 0) > (up.load or 0) > 0
+    total = ends["uplink", "", "uplink"]
+    below = [ends[name, "AP", name].load or 0 for name in ("Street_1_Town", "Street_2_Town")]
+    assert total.load == pytest.approx(1, abs=0.1)
+    # Both circuits have 50 Mbit/s at most, and their node has 40 Mbit/s.
+    assert ends["AP", "Site", "AP"].load == pytest.approx(sum(below) * 50 / 40, rel=1e-6)
 
 
 def test_rows_of_counted_classes_have_no_flows(tmp_path: Path) -> None:

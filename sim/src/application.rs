@@ -184,6 +184,7 @@ impl Applications {
             seed: seeds.next_u64(),
             from: (Time::ZERO + scenario.warmup).max(start),
             end: Time::ZERO + end,
+            datagram: scenario.datagram_of(flow),
         };
         self.applications.push(Application {
             flow: number,

@@ -256,6 +256,7 @@ fn pings_wait_in_the_host_too() {
         host: 0,
         station: None,
         route: None,
+        section: Default::default(),
         keys: Default::default(),
     }];
     let run = play(&s);

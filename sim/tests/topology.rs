@@ -239,6 +239,41 @@ fn dynamic_thresholds_share_the_memory_of_a_switch() {
     }
 }
 
+/// Ports with an α of their own: the free memory F is B / (1 + Σ αᵢ), and the queue of port i is
+/// αᵢ F long.
+#[test]
+fn each_port_of_a_switch_may_have_a_threshold_of_its_own() {
+    let alphas = [0.5, 1.0, 4.0];
+    let mut text = String::from(
+        "duration = \"2s\"\nwarmup = \"1s\"\nstart_jitter = \"1ms\"\n[switch.s]\nbuffer = \
+         \"600kB\"\n",
+    );
+    for (name, alpha) in ["a", "b", "c"].iter().zip(alphas) {
+        // Port b has the alpha of the switch, which is 1.
+        let own = if alpha == 1.0 {
+            String::new()
+        } else {
+            format!("alpha = {alpha}\n")
+        };
+        text += &format!(
+            "[link.{name}]\nrate = \"100Mbit\"\nswitch = \"s\"\n{own}buffer = \"10MB\"\n[[flow]]\n\
+             id = \"{name}\"\nroute = [\"{name}\"]\nworkload = {{ kind = \"udp\", rate = \
+             \"150Mbit\" }}\n"
+        );
+    }
+    let run = play(&text);
+    let free = 600e3 / (1.0 + alphas.iter().sum::<f64>()) / 1490.0;
+    for (queue, alpha) in run.queues.iter().zip(alphas) {
+        let (measured, expected) = (queue.backlog_packets.mean, alpha * free);
+        assert!(
+            (measured - expected).abs() < 4.0,
+            "{alpha}: {measured}, {expected}"
+        );
+    }
+    let scenario = read(&text);
+    assert_eq!(read(&scenario.to_toml()), scenario);
+}
+
 /// All routes of equal cost are used, each flow keeps its route, and the hash depends on the seed.
 #[test]
 fn ecmp_distributes_flows() {
@@ -338,6 +373,10 @@ fn mistakes_are_named() {
         (
             format!("{two}rtt = \"1ms\"\n{flow}route = [\"a\"]"),
             "link.b.rtt",
+        ),
+        (
+            format!("{two}alpha = 2\n{flow}route = [\"a\"]"),
+            "link.b.alpha = 2 needs a switch",
         ),
     ] {
         let registry = Registry::<Packet>::standard();

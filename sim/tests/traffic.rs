@@ -68,6 +68,38 @@ fn random_datagrams_wait_as_long_as_queueing_theory_says() {
     }
 }
 
+/// In M/M/1 with the load ρ, the time in the system, including the transmission, is exponential
+/// with the mean E[S] / (1 − ρ) (Kleinrock, Queueing Systems, volume 1, section 5.7). Frames have
+/// at least 43 bytes of the mean of 1500, and the MTU is ten times this mean, so that both limits
+/// change the law by less than 0.5 %.
+#[test]
+fn exponential_frames_wait_as_long_as_in_m_m_1() {
+    let (rate, frame) = (1e9, 1500.0);
+    for load in [0.3, 0.6, 0.8] {
+        let payload = load * rate * (frame - HEADERS) / frame;
+        let packet = frame - HEADERS;
+        let run = play(&format!(
+            "duration = \"40s\"\nwarmup = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"1ms\"\n\
+             buffer = \"100000p\"\n[host]\nmtu = \"16000B\"\n[[flow]]\nworkload = {{ kind = \
+             \"poisson_udp\", rate = \"{payload:.0}bit\", packet = \"{packet}B\", sizes = \
+             \"exponential_frames\" }}\n"
+        ));
+        let service = 8e3 * frame / rate;
+        let law = service / (1.0 - load);
+        let measured = run.queue.delay_ms.mean;
+        assert!(
+            (measured / law - 1.0).abs() < 0.02,
+            "{load}: {measured} ms, not {law} ms"
+        );
+        // The median of an exponential distribution is ln 2 times its mean.
+        let median = run.queue.delay_ms.p50 / law;
+        assert!(
+            (median / core::f64::consts::LN_2 - 1.0).abs() < 0.03,
+            "{load}: {median}"
+        );
+    }
+}
+
 /// Transfers with sizes from a distribution in a file request the intended load, and are listed
 /// with their slowdown.
 #[test]

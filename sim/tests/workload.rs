@@ -562,12 +562,13 @@ fn every_parameter_at_its_ends_is_carried_out() {
 #[test]
 fn gaps_between_arrivals_are_exponential() {
     use narrows_core::units::{Span, Time};
-    use narrows_core::workload::{Action, Event, Setting, find};
+    use narrows_core::workload::{Action, Event, MOST_DATAGRAM, Setting, find};
     let kind = find("poisson").unwrap();
     let setting = Setting {
         seed: 7,
         from: Time::ZERO,
         end: Time::MAX,
+        datagram: MOST_DATAGRAM,
     };
     let params = narrows_core::param::Params::defaults(kind.params);
     let mut app = (kind.make)(&params, setting);

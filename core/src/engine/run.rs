@@ -85,13 +85,14 @@ impl Run {
     /// Creates the run of `scenario` by `engine`, without notices and timing errors.
     pub fn new(engine: &'static str, scenario: &Scenario, outcome: Outcome) -> Run {
         let Outcome {
-            flows,
+            mut flows,
             queues,
             used,
             probes,
             mut samples,
         } = outcome;
         samples.transfers = transfers(scenario, &flows);
+        name_routes(scenario, &mut flows);
         Run {
             engine,
             scenario: scenario.clone(),
@@ -129,6 +130,20 @@ impl Run {
         };
         // Writing to memory fails only if a key is not text; every key is.
         serde_json::to_string(&document).unwrap_or_default()
+    }
+}
+
+/// Writes the names of the links of each flow's route into its metrics.
+fn name_routes(scenario: &Scenario, flows: &mut [FlowMetrics]) {
+    let Some(links) = &scenario.path.links else {
+        return;
+    };
+    let name = |link: &u8| links.links[usize::from(*link)].name.clone();
+    for (flow, spec) in flows.iter_mut().zip(&scenario.flows) {
+        if let Some(route) = &spec.route {
+            flow.route = route.forward.iter().map(name).collect();
+            flow.route_back = route.back.iter().map(name).collect();
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The table of rules: changes of Linux's TCP from 4.4 to 7.3, by the module that follows them.
 //!
 //! Sources: the sources of Linux 6.12.117 and 7.3.4, compared with each other, and the texts of
-//! commits. Recordings of 6.12.117 and 7.3.4 check the rules of these two releases. For rules of
+//! commits. Recordings of 6.12.117 and 7.3.4 check the rules of these two releases, and runs with
+//! 5.10.223 and 6.1.192 those from 5.11 to 6.6 (validation/evidence/kernel-rules.md). For rules of
 //! earlier releases, no recording checks this table, apart from published measurements of BBR on
 //! Linux 4.15 and 5.15.
 //!
-//! Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
+//! The sources of 5.10.223 and 6.1.192 contain the backports that the table gives for these
+//! releases, and no others of them. Debian's change logs confirm the back-ports to 6.12.13, 6.12.31, 6.12.35, 6.12.55, 6.1.129,
 //! 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are inferred
 //! from review lists of stable releases, which name the series, and from dates of releases. These
 //! inferred patch levels have not been compared with the sources.
@@ -231,6 +233,12 @@ rules! {
         help: "a segment that can be merged opens the window regardless of its overhead; before, \
             short segments opened a small window only",
         source: "tcp: tweak len/truesize ratio for coalesce candidates",
+    },
+    ReceiveWindowShare {
+        of: "receiver", name: "receive_window_share", since: (6, 6), ports: [],
+        help: "the window is the share of the receive buffer that payload has in the memory of \
+            segments; before, half the receive buffer",
+        source: "dfa2f0483360: tcp: get rid of sysctl_tcp_adv_win_scale",
     },
     CompressedAckStamp {
         of: "receiver", name: "compressed_ack_stamp", since: (6, 13), ports: [],

@@ -250,6 +250,8 @@ impl FlowMeter {
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
             limits,
+            route: Vec::new(),
+            route_back: Vec::new(),
             workload: None,
             series: self.series,
         }

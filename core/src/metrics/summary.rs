@@ -52,6 +52,13 @@ pub struct FlowMetrics {
     pub fct_s: f64,
     /// Time for which each limit applied.
     pub limits: LimitMetrics,
+    /// In a network of links, the links that the flow crosses from the sender of a download to the
+    /// receiver, at the start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub route: Vec<String>,
+    /// The same in the reverse direction; empty for propagation only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub route_back: Vec<String>,
     /// Metrics of its application, for a flow with a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadMetrics>,

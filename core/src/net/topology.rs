@@ -16,8 +16,8 @@
 //!
 //! **Shared buffers.** The links of a switch share its memory. A packet enters the queue of a link
 //! only if the queue is then not longer than α times the free memory. This rule is the dynamic
-//! threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). The queue's
-//! own limit applies, too.
+//! threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). A link may
+//! have an α of its own. The queue's own limit applies, too.
 //!
 //! **Order of events at one instant**: departures from the links by number, then arrivals behind
 //! the links by number, then arrivals over propagation only. Events are handled at their own times:
@@ -91,6 +91,8 @@ struct Stage<P> {
     line: DelayLine<P>,
     /// The switch whose memory its queue uses.
     switch: Option<u8>,
+    /// α of its queue, if that is not the one of the switch.
+    alpha: Option<f64>,
     /// Bytes that have arrived behind the link since the end of the warm-up.
     carried: Bytes,
 }
@@ -180,6 +182,7 @@ impl<P: Packet> Topology<P> {
                 hop: Hop::new(hop, queue, i as u8, seed, name),
                 line: behind(hop, hop.delays(), seed, name),
                 switch: switch_of(i),
+                alpha: hop.keys.get("alpha").map(|_| hop.keys.number("alpha")),
                 carried: Bytes::ZERO,
             })
             .collect();
@@ -296,7 +299,8 @@ impl<P: Packet> Topology<P> {
             .fold(Bytes::ZERO, |a, b| a + b);
         let free = (memory.size - used).get();
         let own = (backlog(&link) + size).get();
-        size.get() <= free && own as f64 <= memory.alpha * free as f64
+        let alpha = self.stages[link].alpha.unwrap_or(memory.alpha);
+        size.get() <= free && own as f64 <= alpha * free as f64
     }
 
     /// A packet enters a link.

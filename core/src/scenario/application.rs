@@ -5,8 +5,10 @@ use super::error::{Collector, Fix};
 use super::model::Offer;
 use super::parse::Known;
 use super::read::Section;
-use crate::param::Params;
-use crate::workload::{KINDS, WorkloadKind, find};
+use super::write::quote;
+use crate::param::{Params, Refusal, Value};
+use crate::units::{Bytes, format_bytes};
+use crate::workload::{IP_UDP, KINDS, WorkloadKind, find};
 
 /// The workload of a flow, if it has one. `None` after an error. If there is no `reverse` direction
 /// but the workload needs one, the error has the given problem and corrected line.
@@ -18,11 +20,6 @@ pub(super) fn workload(
 ) -> Option<Option<Choice>> {
     let Some(f) = s.field("workload") else {
         return Some(None);
-    };
-    let offer = |kind: &WorkloadKind| Offer {
-        name: kind.name,
-        params: kind.params,
-        check: kind.check,
     };
     let offers: alloc::vec::Vec<Offer> = KINDS.iter().map(offer).collect();
     let choice = out.choice(&f, "workload", &offers, &[])?;
@@ -59,6 +56,14 @@ pub(super) fn workload(
     good.then_some(Some(choice))
 }
 
+fn offer(kind: &WorkloadKind) -> Offer {
+    Offer {
+        name: kind.name,
+        params: kind.params,
+        check: kind.check,
+    }
+}
+
 /// The default congestion control of a flow with a workload.
 pub(super) fn usual(known: &Known, workload: &Choice) -> Option<Choice> {
     let wanted = find(&workload.kind).map_or("", |kind| kind.cc);
@@ -70,4 +75,30 @@ pub(super) fn usual(known: &Known, workload: &Choice) -> Option<Choice> {
         kind: offer.name.into(),
         params: Params::defaults(offer.params),
     })
+}
+
+/// Rejects datagrams that the MTU of their hosts does not permit. `most` is the largest UDP
+/// payload.
+pub(super) fn fits(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    workload: &Choice,
+    most: u16,
+) -> Option<()> {
+    let kind = find(&workload.kind).filter(|kind| kind.is_udp(&workload.params));
+    let (Some(kind), Some(f)) = (kind, s.field("workload")) else {
+        return Some(());
+    };
+    match workload.params.get("packet") {
+        Some(Value::Bytes(packet)) if packet.get() > u64::from(most) => {}
+        _ => return Some(()),
+    }
+    let fix = quote(&format_bytes(Bytes::new(u64::from(most))));
+    let refusal = Refusal {
+        param: "packet",
+        problem: alloc::format!("exceeds the mtu of its hosts minus {IP_UDP}B of headers"),
+        fix,
+    };
+    out.refuse_param(&f, &offer(kind), refusal);
+    None
 }

@@ -2,7 +2,7 @@
 //! are reported at once.
 
 use super::nested::Named;
-use super::value::{Node, Table, Value};
+use super::value::{Entry, Node, Table, Tree, Value};
 use super::varying::Files;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -112,6 +112,64 @@ impl fmt::Display for Errors {
             write!(f, "\n… and {} more", self.omitted)?;
         }
         Ok(())
+    }
+}
+
+impl Error {
+    /// The error of an engine that does not support the key at `path` in a valid scenario, such as
+    /// `flow[0].cc`. The place of an absent key is that of its section. `file` and `source` are
+    /// those of the `tree`.
+    pub fn unsupported(
+        tree: &Tree,
+        file: &str,
+        source: Option<&str>,
+        path: &str,
+        problem: &str,
+    ) -> Error {
+        let (mut at, mut value) = (None, None);
+        let mut place = Some((&tree.root, path));
+        while let Some((table, rest)) = place.take() {
+            let follows = |entry: &&Entry| {
+                let rest = rest.strip_prefix(super::write::key(&entry.key).as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            let Some(entry) = table.entries.iter().find(follows) else {
+                break;
+            };
+            let mut rest = &rest[super::write::key(&entry.key).len()..];
+            let mut node = &entry.node;
+            at = entry.key_at.clone().or(at);
+            // The number of an entry of a list.
+            while let (Value::Array(items), Some((number, behind))) = (
+                &node.value,
+                rest.strip_prefix('[').and_then(|rest| rest.split_once(']')),
+            ) {
+                let Some(item) = number.parse().ok().and_then(|n: usize| items.get(n)) else {
+                    break;
+                };
+                (node, rest) = (item, behind);
+                at = item.at.clone().or(at);
+            }
+            match (&node.value, rest.strip_prefix('.')) {
+                (Value::Table(inner), Some(rest)) => place = Some((inner, rest)),
+                (Value::Table(_), None) => {}
+                (Value::Array(items), None)
+                    if items
+                        .iter()
+                        .any(|item| matches!(item.value, Value::Table(_))) => {}
+                (other, None) => value = Some(show(other)),
+                (_, Some(_)) => {}
+            }
+        }
+        Error {
+            file: file.into(),
+            line: source.map(|source| position(source, at.map_or(0, |at| at.start)).0),
+            column: None,
+            key: printable(path, 120),
+            value,
+            problem: problem.into(),
+            fix: None,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::param::{self, Params};
 use crate::queue::pfifo_fast;
 use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
+use crate::transport::USUAL_MTU;
 use crate::units::{Bytes, Rate, Span, UnitError, format_bytes};
 use alloc::format;
 use alloc::string::String;
@@ -120,10 +121,7 @@ impl Default for HostSpec {
     }
 }
 
-/// Largest MTU of a host, bytes.
-pub(super) const MOST_MTU: u64 = 16_000;
-/// MTU of Ethernet, and the headers of IP and TCP without options, bytes.
-const USUAL_MTU: u64 = 1500;
+/// Headers of IP and TCP without options, bytes.
 const IP_TCP: u64 = 40;
 /// Minimum and maximum buffer of a host.
 const LEAST: Bytes = Bytes::new(4096);
@@ -226,9 +224,13 @@ impl HostSpec {
     pub fn quickack(&self) -> bool {
         self.switch("quickack", false)
     }
+    /// The largest IP packet of the host's interface, bytes.
+    pub fn mtu(&self) -> u64 {
+        self.size("mtu").unwrap_or(u64::from(USUAL_MTU))
+    }
     /// The maximum segment size that the host announces, bytes.
     pub fn mss(&self) -> u32 {
-        let mtu = self.size("mtu").unwrap_or(USUAL_MTU);
+        let mtu = self.mtu();
         self.size("mss")
             .map_or(mtu - IP_TCP, |mss| mss.min(mtu - IP_TCP)) as u32
     }
@@ -335,7 +337,7 @@ impl HostSpec {
 
     /// Rejects values that contradict each other.
     fn check(&self, out: &mut Collector<'_>, s: &Section<'_>, own: &Table) -> Option<()> {
-        let most = self.size("mtu").unwrap_or(USUAL_MTU) - IP_TCP;
+        let most = self.mtu() - IP_TCP;
         let f = s.field("mss");
         let text = format_bytes(Bytes::new(most));
         let problem = format!("exceeds the mtu minus 40B of headers, which is {text}");

@@ -19,6 +19,7 @@ use super::{Direction, FlowSpec, HostSpec, Scenario};
 use crate::cc::Need;
 use crate::kernel::Kernel;
 use crate::tcp::{Config, EcnMode, USUAL_MSS};
+use crate::workload::IP_UDP;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -124,6 +125,11 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
     Hosts { usual, named }
 }
 
+/// The largest UDP payload of a packet between two hosts, bytes.
+fn largest_datagram(sender: &HostSpec, receiver: &HostSpec) -> u16 {
+    sender.mtu().min(receiver.mtu()) as u16 - IP_UDP
+}
+
 impl Hosts {
     /// The hosts with names, unless one of them has an error.
     pub fn finish(self) -> Option<(HostSpec, Vec<(String, HostSpec)>)> {
@@ -175,6 +181,11 @@ impl Hosts {
             *end = Some(number);
         }
         Some(ends)
+    }
+    /// The largest UDP payload of a packet between the hosts of a flow, bytes. `None` after an
+    /// error.
+    pub fn datagram(&self, [sender, receiver]: [Option<u8>; 2]) -> Option<u16> {
+        Some(largest_datagram(self.of(sender)?, self.of(receiver)?))
     }
     /// Rejects a congestion control that needs the default segment size and timestamps (the packets
     /// carry its congestion header) with hosts that change them.
@@ -271,6 +282,10 @@ impl Scenario {
     pub fn kernel_of(&self, flow: &FlowSpec) -> Kernel {
         let own = flow.like.as_deref().and_then(Kernel::named);
         own.unwrap_or_else(|| self.sender_of(flow).kernel())
+    }
+    /// The largest UDP payload of a packet between the hosts of a flow, bytes.
+    pub fn datagram_of(&self, flow: &FlowSpec) -> u16 {
+        largest_datagram(self.sender_of(flow), self.receiver_of(flow))
     }
     /// The configurations of the sender's and the receiver's end of a flow, after their handshake.
     pub fn ends_of(&self, flow: &FlowSpec) -> [Config; 2] {

@@ -6,7 +6,7 @@
 //! as a router does for equal costs (ECMP: RFC 2992). Routes are resolved when the scenario is
 //! read, and written as lists.
 
-use super::error::{Collector, Fix};
+use super::error::{Collector, Fix, show};
 use super::hop::{self, Place};
 use super::keys;
 use super::parse::{Known, MOST_NAME, inside, missing, optional, sections};
@@ -133,6 +133,12 @@ pub(super) fn read(
         let switch = optional(s.field("switch"), None, |f| {
             number_of(out, &f, &f.entry.node, "switch", &names).map(Some)
         });
+        if let (Some(f), None) = (s.field("alpha"), s.field("switch")) {
+            let problem = "needs a switch, whose memory the queue of the link shares";
+            let line = format!("switch = \"NAME\"\nalpha = {}", show(&f.entry.node.value));
+            out.refuse(&f, problem, Fix::Line(line));
+            good = false;
+        }
         let (Some(hop), Some(from), Some(to), Some(switch)) = (hop, from, to, switch) else {
             good = false;
             continue;

@@ -283,6 +283,7 @@ fn param(p: &Param) -> Node {
         Kind::Word(words) => Some(words.iter().map(|w| Node::string(*w)).collect()),
         Kind::Text(kind) => Some(kind.names().chain(["a file"]).map(Node::string).collect()),
         Kind::Handle(_) => Some(alloc::vec![Node::string("major:minor")]),
+        Kind::Name => Some(alloc::vec![Node::string("letters, digits, _ - .")]),
         Kind::Choice(_) => Some(alloc::vec![Node::string("any queue")]),
         Kind::Match => Some(alloc::vec![Node::string("{ flow, dscp }")]),
         _ => None,

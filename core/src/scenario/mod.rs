@@ -70,6 +70,7 @@ pub use likeness::Likeness;
 pub use value::Tree;
 pub use varying::{Files, no_files};
 pub use version::FORMAT;
+pub use write::key as quoted_key;
 
 pub use crate::net::spec::{
     Buffer, DelayFile, HopSpec, Link, LinkPlace, Links, PathSpec, Route, RouteChange, Step,
@@ -83,6 +84,7 @@ use crate::param::Params;
 use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Span};
 use crate::workload;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -161,8 +163,21 @@ pub struct FlowSpec {
     /// The application of the flow, one of [`workload::KINDS`]; without one
     /// it has unlimited data.
     pub workload: Option<Choice>,
+    /// Its section in the scenario file.
+    pub section: SectionNumber,
     /// Keys that have no field, by name.
     pub keys: Params,
+}
+
+/// The number of the section `[[flow]]` or `[[probe]]` that describes a flow or probe, from 0. It
+/// is for error messages and no property of the flow: all values are equal.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct SectionNumber(pub usize);
+
+impl PartialEq for SectionNumber {
+    fn eq(&self, _: &SectionNumber) -> bool {
+        true
+    }
 }
 
 impl Scenario {
@@ -171,6 +186,17 @@ impl Scenario {
     pub fn bottleneck(&self) -> usize {
         let wan = self.wifi.as_ref().and_then(WifiSpec::narrower);
         wan.map_or(self.path.narrowest(), |wan| LEVELS + wan.narrowest())
+    }
+    /// Returns the path of the section that describes a hop by number, such as `link.up`.
+    pub fn section_of_hop(&self, number: usize) -> String {
+        let hops = self.path.hops.len();
+        let link = self.path.links.as_ref().and_then(|l| l.links.get(number));
+        match (link, hops) {
+            (Some(link), _) => format!("link.{}", quoted_key(&link.name)),
+            _ if number >= hops => "path.reverse".into(),
+            (_, 1) => "path".into(),
+            _ => format!("path.hop[{number}]"),
+        }
     }
     /// Returns the two-way propagation delay of a flow.
     pub fn rtt_of(&self, flow: &FlowSpec) -> Span {
@@ -226,6 +252,8 @@ pub struct ProbeSpec {
     pub station: Option<u8>,
     /// The route of its packets, in a network of links.
     pub route: Option<Arc<Route>>,
+    /// Its section in the scenario file.
+    pub section: SectionNumber,
     /// Keys that have no field, by name.
     pub keys: Params,
 }

@@ -18,6 +18,7 @@ use super::value::{Entry, Node, Table, Value};
 use super::write::{Entries, choice_node, inline, param_node, quote};
 use super::{Choice, FlowSpec, PathSpec, ProbeSpec};
 use crate::param::{self, Match, Params, Rows, no_check};
+use crate::queue::htb::NAME;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -323,9 +324,12 @@ pub(super) fn node(value: &param::Value) -> Node {
 }
 
 fn table(params: &Params) -> Node {
+    // An empty name is none.
+    let unnamed = params.word(NAME).is_empty();
     Value::Table(Table::new(
         params
             .iter()
+            .filter(|(name, _)| *name != NAME || !unnamed)
             .map(|(name, value)| (name.into(), param_node(value)))
             .collect(),
     ))

@@ -19,7 +19,7 @@ use super::varying::{Files, no_files};
 use super::version;
 use super::wifi::{self, Written};
 use super::write::quote;
-use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario};
+use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario, SectionNumber};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Packet;
@@ -396,7 +396,7 @@ fn flows(
     let written = written_ids(&list);
     let mut unnamed: BTreeMap<String, u64> = BTreeMap::new();
     let mut good = true;
-    for s in &list {
+    for (number, s) in list.iter().enumerate() {
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, context.wifi);
         let routes = context.routes.read(out, s);
@@ -461,6 +461,7 @@ fn flows(
                 route: routes.for_one(&id, context.routes.seed),
                 id,
                 station: stations[(i / each) as usize],
+                section: SectionNumber(number),
                 ..template.clone()
             });
         }
@@ -643,6 +644,9 @@ fn flow(
     let ends = hosts.ends(out, s, direction);
     let [sender, receiver] = ends.unwrap_or_default();
     let (spec, host_ecn) = (hosts.of(sender), hosts.ecn(sender, receiver));
+    if let (Some(Some(workload)), Some(most)) = (&workload, hosts.datagram([sender, receiver])) {
+        application::fits(out, s, workload, most)?;
+    }
     if let (Some(cc), None) = (&cc, transport) {
         let needs = known.needs_of(&cc.kind);
         hosts.segments(out, s, [sender, receiver], needs)?;
@@ -707,6 +711,7 @@ fn flow(
         route: None,
         workload: workload?,
         transport: transport.map(|kind| kind.name.into()),
+        section: SectionNumber::default(),
         keys: values.rest()?,
     };
     Some((flow, count, named?))

@@ -7,7 +7,7 @@ use super::parse::{optional, sections};
 use super::read::Section;
 use super::schema::Values;
 use super::wifi::{self, Written};
-use super::{ProbeKind, ProbeSpec, Spacing};
+use super::{ProbeKind, ProbeSpec, SectionNumber, Spacing};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -19,7 +19,8 @@ pub(super) fn far_host(
     wifi: bool,
 ) -> Option<u8> {
     if let Some(f) = s.field("host").filter(|_| wifi) {
-        let problem = "needs a [path]: each station of a [wifi] is a separate host";
+        let problem =
+            "cannot be combined with [wifi], whose stations are separate hosts; remove it";
         out.refuse(&f, problem, Fix::None);
         return None;
     }
@@ -59,6 +60,7 @@ pub(super) fn probes(
                 host,
                 station,
                 route: route.clone(),
+                section: SectionNumber(number),
                 keys: keys.clone(),
             };
             Some(stations.map(probe).collect())

@@ -3,6 +3,7 @@
 use super::error::{Collector, Fix, show};
 use super::keys;
 use super::model::Offer;
+use super::parse::MOST_NAME;
 use super::quantity::{Quantity, count, list, number, packets, probability, quantity};
 use super::value::{Entry, Node, Table, Value};
 use super::write::quote;
@@ -275,6 +276,11 @@ impl Collector<'_> {
                 list(node, "Mbit", *least, *most).map(param::Value::Rates)
             }
             Kind::Handle(_) => super::nested::handle(node),
+            Kind::Name => {
+                return self
+                    .name(f, MOST_NAME, "a name", "a")
+                    .map(param::Value::Word);
+            }
             Kind::Rows(rows) => return self.rows(f, rows, known),
             Kind::Choice(_) => return self.inner(f, known),
             Kind::Match => return self.matching(f),

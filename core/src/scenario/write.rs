@@ -308,7 +308,7 @@ pub(super) fn inline(value: &Value) -> String {
 }
 
 /// A key, quoted if TOML requires it.
-pub(super) fn key(name: &str) -> String {
+pub fn key(name: &str) -> String {
     let bare = !name.is_empty()
         && name
             .bytes()

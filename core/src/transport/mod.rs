@@ -17,7 +17,9 @@ mod signals;
 
 pub use gso::Gso;
 pub use jiffies::Jiffies;
-pub use segment::{ACCECN_OPTION, HEADERS, MOST_MSS, MSS, Shape, TIMESTAMPS, TcpOptions};
+pub use segment::{
+    ACCECN_OPTION, HEADERS, MOST_MSS, MOST_MTU, MSS, Shape, TIMESTAMPS, TcpOptions, USUAL_MTU,
+};
 pub use signals::{EcnUse, Signals};
 
 /// The states of congestion avoidance and recovery of Linux (`tcp_ca_state`).

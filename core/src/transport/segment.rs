@@ -7,6 +7,12 @@ pub const MSS: u32 = 1448;
 /// Header bytes of a segment: Ethernet, IP and TCP headers with the timestamp option.
 pub const HEADERS: u64 = 66;
 
+/// MTU of Ethernet, bytes.
+pub const USUAL_MTU: u16 = 1500;
+
+/// Largest MTU of a host, bytes.
+pub const MOST_MTU: u16 = 16_000;
+
 /// Bytes of the AccECN option with its three counters, padded (RFC 9768 section 3.2.3).
 pub const ACCECN_OPTION: u64 = 12;
 

@@ -57,6 +57,7 @@ mod web;
 use crate::metrics::WorkloadMetrics;
 use crate::packet::Ecn;
 use crate::param::{Param, Params, Refusal};
+use crate::transport::{MOST_MTU, USUAL_MTU};
 use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -142,15 +143,21 @@ pub enum Action {
         from: Side,
         /// Returned when it arrives.
         number: u64,
-        /// UDP payload, at most [`MOST_DATAGRAM`].
+        /// UDP payload, at most [`Setting::datagram`].
         bytes: u16,
         /// Its ECN bits.
         ecn: Ecn,
     },
 }
 
-/// Maximum UDP payload of a packet: 1500 of MTU less IP and UDP headers.
-pub const MOST_DATAGRAM: u16 = 1472;
+/// Maximum UDP payload of a packet with the MTU of Ethernet, 1472 bytes.
+pub const MOST_DATAGRAM: u16 = USUAL_MTU - IP_UDP;
+
+/// Maximum UDP payload of a packet with the largest MTU of a host.
+pub const LARGEST_DATAGRAM: u16 = MOST_MTU - IP_UDP;
+
+/// IP and UDP headers, bytes.
+pub const IP_UDP: u16 = 28;
 
 /// Ethernet, IP and UDP headers, bytes.
 pub const DATAGRAM_HEADERS: u16 = 42;
@@ -177,6 +184,8 @@ pub struct Setting {
     pub from: Time,
     /// The flow's end.
     pub end: Time,
+    /// Maximum UDP payload of a packet, bytes.
+    pub datagram: u16,
 }
 
 /// A kind of workload.

@@ -7,14 +7,19 @@
 //! nanosecond, without drift. `bursty` wakes every `sleep` and sends all whole datagrams that
 //! `rate` has accumulated; the rest goes with the next burst. The gaps of `poisson_udp` are
 //! exponential with mean `8 · packet / rate`. The sizes of `poisson_udp` are constant (M/D/1), or
-//! exponential and cut to 1 to 1472 bytes (M/M/1, apart from the cuts and the headers).
+//! exponential, of the payload or of the frames on the wire (M/M/1). Exponential sizes are limited
+//! to payloads from 1 byte to the MTU. This has little weight if the mean frame is long compared
+//! with the headers, and short compared with the MTU.
 //!
 //! Rate and metrics are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
 //! after the warm-up.
 
 use super::draw::{Sizes, exponential};
 use super::stream::Stream;
-use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
+use super::{
+    Action, DATAGRAM_HEADERS, Event, LARGEST_DATAGRAM, Setting, Side, Workload, WorkloadKind,
+    datagrams,
+};
 use crate::metrics::WorkloadMetrics;
 use crate::packet::Ecn;
 use crate::param::{Kind, Param, Params, Refusal};
@@ -37,11 +42,14 @@ pub(super) const PACKET: Param = Param {
     kind: Kind::Bytes(
         Bytes::new(1448),
         Bytes::new(1),
-        Bytes::new(MOST_DATAGRAM as u64),
+        Bytes::new(LARGEST_DATAGRAM as u64),
     ),
-    help: "UDP payload of a datagram",
+    help: "UDP payload of a datagram, at most the mtu of its hosts minus 28B",
     source: "iperf3(1), -l: as much as a segment of TCP",
 };
+
+/// The word of `sizes` for exponential frames.
+const EXPONENTIAL_FRAMES: &str = "exponential_frames";
 
 /// Maximum number of datagrams per second; an engine would do nothing else.
 const MOST_A_SECOND: u64 = 10_000_000;
@@ -144,8 +152,9 @@ pub const POISSON: WorkloadKind = WorkloadKind {
         PACKET,
         Param {
             name: "sizes",
-            kind: Kind::Word(&["fixed", "exponential"]),
-            help: "distribution of the UDP payload; packet is its mean",
+            kind: Kind::Word(&["fixed", "exponential", EXPONENTIAL_FRAMES]),
+            help: "distribution of the UDP payload, whose mean is packet; exponential_frames: of \
+                the frames on the wire, whose mean is packet plus 42B",
             source: "",
         },
     ],
@@ -155,14 +164,21 @@ pub const POISSON: WorkloadKind = WorkloadKind {
     make: |params, setting| {
         let packet = params.bytes("packet");
         let mean = packet.get() as f64;
+        let word = params.word("sizes");
+        let headers = if word == EXPONENTIAL_FRAMES {
+            u64::from(DATAGRAM_HEADERS)
+        } else {
+            0
+        };
         let pace = Pace::Random {
             gaps: Rng::named(setting.seed, "arrivals"),
             draws: Rng::named(setting.seed, "sizes"),
             gap: Span::ns((mean * 8e9 / params.rate("rate").as_bit() as f64) as u64),
-            sizes: match params.word("sizes") {
-                "exponential" => Sizes::Exponential(mean),
-                _ => Sizes::Fixed(mean),
+            sizes: match word {
+                "fixed" => Sizes::Fixed(mean),
+                _ => Sizes::Exponential(mean + headers as f64),
             },
+            headers,
         };
         Box::new(Datagrams::new(POISSON.name, params, setting, pace, packet))
     },
@@ -177,6 +193,8 @@ enum Pace {
         draws: Rng,
         gap: Span,
         sizes: Sizes,
+        /// The part of each size that is not payload, bytes.
+        headers: u64,
     },
     /// In bursts, with this silence between them.
     Bursts(Span),
@@ -187,6 +205,8 @@ struct Datagrams {
     pace: Pace,
     rate: Rate,
     packet: u16,
+    /// Maximum payload of a datagram.
+    most: u16,
     started: Time,
     end: Time,
     next: Option<Time>,
@@ -215,6 +235,7 @@ impl Datagrams {
             pace,
             rate: params.rate("rate"),
             packet: packet.get() as u16,
+            most: setting.datagram,
             started: Time::ZERO,
             end: setting.end,
             next: None,
@@ -240,13 +261,14 @@ impl Datagrams {
                 draws,
                 gap,
                 sizes,
+                headers,
             } => {
                 // The first datagram follows a gap, too.
                 let arrives = self.next.is_some();
                 let next = now + exponential(gaps, *gap).max(Span::ns(1));
                 if arrives {
-                    let bytes = sizes.draw(draws).get().min(u64::from(MOST_DATAGRAM));
-                    self.packet = bytes as u16;
+                    let payload = sizes.draw(draws).get().saturating_sub(*headers);
+                    self.packet = payload.clamp(1, u64::from(self.most)) as u16;
                     self.send(now, todo);
                 }
                 self.next = Some(next);

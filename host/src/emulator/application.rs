@@ -86,6 +86,7 @@ impl Spec {
             seed,
             from: Time::ZERO + warmup.max(start),
             end,
+            datagram: MOST_DATAGRAM,
         }
     }
 }

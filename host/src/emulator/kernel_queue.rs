@@ -25,6 +25,7 @@ use crate::sys;
 use crate::sys::gate::Gate;
 use crate::sys::netlink::{Link, Netlink};
 use narrows_core::engine::UnknownQueue;
+use narrows_core::net::path::queue_contexts;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Choice;
 use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
@@ -92,23 +93,26 @@ pub struct KernelQueue {
 /// Checks that every discipline of the path can be configured in the kernel.
 pub fn check(scenario: &Scenario, registry: &Registry<Frame>) -> Result<(), HostError> {
     if scenario.wifi.is_some() {
-        return Err(HostError::Unlike(
-            "wifi: user-mode Linux has no radio medium; write --queues narrows for the model of \
-             narrows, or --engine sim"
-                .into(),
-        ));
+        let problem = "is not supported: user-mode Linux has no radio medium; write --queues \
+            narrows for the model of narrows, or --engine sim";
+        return Err(HostError::Key("wifi".into(), problem.into()));
     }
     if scenario.path.offload {
-        return Err(HostError::Unlike(
-            "path.offload: queue disciplines of the kernel receive single packets; remove \
-             offload, or write --queues narrows"
-                .into(),
-        ));
+        let problem = "is not supported: queue disciplines of the kernel receive single packets; \
+            remove offload, or write --queues narrows";
+        return Err(HostError::Key("path.offload".into(), problem.into()));
     }
     let (seed, hz) = (scenario.seed, scenario.host.hz);
-    for (hop, context) in narrows_core::net::path::queue_contexts(&scenario.path, seed, hz) {
+    let hops = queue_contexts(&scenario.path, seed, hz).into_iter();
+    for (number, (hop, context)) in hops.enumerate() {
         if tc_words::is_of_linux(&hop.queue.kind) {
-            words(&hop.queue, registry, &context)?;
+            words(&hop.queue, registry, &context).map_err(|error| match error {
+                HostError::Key(key, problem) => {
+                    let section = scenario.section_of_hop(number);
+                    HostError::Key(format!("{section}.{key}"), problem)
+                }
+                other => other,
+            })?;
         }
     }
     Ok(())

@@ -10,7 +10,8 @@ use narrows_core::cc::{CcKind, Family, KINDS, Need};
 use narrows_core::engine::{Options, check_rows};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
-use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::scenario::error::Error;
+use narrows_core::scenario::{FlowSpec, Scenario, Tree, quoted_key};
 use narrows_core::tcp::{Clock, EcnNegotiation, Pacing};
 use narrows_core::units::{Span, Time};
 use std::fs;
@@ -42,6 +43,28 @@ pub fn accurate_ecn(scenario: &Scenario) -> bool {
     scenario.flows.iter().any(is_accurate)
 }
 
+/// The error of a key that an engine does not support.
+fn key(path: impl Into<String>, problem: impl Into<String>) -> HostError {
+    HostError::Key(path.into(), problem.into())
+}
+
+/// Adds file and line to the error of a key: those of the scenario in `tree`.
+pub fn locate(error: HostError, tree: &Tree, file: &str, source: &str) -> HostError {
+    match error {
+        HostError::Key(path, problem) => {
+            let error = Error::unsupported(tree, file, Some(source), &path, &problem);
+            HostError::Unlike(error.to_string())
+        }
+        other => other,
+    }
+}
+
+/// The path of the section of a flow in a scenario file: flows of one section have the path of this
+/// section.
+fn section_of(scenario: &Scenario, number: usize) -> String {
+    format!("flow[{}]", scenario.flows[number].section.0)
+}
+
 /// Checks that the engine supports every setting of a scenario.
 pub fn check_scenario(
     machine: Machine,
@@ -49,145 +72,184 @@ pub fn check_scenario(
     registry: &Registry<Frame>,
     options: &Options,
 ) -> Result<(), HostError> {
-    let unlike = |text: String| Err(HostError::Unlike(text));
-    let host = &scenario.host;
     let engine = machine.engine();
     if machine == Machine::Virtual(Queues::Kernel) {
         kernel_queue::check(scenario, registry)?;
     }
-    if let Some(wifi) = scenario
-        .wifi
-        .as_ref()
-        .filter(|wifi| wifi.stations.len() > MOST_STATIONS)
-    {
-        return unlike(format!(
-            "wifi: {} stations, but the engine {engine} supports at most {MOST_STATIONS}; remove \
-             some, or write --engine sim",
-            wifi.stations.len()
-        ));
+    check_network(engine, scenario)?;
+    check_hosts(engine, scenario)?;
+    for number in 0..scenario.flows.len() {
+        check_flow(machine, scenario, number, registry)?;
     }
-    if scenario
-        .wifi
-        .as_ref()
-        .is_some_and(|wifi| wifi.wan.is_some())
-    {
-        return unlike(format!(
-            "path: the engine {engine} does not support a path and a Wi-Fi together; remove one of \
-             them, or write --engine sim"
-        ));
+    for (name, count, most) in [
+        ("flow", scenario.flows.len(), MOST_FLOWS),
+        ("probe", scenario.probes.len(), MOST_PROBES),
+    ] {
+        if count > most {
+            let problem = format!(
+                "describes {count} {name}s, but the engine {engine} supports at most {most}; \
+                 remove some"
+            );
+            return Err(key(name, problem));
+        }
     }
+    Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
+}
+
+/// Checks the path or the Wi-Fi of a scenario, and the hosts of its flows and probes.
+fn check_network(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
+    let stations = scenario.wifi.as_ref().map_or(0, |w| w.stations.len());
+    if stations > MOST_STATIONS {
+        let problem = format!(
+            "describes {stations} stations, but the engine {engine} supports at most \
+             {MOST_STATIONS}; remove some, or write --engine sim"
+        );
+        return Err(key("wifi.station", problem));
+    }
+    if scenario.wifi.as_ref().is_some_and(|w| w.wan.is_some()) {
+        let problem = format!(
+            "and a Wi-Fi together are not supported by the engine {engine}; remove one of them, \
+             or write --engine sim"
+        );
+        return Err(key("path", problem));
+    }
+    if scenario.path.nat {
+        let problem = format!(
+            "is not supported by the engine {engine}, which has no address translation; remove \
+             nat, or write --engine sim"
+        );
+        return Err(key("path.nat", problem));
+    }
+    let problem = || {
+        format!(
+            "is not supported by the engine {engine}, which has a single far host; remove host, \
+             or write --engine sim"
+        )
+    };
+    if let Some(number) = scenario.flows.iter().position(|flow| flow.host > 0) {
+        let section = section_of(scenario, number);
+        return Err(key(format!("{section}.host"), problem()));
+    }
+    if let Some(probe) = scenario.probes.iter().find(|probe| probe.host > 0) {
+        return Err(key(format!("probe[{}].host", probe.section.0), problem()));
+    }
+    Ok(())
+}
+
+/// Checks `[host]` and `[host.NAME]`.
+fn check_hosts(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
+    let host = &scenario.host;
     if host.nic.is_some() {
-        return unlike(format!(
-            "host.nic: the engine {engine} does not emulate a NIC rate; remove nic, or write \
-             --engine sim"
-        ));
+        let problem = format!(
+            "is not supported by the engine {engine}, which does not emulate the rate of an \
+             interface; remove nic, or write --engine sim"
+        );
+        return Err(key("host.nic", problem));
     }
-    for key in ["rto_min", "mtu", "delayed_ack_max"] {
-        if host.keys.get(key).is_some() {
-            return unlike(format!(
-                "host.{key}: the engine {engine} does not set {key} in the kernel; remove it, or \
-                 write --engine sim"
-            ));
+    for name in ["rto_min", "mtu", "delayed_ack_max"] {
+        if host.keys.get(name).is_some() {
+            let problem = format!(
+                "is not supported by the engine {engine}, which does not set {name} in the \
+                 kernel; remove it, or write --engine sim"
+            );
+            return Err(key(format!("host.{name}"), problem));
         }
     }
     if let Some((name, _)) = scenario.hosts.first() {
-        return unlike(format!(
-            "host.{name}: the engine {engine} gives both hosts the same settings; write them \
-             under [host], or write --engine sim"
-        ));
+        let problem = format!(
+            "is not supported by the engine {engine}, whose hosts have the same settings; write \
+             them under [host], or write --engine sim"
+        );
+        return Err(key(format!("host.{}", quoted_key(name)), problem));
     }
     if host.clock != Clock::Us {
-        return unlike(
-            "host.clock: current kernels measure RTTs in microseconds; write clock = \"us\"".into(),
+        let problem = format!(
+            "is not supported by the engine {engine}: current kernels measure RTTs in \
+             microseconds; write clock = \"us\""
         );
+        return Err(key("host.clock", problem));
     }
-    if scenario.path.nat {
-        return unlike(format!(
-            "path.nat: the engine {engine} does not support address translation; remove nat, or \
-             write --engine sim"
-        ));
-    }
-    if scenario.flows.iter().any(|flow| flow.host > 0)
-        || scenario.probes.iter().any(|probe| probe.host > 0)
-    {
-        return unlike(format!(
-            "flow.host: the engine {engine} has a single far host; remove host, or write \
-             --engine sim"
-        ));
-    }
-    if let Some(flow) = scenario
-        .flows
-        .iter()
-        .find(|flow| accurate_ecn(scenario) && !is_accurate(flow))
-    {
-        return unlike(format!(
-            "flow {}: with ecn = \"accecn\" in one flow, all flows of the engine {engine} request \
-             it; write ecn = \"accecn\" for this flow, too, or --engine sim",
+    Ok(())
+}
+
+/// Checks one flow.
+fn check_flow(
+    machine: Machine,
+    scenario: &Scenario,
+    number: usize,
+    registry: &Registry<Frame>,
+) -> Result<(), HostError> {
+    let (engine, flow) = (machine.engine(), &scenario.flows[number]);
+    let section = section_of(scenario, number);
+    let of = |name: &str, problem: String| Err(key(format!("{section}.{name}"), problem));
+    if accurate_ecn(scenario) && !is_accurate(flow) {
+        let problem = format!(
+            "of flow \"{}\" must be \"accecn\", because another flow has it and all flows of the \
+             engine {engine} request the same ECN; write ecn = \"accecn\", or --engine sim",
             flow.id
-        ));
+        );
+        return of("ecn", problem);
     }
-    for flow in &scenario.flows {
-        if let Some(workload) = flow.workload.as_ref().filter(|_| machine != Machine::Host) {
-            return unlike(format!(
-                "flow {}: the engine {engine} does not support workloads ({}); remove workload, \
-                 or write --engine live or sim",
-                flow.id, workload.kind
-            ));
-        }
-        if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
-            return unlike(format!(
-                "flow {}: the engine {engine} does not support ECN for datagrams; remove ecn of \
-                 the workload {}, or write --engine sim",
-                flow.id, workload.kind
-            ));
-        }
-        if !flow.has_cc() {
-            continue;
-        }
-        let cc = &flow.cc;
-        let kind = registry.cc(&cc.kind);
-        if kind.is_some() && !KINDS.iter().any(|known| known.name == cc.kind) {
-            return unlike(format!(
-                "flow {}: {} comes from a plugin, but the congestion control of a live run is \
-                 the kernel's; select a cc of the kernel, or write --engine sim",
-                flow.id, cc.kind
-            ));
-        }
-        if let Some(kind) =
-            kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned)
-        {
-            let lacks = if kind.needs(Need::Feedback) {
-                "congestion headers"
-            } else {
-                "trees of rules"
-            };
-            return unlike(format!(
-                "flow {}: kernels do not support {}, because they do not support {lacks}; select \
-                 another cc, or write --engine sim",
-                flow.id, cc.kind
-            ));
-        }
-        let table = kind.map_or(&[][..], |kind| kind.params);
-        if cc.params != Params::defaults(table) {
-            return unlike(format!(
-                "flow {}: the parameters of {} cannot be set in the kernel; write cc = \"{}\"",
-                flow.id, cc.kind, cc.kind
-            ));
-        }
-        if host.pacing == Pacing::Off && kind.is_some_and(CcKind::paced) {
-            return unlike(format!(
-                "flow {}: the kernel's {} is always paced; write pacing = \"auto\" under [host]",
-                flow.id, cc.kind
-            ));
-        }
+    if let Some(workload) = flow.workload.as_ref().filter(|_| machine != Machine::Host) {
+        let problem = format!(
+            "is not supported by the engine {engine}, which has no workloads ({}); remove \
+             workload, or write --engine live or sim",
+            workload.kind
+        );
+        return of("workload", problem);
     }
-    if scenario.flows.len() > MOST_FLOWS || scenario.probes.len() > MOST_PROBES {
-        return unlike(format!(
-            "the engine {engine} supports at most {MOST_FLOWS} flows and {MOST_PROBES} probes; \
-             remove some"
-        ));
+    if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
+        let problem = format!(
+            "is not supported by the engine {engine}, which has no ECN for datagrams; remove ecn \
+             of the workload {}, or write --engine sim",
+            workload.kind
+        );
+        return of("workload", problem);
     }
-    Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
+    if !flow.has_cc() {
+        return Ok(());
+    }
+    let cc = &flow.cc;
+    let kind = registry.cc(&cc.kind);
+    if kind.is_some() && !KINDS.iter().any(|known| known.name == cc.kind) {
+        let problem = format!(
+            "comes from a plugin, but the engine {engine} uses the congestion controls of the \
+             kernel; select one of them, or write --engine sim"
+        );
+        return of("cc", problem);
+    }
+    if let Some(kind) =
+        kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned)
+    {
+        let lacks = if kind.needs(Need::Feedback) {
+            "congestion headers"
+        } else {
+            "trees of rules"
+        };
+        let problem = format!(
+            "is not supported by the engine {engine}, because kernels have no {lacks}; select \
+             another cc, or write --engine sim"
+        );
+        return of("cc", problem);
+    }
+    let table = kind.map_or(&[][..], |kind| kind.params);
+    if cc.params != Params::defaults(table) {
+        let problem = format!(
+            "has parameters, which the engine {engine} cannot set in the kernel; write cc = \
+             \"{}\", or --engine sim",
+            cc.kind
+        );
+        return of("cc", problem);
+    }
+    if scenario.host.pacing == Pacing::Off && kind.is_some_and(CcKind::paced) {
+        let problem = format!(
+            "is not supported by the engine {engine} with the {} of flow {}, which kernels always \
+             pace; write pacing = \"auto\"",
+            cc.kind, flow.id
+        );
+        return Err(key("host.pacing", problem));
+    }
+    Ok(())
 }
 
 /// Checks the host without a scenario: privilege, a namespace with a device, and the congestion

@@ -22,7 +22,6 @@ use crate::sys::process;
 use narrows_core::engine::Options;
 use narrows_core::metrics::QueueMetrics;
 use narrows_core::net::Port;
-use narrows_core::net::path::hop_names;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time, format_rate};
@@ -260,14 +259,13 @@ pub fn run(
         }
     }
     if scenario.wifi.is_some() {
-        let text = "wifi: a shell supports two hosts and a path only; write [path], or use \
-         `narrows run --engine live`";
-        return Err(HostError::Unlike(text.into()));
+        let problem = "is not supported by a shell, which has two hosts and a path; write [path], \
+            or use `narrows run --engine live`";
+        return Err(HostError::Key("wifi".into(), problem.into()));
     }
-    if let (Some(_), Some(name)) = (&scenario.path.links, hop_names(&scenario.path).first()) {
-        return Err(HostError::Unlike(format!(
-            "link.{name}: the programs of a shell have no routes; write [path]"
-        )));
+    if scenario.path.links.is_some() {
+        let problem = "is not supported by a shell, whose programs have no routes; write [path]";
+        return Err(HostError::Key(scenario.section_of_hop(0), problem.into()));
     }
     let mut scenario = scenario.clone();
     (scenario.flows, scenario.probes) = (Vec::new(), Vec::new());

@@ -170,7 +170,8 @@ fn run_on(machine: Machine, asked: Asked, progress: &mut dyn FnMut(Time)) -> Res
         None => None,
     };
     if machine == Machine::Virtual(Queues::Kernel) {
-        kernel_queue::check(&scenario, &registry)?;
+        kernel_queue::check(&scenario, &registry)
+            .map_err(|error| preflight::locate(error, &tree, name, &asked.toml))?;
     }
     process::listen();
     preflight::gain_privilege()?;
@@ -186,7 +187,8 @@ fn run_on(machine: Machine, asked: Asked, progress: &mut dyn FnMut(Time)) -> Res
         &asked.beside,
         asked.record.as_deref().map(Path::new),
         progress,
-    )?;
+    )
+    .map_err(|error| preflight::locate(error, &tree, name, &asked.toml))?;
     if !asked.quiet {
         crate::terminal::say(seen.to_text());
     }

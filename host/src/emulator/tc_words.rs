@@ -166,10 +166,10 @@ fn words_of(kind: &str, name: &str, value: &Value) -> Option<Vec<String>> {
     }
 }
 
+/// The error of a key of a hop, whose path follows later.
 fn unlike(key: &str, why: &str) -> HostError {
-    HostError::Unlike(format!(
-        "{key}: {why}; remove it, or write --queues narrows"
-    ))
+    let problem = format!("is not supported: {why}; remove it, or write --queues narrows");
+    HostError::Key(key.into(), problem)
 }
 
 /// Converts a limit to packets.
@@ -186,7 +186,7 @@ fn fifo(params: &Params, limit: Limit) -> Result<Words, HostError> {
         ("head", Limit::Packets(n)) => ("pfifo_head_drop", n),
         ("head", Limit::Bytes(_)) => {
             let why = "drop = \"head\" of Linux has a limit in packets, such as buffer = \"100p\"";
-            return Err(unlike("path.queue", why));
+            return Err(unlike("queue", why));
         }
         (_, Limit::Packets(n)) => ("pfifo", n),
         (_, Limit::Bytes(bytes)) => ("bfifo", bytes.get()),
@@ -220,14 +220,15 @@ fn dualpi2(params: &Params, limit: u64) -> Message {
 }
 
 /// The configuration of the discipline `choice` in the kernel. `table`: the parameters of the
-/// discipline.
+/// discipline. The path of a key in an error begins at the hop.
 pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result<Words, HostError> {
     let (kind, params) = (choice.kind.as_str(), &choice.params);
     if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == kind) {
-        return Err(HostError::Unlike(format!(
-            "path.queue: the kernel cannot apply {kind}, because {why}; select another queue, or \
-             write --queues narrows"
-        )));
+        let problem = format!(
+            "is not supported: the kernel cannot apply {kind}, because {why}; select another \
+             queue, or write --queues narrows"
+        );
+        return Err(HostError::Key("queue".into(), problem));
     }
     if kind == "fifo" {
         return fifo(params, context.limit.unwrap_or(Limit::Packets(1000)));
@@ -245,7 +246,7 @@ pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result
     match kind {
         "cake" if context.limit.is_some() => {
             let why = "cake of Linux has a limit of memory, memlimit, and no buffer";
-            return Err(unlike("path.buffer", why));
+            return Err(unlike("buffer", why));
         }
         "cake" => {}
         "pfifo_fast" => {
@@ -295,7 +296,7 @@ pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result
         ) {
             continue;
         }
-        let key = format!("path.queue.{name}");
+        let key = format!("queue.{name}");
         let lacks = LACKING
             .iter()
             .find(|(of, what, _)| *of == kind && *what == name);
@@ -337,7 +338,7 @@ mod tests {
             assert!(is_of_linux(queue.name), "{}", queue.name);
         }
         assert!(!is_of_linux("blue"));
-        assert!(told("xcp", &[], None).starts_with("path.queue: the kernel cannot apply xcp"));
+        assert!(told("xcp", &[], None).contains("the kernel cannot apply xcp"));
     }
 
     #[test]
@@ -366,8 +367,8 @@ mod tests {
             told("red", &[], None),
             "red limit 1000000 avpkt 1000 bandwidth 20000000bit"
         );
-        assert!(told("cake", &[], bytes(1)).starts_with("path.buffer: cake of Linux"));
+        assert!(told("cake", &[], bytes(1)).starts_with("buffer is not supported: cake of Linux"));
         let set = [("gentle", Value::Bool(true))];
-        assert!(told("red", &set, None).starts_with("path.queue.gentle: red of Linux"));
+        assert!(told("red", &set, None).starts_with("queue.gentle is not supported: red of Linux"));
     }
 }

@@ -213,16 +213,23 @@ def release_of(makefile: str) -> str | None:
 
 def _change(tree: Path) -> None:
     for change in options.CHANGES:
-        file = tree / change.file
-        changed = None
-        if file.is_file():
-            changed = change.apply(file.read_text(encoding="utf-8"))
-        if changed is None:
+        if not _changed(tree, change) and not (
+            change.older and all(_changed(tree, one) for one in change.older)
+        ):
             raise EngineError(
                 f"{change.file}: narrows cannot change {change.why} in this release; write another "
                 "release, such as 6.12"
             )
-        file.write_text(changed, encoding="utf-8")
+
+
+def _changed(tree: Path, change: options.Change) -> bool:
+    """Applies a change; returns whether the source has the text that it changes."""
+    file = tree / change.file
+    text = change.apply(file.read_text(encoding="utf-8")) if file.is_file() else None
+    if text is None:
+        return False
+    file.write_text(text, encoding="utf-8")
+    return True
 
 
 def _patch(tree: Path, patch: Path) -> None:
@@ -231,7 +238,7 @@ def _patch(tree: Path, patch: Path) -> None:
 
 
 def _configure(tree: Path, release: str) -> None:
-    (tree / "narrows.config").write_text(options.text(), encoding="utf-8")
+    (tree / "narrows.config").write_text(options.text(release), encoding="utf-8")
     command = ["make", "ARCH=um", "KCONFIG_ALLCONFIG=narrows.config", "allnoconfig"]
     _run(command, tree, "the configuration")
     lacking = options.missing((tree / ".config").read_text(encoding="utf-8"))

@@ -77,10 +77,19 @@ OPTIONAL: tuple[str, ...] = (
 )
 """Options that some releases do not have."""
 
+NEWER = frozenset({"CONFIG_PREEMPT_VOLUNTARY=y"})
+"""Required options that user-mode Linux does not have in old releases, such as 6.1. These releases
+never preempt the kernel.
+"""
 
-def text() -> str:
-    """The configuration as a file for `KCONFIG_ALLCONFIG`."""
-    lines = ("# CONFIG_LOCALVERSION_AUTO is not set", *REQUIRED, *OPTIONAL)
+BEFORE_5_14 = ("CONFIG_BLOCK=y",)
+"""Options of releases before 5.14, which need block devices to mount the root file system."""
+
+
+def text(release: str) -> str:
+    """The configuration of a release as a file for `KCONFIG_ALLCONFIG`."""
+    old = BEFORE_5_14 if tuple(map(int, release.split(".")[:2])) < (5, 14) else ()
+    lines = ("# CONFIG_LOCALVERSION_AUTO is not set", *REQUIRED, *OPTIONAL, *old)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -91,8 +100,9 @@ def missing(config: str) -> list[str]:
     ['CONFIG_LOCALVERSION', 'CONFIG_64BIT']
     """
     lines = frozenset(config.splitlines())
+    absent = NEWER if "CONFIG_ARCH_NO_PREEMPT=y" in lines else frozenset()
     wanted = (*REQUIRED, f"CONFIG_HZ={HZ}")
-    return [line.partition("=")[0] for line in wanted if line not in lines]
+    return [line.partition("=")[0] for line in wanted if line not in lines | absent]
 
 
 @dataclass(frozen=True)
@@ -104,12 +114,18 @@ class Change:
         old: A regular expression that matches once.
         new: The replacement.
         why: The effect, for an error message.
+        older: The changes with the same effect in releases in which `old` does not match.
     """
 
     file: str
     old: str
     new: str
     why: str
+    older: tuple[Change, ...] = ()
+
+    def text(self) -> str:
+        """The change and those of older releases, for the hash of the configuration."""
+        return "\n".join((self.file, self.old, self.new, *(one.text() for one in self.older)))
 
     def apply(self, text: str) -> str | None:
         """The changed text; None if the pattern does not match exactly once."""
@@ -117,7 +133,7 @@ class Change:
         return changed if count == 1 else None
 
 
-_RANDOM = r"""\1
+_RANDOM = r"""
 	static unsigned long long state;
 	static int seeded;
 	unsigned char *to = buf;
@@ -140,6 +156,15 @@ _RANDOM = r"""\1
 }
 """
 """SplitMix64 (Steele, Lea and Flood 2014), one byte of each number."""
+
+_HARDWARE = r"""static inline bool __must_check arch_get_random_long(unsigned long *v)
+{
+	ssize_t os_getrandom(void *buf, size_t len, unsigned int flags);
+
+	return os_getrandom(v, sizeof(*v), 0) == sizeof(*v);
+}
+"""
+"""The random numbers of the machine in releases whose user-mode Linux has none."""
 
 _GATE_CLOSES = r"""	if (tun->flags & IFF_ONE_QUEUE)
 		netif_tx_stop_queue(queue);
@@ -168,8 +193,23 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "arch/um/os-Linux/util.c",
         r"(ssize_t os_getrandom\([^)]*\)\s*\{)[^}]*\}\n",
-        _RANDOM,
+        rf"\1{_RANDOM}",
         "random numbers from the seed",
+        (
+            Change(
+                "arch/um/os-Linux/util.c",
+                r"(?m)^void stack_protections\(",
+                f"ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{{{_RANDOM}\n"
+                r"\g<0>",
+                "random numbers from the seed",
+            ),
+            Change(
+                "include/linux/random.h",
+                r"static inline bool __must_check arch_get_random_long\(unsigned long \*v\) .*\n",
+                _HARDWARE,
+                "random numbers from the seed",
+            ),
+        ),
     ),
     Change(
         "drivers/char/random.c",
@@ -179,7 +219,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "drivers/net/tun.c",
-        r"\ttxq_trans_cond_update\(queue\);\n",
+        r"\t(?:txq_trans_cond_update\(queue\)|queue->trans_start = jiffies);\n",
         _GATE_CLOSES,
         "the end of a transmission",
     ),

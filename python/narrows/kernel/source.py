@@ -22,7 +22,7 @@ from narrows.kernel import store
 MIRROR = "http://deb.debian.org/debian"
 """The mirror that is used on a host without Debian sources."""
 
-SUITES = ("trixie", "trixie-backports", "sid")
+SUITES = ("trixie", "trixie-backports", "sid", "bullseye")
 """Suites of Debian that are searched, in this order."""
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

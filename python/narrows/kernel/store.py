@@ -78,7 +78,8 @@ class Kernel:
 
 def configuration_hash() -> str:
     """The hash of the configuration and of the changes to the source."""
-    parts = [options.text(), *(f"{c.file}\n{c.old}\n{c.new}" for c in options.CHANGES)]
+    configurations = (options.text(release) for release in ("5.10", "6.12"))
+    parts = [*configurations, *(change.text() for change in options.CHANGES)]
     return _hash(part.encode() for part in parts)
 
 

@@ -43,6 +43,7 @@ class Circuit:
 
     Attributes:
         name: Circuit ID.
+        title: Circuit Name; empty if the file has none.
         parent: Name of its node; empty for the root.
         rates: Minimum rates down and up, then maximum rates down and up, in Mbit/s.
         queues: Queue disciplines down and up.
@@ -56,6 +57,7 @@ class Circuit:
     queues: tuple[str, str]
     line: int
     devices: list[str] = field(default_factory=list)
+    title: str = ""
 
 
 @dataclass
@@ -204,6 +206,7 @@ def _circuit(table: _Table, line: int, row: Mapping[str, str]) -> Circuit:
         (_QUEUES[sqm[0]], _QUEUES[sqm[-1]]),
         line,
         [row["Device ID"]],
+        row.get("Circuit Name", ""),
     )
 
 

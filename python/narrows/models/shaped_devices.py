@@ -107,6 +107,7 @@ class _Writer:
         self._root = [mbps or sum(rates[way] for rates in top) for way in (0, 1)]
         self._uplink = [_mbit(mbps) for mbps in self._root]
         self._flow_ids = self._names()
+        self._labels = self._class_names()
 
     def _names(self) -> dict[tuple[str, str], str]:
         """The ids of the flows of each device. An id ends with a letter, so that a number can
@@ -126,6 +127,23 @@ class _Writer:
                 taken.add(name)
                 names[circuit.name, device] = name
         return names
+
+    def _class_names(self) -> dict[tuple[str, str], str]:
+        """The name of the class of each node (`site`, name) and circuit (`circuit`, name). It is
+        the name of the node, and Circuit Name or else Circuit ID. Equal names have a number.
+        """
+        names = {("site", site.name): site.name for site in self._sites.values()}
+        for circuit in self._circuits:
+            names["circuit", circuit.name] = circuit.title or circuit.name
+        taken, found = {"uplink", "direct"}, dict[tuple[str, str], str]()
+        for of, name in names.items():
+            stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:50].strip("_") or of[0]
+            label, again = stem, 2
+            while label in taken:
+                label, again = f"{stem}-{again}", again + 1
+            taken.add(label)
+            found[of] = label
+        return found
 
     def _guaranteed(self, way: int) -> dict[tuple[str, str], float]:
         """The guaranteed rate of each node (`site`, name) and circuit (`circuit`, name)."""
@@ -159,13 +177,13 @@ class _Writer:
         ids = {"": "1:1"}
         yield 'kind    = "htb"'
         yield "classes = ["
-        yield f'  {{ id = "1:1", rate = "{self._uplink[way]}" }}, # uplink'
+        yield f'  {{ id = "1:1", name = "uplink", rate = "{self._uplink[way]}" }},'
         for site in self._sites.values():
             ids[site.name] = f"1:{len(ids) + 1:x}"
-            rate = shares(guaranteed["site", site.name])
+            rate, label = shares(guaranteed["site", site.name]), self._labels["site", site.name]
             yield (
-                f'  {{ id = "{ids[site.name]}", parent = "{ids[site.parent]}", {rate}, '
-                f'ceil = "{_mbit(site.rates[way])}" }}, # {_shown(site.name)}'
+                f'  {{ id = "{ids[site.name]}", name = "{label}", parent = "{ids[site.parent]}", '
+                f'{rate}, ceil = "{_mbit(site.rates[way])}" }}, # {_shown(site.name)}'
             )
         for number, circuit in enumerate(self._circuits):
             flows = [self._flow_ids[circuit.name, device] for device in circuit.devices]
@@ -177,8 +195,10 @@ class _Writer:
                 if kind == "cake"
                 else f'"{kind}"'
             )
+            label = self._labels["circuit", circuit.name]
             yield (
-                f'  {{ id = "1:{len(ids) + number + 1:x}", parent = "{ids[circuit.parent]}", '
+                f'  {{ id = "1:{len(ids) + number + 1:x}", name = "{label}", '
+                f'parent = "{ids[circuit.parent]}", '
                 f"{shares(guaranteed['circuit', circuit.name])}, "
                 f'ceil = "{_mbit(circuit.rates[2 + way])}", queue = {queue}, '
                 f"match = {{ flow = {match} }} }}, # circuit {_shown(circuit.name)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from narrows.render.class_tree import label
 from narrows.render.words import number, percent, seconds, some, waited
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
 
 
 def _matched(figures: RunJson, queue: str) -> dict[str, list[str]]:
-    """The flows and probes that each class of a queue names, by the id of the class."""
+    """The flows and probes that each class of a queue names, by the name of the class."""
     path = figures["scenario"].get("path", {})
     owner = path.get("reverse", {}) if queue == "reverse" else path
     if "link" in figures["scenario"]:
@@ -170,7 +171,7 @@ def _matched(figures: RunJson, queue: str) -> dict[str, list[str]]:
     if not isinstance(classes, list):
         # Some queue disciplines only count their classes.
         return {}
-    return {one["id"]: flows for one in classes if (flows := one.get("match", {}).get("flow"))}
+    return {label(one): flows for one in classes if (flows := one.get("match", {}).get("flow"))}
 
 
 def _class_label(name: str, matched: dict[str, list[str]], path: str) -> Cell:

@@ -5,7 +5,8 @@ follow from them: consecutive links meet in a node, and so do the links of a swi
 flow in both directions and its later routes have the same ends. If a route back is as long as the
 route and the nodes have no names, both cross the same nodes.
 
-A path is a chain. A Wi-Fi is an access point with its stations, and its load is their airtime.
+A path is a chain. If its queue is an HTB tree, the classes follow (`class_tree`). A Wi-Fi is an
+access point with its stations, and its load is their airtime.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from narrows.render import words
+from narrows.render import class_tree, words
 
 if TYPE_CHECKING:
     from narrows.json_object import JsonObject
@@ -104,8 +105,41 @@ def graph(figures: RunJson) -> Graph:
         return _wifi(figures, scenario)
     nodes = [Node("senders" if figures["flows"] else "near")]
     links = list(_hops(figures, scenario, nodes, range(len(figures["queues"]))))
+    if trees := list(_classes(figures, scenario, nodes)):
+        return Graph(nodes, links + trees)
     nodes[-1].name = "receivers" if figures["flows"] else "far"
     return Graph(nodes, links)
+
+
+def _classes(figures: RunJson, scenario: JsonObject, nodes: list[Node]) -> Iterator[Link]:
+    """The links of the HTB tree of a path behind its last node, for which the nodes of the classes
+    are added. The tree of the reverse hop, if it has the same classes, leads back.
+    """
+    path = scenario["path"]
+    hops, reverse = path.get("hop", [path]), path.get("reverse")
+    last = len(hops) - 1
+    tree, root = class_tree.classes(figures, last, hops[-1]), len(nodes) - 1
+    nodes += [Node(one.name) for one in tree]
+    for one, place in zip(tree, range(root + 1, len(nodes)), strict=True):
+        begin = root if one.parent is None else root + 1 + one.parent
+        yield _class_link(figures, one, (begin, place), back=False)
+    back = class_tree.classes(figures, last + 1, reverse) if reverse else []
+    if not class_tree.same(tree, back):
+        return
+    for one, place in zip(back, range(root + 1, len(nodes)), strict=True):
+        end = root if one.parent is None else root + 1 + one.parent
+        yield _class_link(figures, one, (place, end), back=True)
+
+
+def _class_link(
+    figures: RunJson, one: class_tree.TreeClass, ends: tuple[int, int], *, back: bool
+) -> Link:
+    seconds = class_tree.seconds(figures)
+    load, values = one.load(seconds), [(Part(words.percent(one.load(seconds))),)]
+    if one.drops:
+        values.append((Part(f"{words.percent(one.loss_rate())} dropped"),))
+    name = Part("up" if back else "down")
+    return Link(one.name, *ends, load, _line(name, values), back, one.about(seconds))
 
 
 def _link(figures: RunJson, index: int, ends: tuple[int, int], *, back: bool) -> Link:

@@ -52,6 +52,8 @@ class FlowJson(TypedDict):
     summary_retransmit_rate: float | None
     fct_s: float | None
     limits: Mapping[str, float]
+    route: NotRequired[list[str]]
+    route_back: NotRequired[list[str]]
     series: list[list[float]]
     workload: NotRequired[JsonObject]
     """Its keys depend on the kind of the workload."""

@@ -43,6 +43,7 @@ _TYPES = {
     "word": "str",
     "file": "str",
     "class": "str",
+    "name": "str",
     "list of bytes": "Sequence[str]",
     "list of rates": "Sequence[str]",
     "queue": "Chosen",

@@ -170,6 +170,8 @@ class Link(Part):
         to: Node where the link ends. Text; up to 64 letters, digits, _ - (default: none).
         switch: Switch whose memory the queue of the link shares; buffer limits the queue as
             well. Text; up to 64 letters, digits, _ - (default: memory of its own).
+        alpha: Maximum length of the queue of this link, in multiples of the free memory; needs
+            switch. Number; 0.001 to 1000 (default: alpha of the switch).
     """
 
     rate: str | None = None
@@ -190,6 +192,7 @@ class Link(Part):
     from_: str | None = None
     to: str | None = None
     switch: str | None = None
+    alpha: float | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
@@ -343,7 +346,7 @@ class Flow(Part):
         receiver: Host that receives the data, with the settings of [host.NAME]. Text; the name
             of a host (default: [host]).
         host: Number of the far host; flows with the same number share one address. Count; 1 to
-            63; needs a path (default: one host for all flows and probes without this key).
+            63; not with wifi (default: one host for all flows and probes without this key).
         station: Station of the flow; with a group of stations, each one has such a flow. Text;
             the name of a station, or of a group with a count (default: the only station).
     """
@@ -388,7 +391,7 @@ class Ping(Part):
             links).
         reroute: Changes of the route, as those of a flow. List of { at, route, route_back }; up
             to 1000 (default: none).
-        host: Number of the far host that responds. Count; 1 to 63; needs a path (default: one
+        host: Number of the far host that responds. Count; 1 to 63; not with wifi (default: one
             host for all flows and probes without this key).
         station: Station that responds; with a group of stations, each one has such a probe.
             Text; the name of a station, or of a group with a count (default: the only station).

@@ -49,6 +49,7 @@ pub fn flow(id: &str, cc: &str) -> FlowSpec {
         route: None,
         workload: None,
         transport: None,
+        section: Default::default(),
         keys: Params::default(),
     }
 }
@@ -62,6 +63,7 @@ pub fn ping(interval: Span) -> ProbeSpec {
         host: 0,
         station: None,
         route: None,
+        section: Default::default(),
         keys: Params::default(),
     }
 }

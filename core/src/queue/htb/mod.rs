@@ -39,7 +39,7 @@ mod params;
 mod ranks;
 mod tree;
 
-pub use params::{CLASS, PARAMS, notices};
+pub use params::{CLASS, NAME, PARAMS, notices};
 
 use super::fifo::Fifo;
 use super::{Backlog, ClassCounts, Factory, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
@@ -52,7 +52,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bucket::{Bucket, Line};
 use classify::Classifier;
-use params::{check_all, is_root, numbers, positions};
+use params::{DIRECT, check_all, is_root, label, numbers, positions};
 use tree::{LEVELS, Spec, Tree};
 
 /// Maximum number of leaves with metrics of their own, because the class of a packet is reported as
@@ -156,7 +156,7 @@ impl<P: Packet + Send + 'static> Htb<P> {
             };
             leaf_of[i] = leaves.len() as u32;
             leaves.push(Leaf {
-                name: class.word("id").into(),
+                name: label(class).into(),
                 class: i as u32,
                 queue: Box::new(Fifo::new(limit.unwrap_or(Limit::Packets(1000))))
                     as Box<dyn QueueDiscipline<P>>,
@@ -341,7 +341,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
         }
         let names = self.leaves.iter().map(|leaf| leaf.name.clone());
         names
-            .chain([String::from("direct")])
+            .chain([String::from(DIRECT)])
             .take(MOST_TOLD)
             .collect()
     }

@@ -4,7 +4,7 @@
 use super::tree::LEVELS;
 use crate::param::{Kind, Misplaced, Param, Params, Refusal, Rows};
 use crate::units::{Bytes, Rate, format_rate};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -39,6 +39,9 @@ const fn rate(name: &'static str, help: &'static str) -> Param {
     )
 }
 
+/// The name of the packets without a class in results.
+pub(super) const DIRECT: &str = "direct";
+
 /// The parameters of the queue discipline.
 pub const PARAMS: &[Param] = &[
     param(
@@ -69,12 +72,20 @@ pub static CLASSES: Rows = Rows {
     most: MOST_CLASSES,
 };
 
+/// The parameter that names a class.
+pub const NAME: &str = "name";
+
 /// The parameters of a class.
 pub const CLASS: &[Param] = &[
     param(
         "id",
         Kind::Handle(""),
         "identifier of the class, also the order among equals; required",
+    ),
+    param(
+        NAME,
+        Kind::Name,
+        "name of the class in tables and results, instead of its id",
     ),
     param(
         "parent",
@@ -159,6 +170,14 @@ pub(super) fn positions(classes: &[Params]) -> BTreeMap<&str, usize> {
     positions.map(|(i, class)| (class.word("id"), i)).collect()
 }
 
+/// The name of a class in results: that of the scenario, or else its id.
+pub(super) fn label(class: &Params) -> &str {
+    match class.word(NAME) {
+        "" => class.word("id"),
+        name => name,
+    }
+}
+
 /// Returns a warning for each class whose rate is less than the sum of its children's rates. Linux
 /// accepts this, but few users intend it.
 pub fn notices(params: &Params) -> Vec<String> {
@@ -175,7 +194,7 @@ pub fn notices(params: &Params) -> Vec<String> {
         .zip(promised)
         .filter(|(class, promised)| *promised > class.rate("rate").as_bit());
     let told = over.map(|(class, promised)| {
-        let (id, own) = (class.word("id"), class.rate("rate"));
+        let (id, own) = (label(class), class.rate("rate"));
         format!(
             "The rates of the children of {id} sum up to {}, but the rate of {id} is {}: htb does \
              not check this, as in Linux, and the ceil of {id} does not limit them. Reduce their \
@@ -210,8 +229,15 @@ fn check(classes: &[Params]) -> Result<(), Misplaced> {
             .find(|n| !positions.contains_key(format!("{major:x}:{n:x}").as_str()));
         quoted(&format!("{major:x}:{:x}", minor.unwrap_or(0xffff)))
     };
+    let mut labels = BTreeSet::new();
     for (i, class) in classes.iter().enumerate() {
         one(class, i, major, &positions, &free).map_err(|refusal| (i, refusal))?;
+        let name = class.word(NAME);
+        if name == DIRECT || !labels.insert(label(class)) {
+            let problem = "is the name or the id of another class, or of the packets without one";
+            let fix = quoted(&format!("{name}-2"));
+            return refuse(NAME, problem, fix).map_err(|refusal| (i, refusal));
+        }
         lineage(class, classes, &positions).map_err(|refusal| (i, refusal))?;
         if parents[i]
             && class

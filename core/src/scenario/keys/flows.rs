@@ -149,7 +149,7 @@ pub(super) const KEYS: &[Key] = &[
         "one host for all flows and probes without this key",
         "number of the far host; flows with the same number share one address",
     )
-    .within("1 to 63; needs a path"),
+    .within("1 to 63; not with wifi"),
     text(
         "flow",
         "station",
@@ -165,7 +165,7 @@ pub(super) const KEYS: &[Key] = &[
         "one host for all flows and probes without this key",
         "number of the far host that responds",
     )
-    .within("1 to 63; needs a path"),
+    .within("1 to 63; not with wifi"),
     text(
         "probe",
         "station",

@@ -5,6 +5,7 @@ use crate::param::Kind;
 use crate::scenario::schema::{Key, custom, made, optional, plain, registered};
 use crate::scenario::{hop, host};
 use crate::tcp::Config;
+use crate::transport::MOST_MTU;
 use crate::units::{Bytes, Rate, Span};
 use alloc::format;
 
@@ -154,7 +155,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Bytes(
             Bytes::new(1500),
             Bytes::new(256),
-            Bytes::new(host::MOST_MTU),
+            Bytes::new(MOST_MTU as u64),
         ),
         "1500B",
         "largest IP packet of the host's interface (mtu of ip link); the handshake agrees on the \
@@ -166,7 +167,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Bytes(
             Bytes::new(1460),
             Bytes::new(88),
-            Bytes::new(host::MOST_MTU - 40),
+            Bytes::new(MOST_MTU as u64 - 40),
         ),
         "mtu minus 40B",
         "maximum segment size that the host announces and uses, TCP options included (advmss of \

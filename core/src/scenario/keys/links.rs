@@ -3,7 +3,7 @@
 use crate::param::Kind;
 use crate::scenario::links::{MOST_CHANGES, MOST_LINKS, MOST_ROUTES};
 use crate::scenario::parse::{DAY, HOUR, MOST_NAME};
-use crate::scenario::schema::{Key, custom, named, plain, required, section, sections};
+use crate::scenario::schema::{Key, custom, named, optional, plain, required, section, sections};
 use crate::units::{Bytes, Span};
 use alloc::format;
 
@@ -43,6 +43,13 @@ pub(super) const KEYS: &[Key] = &[
         MOST_NAME,
         "memory of its own",
         "switch whose memory the queue of the link shares; buffer limits the queue as well",
+    ),
+    optional(
+        "link",
+        "alpha",
+        Kind::Number(1.0, 0.001, 1000.0),
+        "alpha of the switch",
+        "maximum length of the queue of this link, in multiples of the free memory; needs switch",
     ),
     required(
         "switch",

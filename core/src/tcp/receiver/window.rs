@@ -11,6 +11,9 @@
 //! Data that has arrived and still waits is subtracted from the data read. The reason is that a
 //! filled hole releases much data at once, which is no measure of the path's rate.
 //!
+//! Before 6.6, the share is one half (`tcp_adv_win_scale` = 1). A buffer for `W` then has memory
+//! for each segment of it, so that half of this memory is at least the segment.
+//!
 //! Since 6.16, `W` does not contain the sixteen segments, and the buffer also grows for data behind
 //! a hole. From 6.16 to 6.17 the term with `g` was absent, too. Source: Linux 7.3
 //! `tcp_rcvbuf_grow`.
@@ -34,6 +37,10 @@ const GROW_LEAST: u32 = 128;
 const SHARE_BITS: u32 = 8;
 /// The share before any segment has shown its overhead.
 const SHARE_DEFAULT: u64 = 128;
+/// Kernel memory beside the payload of one packet, and the step in which a share of one half is
+/// reached, for the resizing of the buffer before 6.6, bytes (`tcp_rcv_space_adjust`).
+const MEMORY_BEFORE: u64 = 896;
+const MEMORY_STEP_BEFORE: u64 = 128;
 /// Number of segments with which the first round of tuning is compared (`TCP_INIT_CWND`). The
 /// sender's initial window (`initcwnd` of a route) has no influence.
 const FIRST_ROUND: u64 = 10;
@@ -149,8 +156,10 @@ impl Window {
     pub fn measure_segment(&mut self, len: u32) {
         if len.min(self.mss) > self.segment {
             self.segment = len.min(self.mss);
-            self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1);
-            self.clamp = self.share_of(self.buffer);
+            if self.kernel.follows(Rule::ReceiveWindowShare) {
+                self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1);
+                self.clamp = self.share_of(self.buffer);
+            }
         }
     }
     /// Opens the window for a segment of `len` bytes, which needs its own packet or `merges` into
@@ -336,13 +345,24 @@ impl Window {
         if by_window {
             window = window.saturating_add(span);
         }
-        let buffer = ((u128::from(window) << SHARE_BITS) / u128::from(self.share))
-            .min(u128::from(self.buffer_max));
-        if buffer as u64 > self.buffer {
-            self.buffer = buffer as u64;
+        let buffer = self.memory_for(window).min(u128::from(self.buffer_max)) as u64;
+        if buffer > self.buffer {
+            self.buffer = buffer;
             self.clamp = self.share_of(self.buffer);
         }
         self.round_bytes = bytes;
+    }
+    /// The size of a buffer that has room for `window` bytes of payload.
+    fn memory_for(&self, window: u64) -> u128 {
+        if self.kernel.follows(Rule::ReceiveWindowShare) {
+            return (u128::from(window) << SHARE_BITS) / u128::from(self.share);
+        }
+        let mss = u64::from(self.mss);
+        let mut memory = mss + MEMORY_BEFORE;
+        while self.share_of(memory) < mss {
+            memory += MEMORY_STEP_BEFORE;
+        }
+        u128::from(window / mss) * u128::from(memory)
     }
 }
 
@@ -435,12 +455,36 @@ mod tests {
             let window = after_a_round(&cfg, Span::ms(40), 20, 0);
             window.share_of(window.buffer).div_ceil(u64::from(MSS))
         };
-        // Twice 20 segments and 16; then twice as much, or thrice, because the data doubled.
-        assert_eq!(window("linux-4.15"), 2 * (2 * 20 + 16));
+        // Twice 20 segments and 16; then twice as much, or thrice, because the data doubled. Before
+        // 6.6, a segment has 2984 B of memory, of which half counts.
+        assert_eq!(window("linux-4.15"), (2 * (2 * 20 + 16) * 2984 / 2u64).div_ceil(u64::from(MSS)));
         assert_eq!(window("linux-6.12"), 3 * (2 * 20 + 16));
         // The initial buffer of 128 KiB, whose share is 56 segments, is enough.
         assert_eq!(window("linux-6.16"), 56);
         assert_eq!(window("linux-6.18"), 3 * 2 * 20);
+    }
+
+    /// Linux 6.1.192 and 6.12.117 with `tcp_rmem` "4096 131072 2097152" over 200 ms: 41.9 and 52.2
+    /// Mbit/s, windows of 1 MiB and 1.3 MB.
+    #[test]
+    fn half_of_the_buffer_is_the_window_before_6_6() {
+        let clamp = |name| {
+            let mut window = Window::new(&Config {
+                kernel: Kernel::named(name).unwrap(),
+                rmem_max: Bytes::new(2 << 20),
+                ..Config::default()
+            });
+            window.measure_segment(MSS);
+            for round in 0..40 {
+                let all = round * 400 * u64::from(MSS);
+                window.rtt8_us = 200_000 << 3;
+                window.round_bytes = 1;
+                window.read(Time::ZERO + Span::ms(200 * round), all, all, all);
+            }
+            window.clamp
+        };
+        assert_eq!(clamp("linux-6.5"), 1 << 20);
+        assert_eq!(clamp("linux-6.6"), (2 << 20) * 158 / 256);
     }
 
     #[test]

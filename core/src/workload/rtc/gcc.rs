@@ -559,6 +559,7 @@ mod tests {
             seed: 1,
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
+            datagram: crate::workload::MOST_DATAGRAM,
         };
         Gcc::new(&Params::defaults(KIND.params), setting)
     }

@@ -523,6 +523,7 @@ mod tests {
             seed: 1,
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
+            datagram: crate::workload::MOST_DATAGRAM,
         };
         Scream::new(&Params::defaults(KIND.params), setting)
     }

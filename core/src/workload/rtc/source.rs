@@ -67,6 +67,7 @@ mod tests {
             seed: 1,
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
+            datagram: crate::workload::MOST_DATAGRAM,
         };
         let mut source = Source::new(&Params::defaults(KIND.params), setting);
         let sizes: alloc::vec::Vec<f64> = (0..30_000)

@@ -1,0 +1,37 @@
+"""Each rule of a Linux release changes the result of the scenario that validation/kernel_rules.toml
+lists for it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import tomllib
+from conftest import ROOT
+
+from narrows.runs.run import run
+from narrows.runs.scenario import from_tree
+
+sys.path.insert(0, str(ROOT))
+
+from validation import kernel_rules
+from validation.kernel_rules import Shown
+
+RULES = kernel_rules.shown()
+
+
+@pytest.mark.parametrize("one", RULES, ids=lambda one: one.rule.name)
+def test_a_rule_that_is_switched_off_alone_changes_the_result(one: Shown) -> None:
+    since = kernel_rules.release(one.rule)
+    with_, without = (
+        run(from_tree(one.host(since, without=off)), seed=1, sample_interval="off").rows()
+        for off in (False, True)
+    )
+    assert with_ != without
+
+
+def test_each_scenario_belongs_to_a_rule() -> None:
+    given = tomllib.loads(kernel_rules.FILE.read_text(encoding="utf-8"))
+    assert set(given["case"]) == {one.rule.name for one in RULES}
+    assert set(given["scenario"]) <= {one.case for one in RULES}

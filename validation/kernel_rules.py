@@ -1,0 +1,251 @@
+"""Shows the effect of each rule of a Linux release: simulated with and without the rule, and
+measured with real kernels before and after it.
+
+    python -m validation.kernel_rules           simulate; exit code 1 if a rule has no effect
+    python -m validation.kernel_rules --linux   also run the built kernels, and write
+                                                evidence/kernel-rules.md
+
+kernel_rules.toml has a scenario for each rule. The rule is switched off alone (`without_rules`) in
+the first release that has it. The metric with the largest relative change is shown.
+
+With `--linux`, the same scenario runs with two built kernels (`narrows kernel build 5.10`): the
+newest one without the rule and the oldest one with it. These kernels usually differ in more than
+one rule. The simulated values of both releases therefore follow the values of the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from statistics import fmean
+from typing import Any
+
+from narrows.errors import EngineError
+from narrows.json_object import JsonObject
+from narrows.kernel import store
+from narrows.kernel.rules import Rule, rules_of
+from narrows.reference.families import families
+from narrows.reference.record import queues_of
+from narrows.runs.engines import EngineChoice
+from narrows.runs.parallel import everywhere
+from narrows.runs.replications import whole_metrics
+from narrows.runs.run import Progress
+from narrows.runs.scenario import from_tree
+from narrows.storage import output
+
+FILE = FilePath(__file__).with_suffix(".toml")
+EVIDENCE = FilePath(__file__).parent / "evidence/kernel-rules.md"
+SEEDS = 3
+METRICS = {"goodput_mbit": "goodput Mbit/s", "rtt_mean_ms": "mean RTT ms",
+    "retransmit_rate": "retransmission rate"}  # fmt: skip
+"""The metrics of an effect, and their names on the page."""
+
+Values = Mapping[str, float]
+"""The mean of each metric over the seeds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A rule, the name of its scenario, and the scenario."""
+
+    rule: Rule
+    case: str
+    tree: JsonObject
+
+    def host(self, like: str, *, without: bool = False) -> JsonObject:
+        """The scenario with the release `like`, and without the rule if `without` is true."""
+        tree = copy.deepcopy(self.tree)
+        host = tree.setdefault("host", {})
+        host["like"] = f"linux-{like}"
+        if without:
+            host["without_rules"] = [self.rule.name]
+        return tree
+
+
+def shown() -> list[Shown]:
+    """The rules that kernel_rules.toml lists, in the order of the table of rules."""
+    given = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    own = {name: tomllib.loads(text) for name, text in given["scenario"].items()}
+    known = {name: tree for one in families().values() for name, tree in one.cases.items()} | own
+    return [
+        Shown(rule, given["case"][rule.name], known[given["case"][rule.name]])
+        for rule in rules_of("7.3")
+        if rule.name in given["case"]
+    ]
+
+
+def release(rule: Rule) -> str:
+    """The release that introduced a rule, without later changes of its stable series.
+
+    >>> release(next(rule for rule in rules_of("7.3") if rule.name == "sack_compression"))
+    '4.18.0'
+    """
+    return f"{rule.since}.0"
+
+
+def values(tree: JsonObject, choice: EngineChoice, seeds: int, progress: Progress) -> Values:
+    """The mean of each metric over the seeds from 1."""
+    found: dict[str, list[float]] = {name: [] for name in METRICS}
+    queues = queues_of(tree) if choice.name == "linux" else {}
+    for seed in range(1, seeds + 1):
+        done = choice.run(
+            from_tree(tree), seed=seed, sample_interval="off", progress=progress, **queues
+        )
+        row = whole_metrics(done.rows())
+        for name, of in found.items():
+            of.append(float(row[name] or 0.0))
+    return {name: fmean(of) for name, of in found.items()}
+
+
+def change(before: Values, after: Values) -> tuple[str, float]:
+    """The metric with the largest relative change, and this change."""
+    shares = {
+        name: after[name] / before[name] - 1 if before[name] else float(after[name] != 0)
+        for name in METRICS
+    }
+    name = max(shares, key=lambda name: abs(shares[name]))
+    return name, shares[name]
+
+
+def has(kernel: str, rule: Rule) -> bool:
+    """Whether a release follows a rule."""
+    return any(one.name == rule.name and one.active for one in rules_of(kernel))
+
+
+def simulated(one: Shown, progress: Progress) -> tuple[Values, Values]:
+    """The values without and with the rule."""
+    since = release(one.rule)
+    without = values(one.host(since, without=True), EngineChoice(), SEEDS, progress)
+    return without, values(one.host(since), EngineChoice(), SEEDS, progress)
+
+
+def _cost(one: Shown) -> float:
+    return _cost_of(one.tree)
+
+
+def _cost_of(tree: JsonObject) -> float:
+    return float("Gbit" in str(tree["path"]["rate"]))
+
+
+def around(rule: Rule, kernels: Sequence[store.Kernel]) -> tuple[store.Kernel, ...]:
+    """The newest kernel without the rule and the oldest one with it; nothing if one is missing."""
+    without = [one for one in kernels if not has(one.release, rule)]
+    with_ = [one for one in kernels if has(one.release, rule)]
+    return (without[-1], with_[0]) if without and with_ else ()
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--linux", action="store_true", help="also run the built kernels")
+    parser.add_argument("--only", default="", metavar="RULE,...", help="only these rules")
+    asked = parser.parse_args(words)
+    rules = [one for one in shown() if not asked.only or one.rule.name in asked.only.split(",")]
+    found = dict(
+        zip((one.rule.name for one in rules), everywhere(rules, simulated, cost=_cost), strict=True)
+    )
+    without_effect = 0
+    for one in rules:
+        before, after = found[one.rule.name]
+        name, share = change(before, after)
+        without_effect += before == after
+        sys.stdout.write(
+            f"{one.rule.name}: {one.case}: {METRICS[name]} {before[name]:.4g} without, "
+            f"{after[name]:.4g} with the rule ({share:+.2%})\n"
+        )
+    if asked.linux:
+        output.write(EVIDENCE, page(rules, found, _measured(rules)))
+    return int(without_effect > 0)
+
+
+def _measured(rules: Sequence[Shown]) -> dict[tuple[str, str, str], Values]:
+    """The values of each case with each kernel that a rule needs, and those of the simulator as the
+    release of this kernel: by engine, release and case.
+    """
+    kernels = sorted(
+        (one for one in store.built() if one.current and "+" not in one.name),
+        key=lambda one: [int(part) for part in one.release.split(".")],
+    )
+    todo: dict[tuple[str, str, str], tuple[JsonObject, EngineChoice]] = {}
+    for one in rules:
+        for kernel in around(one.rule, kernels):
+            linux = EngineChoice("linux", kernel.key, kernel.name)
+            tree = one.host(kernel.release)
+            todo["linux", kernel.release, one.case] = tree, linux
+            todo["sim", kernel.release, one.case] = tree, EngineChoice()
+
+    def run(key: tuple[str, str, str], progress: Progress) -> Values | None:
+        tree, choice = todo[key]
+        try:
+            return values(tree, choice, SEEDS, progress)
+        except EngineError as error:
+            sys.stderr.write(f"{key}: {error}\n")
+            return None
+
+    keys = list(todo)
+    done = zip(keys, everywhere(keys, run, cost=lambda key: _cost_of(todo[key][0])), strict=True)
+    return {key: found for key, found in done if found is not None}
+
+
+def page(
+    rules: Sequence[Shown],
+    found: Mapping[str, tuple[Values, Values]],
+    measured: Mapping[tuple[str, str, str], Values],
+) -> str:
+    """The text of the page."""
+    lines = [
+        "# Effects of the rules of Linux releases",
+        "",
+        "`python -m validation.kernel_rules --linux` writes this page. Each rule is switched off "
+        "alone in the",
+        "first release that has it. *Metric* is the one with the largest relative change. Values "
+        f"are means of {SEEDS}",
+        "seeds. The scenarios are in [kernel_rules.toml](../kernel_rules.toml).",
+        "",
+        "*Linux* is the same scenario with the newest built kernel without the rule and the oldest "
+        "one with",
+        "it. *Simulator* is the simulator as these releases. The two kernels may differ in further "
+        "rules.",
+        "",
+        "| rule | since | scenario | metric | without the rule | with the rule | kernels | Linux | "
+        "simulator |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in rules:
+        before, after = found[one.rule.name]
+        name, _ = change(before, after)
+        engines = {
+            engine: [(key[1], of[name]) for key, of in measured.items()
+                if (key[0], key[2]) == (engine, one.case)]
+            for engine in ("linux", "sim")
+        }  # fmt: skip
+        ends = _ends(one.rule, dict(engines["linux"]))
+        cells = ["–", "–", "–"]
+        if ends:
+            cells = [
+                " → ".join(ends),
+                *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
+                    for engine in ("linux", "sim")),
+            ]  # fmt: skip
+        row = [f"`{one.rule.name}`", one.rule.since, one.case, METRICS[name],
+            f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _ends(rule: Rule, releases: Mapping[str, Any]) -> tuple[str, ...]:
+    ordered = sorted(releases, key=lambda text: [int(part) for part in text.split(".")])
+    without = [one for one in ordered if not has(one, rule)]
+    with_ = [one for one in ordered if has(one, rule)]
+    return (without[-1], with_[0]) if without and with_ else ()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
