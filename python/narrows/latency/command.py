@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import click
 
@@ -12,6 +13,8 @@ from narrows.cli.options import (
     anonymize_option,
     figure_options,
     file_option,
+    interval_lines,
+    interval_lines_option,
     json_option,
     passed_options,
     quiet_option,
@@ -19,8 +22,8 @@ from narrows.cli.options import (
 )
 from narrows.cli.outputs import Picture, every
 from narrows.host import families
+from narrows.latency import intervals, render, run
 from narrows.latency import policies as lab
-from narrows.latency import render, run
 from narrows.latency.model import ResultJson
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
@@ -34,7 +37,7 @@ from narrows.storage import output
 from narrows.storage.anonymous import Anonymizer, key
 
 _passed = passed_options(
-    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong",
+    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong; 100ms for tcp",
      "Time between two requests; with pingpong, the minimum"),
     ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
     ("--duration", "Requests", "TIME",
@@ -49,7 +52,7 @@ _passed = passed_options(
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",
      "DSCP of requests and responses: a number, or EF, CS1, AF41, …"),
-    ("--port", "Connection", "PORT", "5201; 7 for echo, 862 for stamp, 2112 for irtt",
+    ("--port", "Connection", "PORT", "5201; 7 for echo, 862 for stamp, 2112 for irtt, 443 for tcp",
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
@@ -82,10 +85,11 @@ _passed = passed_options(
     "--speaks",
     group="Connection",
     metavar="PROTOCOL",
-    type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
+    type=click.Choice(["narrows", "narrows-tcp", "board", "echo", "stamp", "irtt", "tcp"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve), board (the narrows protocol over UDP only, "
-    "for microcontrollers), echo, stamp (RFC 8762) or irtt",
+    help="Protocol of HOST: narrows, narrows-tcp, board, echo, stamp (RFC 8762), irtt, or tcp "
+    "(handshakes with any host). Without UDP, narrows uses narrows-tcp, which is its TCP session. "
+    "The protocol board is that of narrows over UDP only",
 )
 @option(
     "--pace",
@@ -114,6 +118,7 @@ _passed = passed_options(
 @figure_options(log=False, size=("--plot-size",))
 @report_option
 @anonymize_option
+@interval_lines_option
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword
@@ -128,6 +133,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     hlog: str | None,
     page: str | None,
     anonymize: bool,
+    lines: str | None,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -138,6 +144,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     written to the files of the options. The exit code is then 128 plus the number of the signal.
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
+    arguments += interval_lines(lines, quiet=quiet, as_json=as_json)
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     told = _measured(host, arguments, quiet=quiet, as_json=as_json)
     if passed.get("ip") is None and not quiet and not anonymize:
@@ -182,6 +189,7 @@ def _measured(host: str, arguments: list[str], *, quiet: bool, as_json: bool) ->
             host,
             arguments,
             tell=lambda share, said: bar(share, 1.0, said),
+            interval=_printed(bar),
         )
     except run.Interrupted as stop:
         return stop.told
@@ -197,6 +205,20 @@ def _name_family(host: str, told: ResultJson) -> None:
     for address in used:
         if said := families.notice(host, address):
             echo(said, err=True)
+
+
+def _printed(bar: ProgressBar) -> Callable[[list[str]], None]:
+    """Prints each interval as a line, and first the names of the columns."""
+    begun = False
+
+    def tell(words: list[str]) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            bar.line(intervals.HEAD)
+        bar.line(intervals.line(words))
+
+    return tell
 
 
 def _show(told: ResultJson) -> None:

@@ -139,6 +139,7 @@ _EPISODE = table(
     required=("t_s", "blamed", "at", "answers", "lasted_us", "response_us", "rtt_us", "late_us"),
 )
 _CLASS = table(dict.fromkeys(("there", "back"), whole))
+_WAY = table(dict.fromkeys(("delay_us", "pdv_us", "ipdv_us"), _TIMES))
 _RESULT = table(
     {
         "kind": text,
@@ -171,12 +172,21 @@ _RESULT = table(
             ),
             whole,
         ),
-        "peer": table({"speaks": text, "address": text, "port": whole}),
+        "peer": table({"speaks": text, "carrier": text, "address": text, "port": whole}),
         "class": _CLASS,
         "rtt_us": _TIMES,
         "response_us": _TIMES,
         "late_us": _TIMES,
         "parts_us": table(dict.fromkeys(PARTS, _TIMES)),
+        "one_way": table(
+            {
+                "clocks": word("common", "separate"),
+                "drift_us": number,
+                "forward": _WAY,
+                "reverse": _WAY,
+            },
+            required=("clocks",),
+        ),
         "slow": table(
             {
                 "limit_us": amount,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from narrows.cli.options import (
     figure_options,
     file_option,
     files_option,
+    interval_lines,
+    interval_lines_option,
     json_option,
     passed_options,
     quiet_option,
@@ -28,6 +30,7 @@ from narrows.files import writer_of
 from narrows.host import families
 from narrows.measure import history as kept
 from narrows.measure import render, run
+from narrows.measure.intervals import HEAD, Interval
 from narrows.measure.pictures import pictures
 from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
@@ -168,6 +171,7 @@ _passed = passed_options(
     help="Do not add the measurement to the history (`narrows history`)",
 )
 @anonymize_option
+@interval_lines_option
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
@@ -184,6 +188,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     path_file: str | None,
     no_history: bool,
     anonymize: bool,
+    lines: str | None,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -209,7 +214,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         for word in (f"--{name.replace('_', '-')}", value)
     ]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
-    measured, said = _measure(host, test, arguments, passed, quiet=quiet)
+    measured, said = _measure(
+        host, test, arguments, passed, lines=lines, quiet=quiet, as_json=as_json
+    )
     no_history |= host.endswith(".toml")
     if passed.get("ip") is None:
         peer = measured.json.get("peer") or {}
@@ -251,16 +258,38 @@ def _measure(
     arguments: list[str],
     passed: Mapping[str, str | None],
     *,
+    lines: str | None,
     quiet: bool,
+    as_json: bool,
 ) -> tuple[Measurement, list[str]]:
     """The measurement of a host or of a scenario, and the notes of `narrows-host`."""
+    simulated = host.endswith(".toml")
+    if simulated and lines is not None:
+        raise click.BadParameter(
+            "not supported for a scenario file, only for a host", param_hint="--interval-lines"
+        )
     with ProgressBar(quiet=quiet, of="measurement") as bar:
-        if host.endswith(".toml"):
+        if simulated:
             return run.simulated(host, passed, test=test, progress=bar), []
+        words = [*arguments, *interval_lines(lines, quiet=quiet, as_json=as_json)]
         try:
-            return run.measure(host, arguments, test=test, progress=bar)
+            return run.measure(host, words, test=test, progress=bar, interval=_printed(bar))
         except run.Interrupted as stop:
             return stop.measured, stop.said
+
+
+def _printed(bar: ProgressBar) -> Callable[[Interval], None]:
+    """Prints each interval as a line, and first the names of the columns."""
+    begun = False
+
+    def tell(interval: Interval) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            bar.line(HEAD)
+        bar.line(interval.line())
+
+    return tell
 
 
 def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
