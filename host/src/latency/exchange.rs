@@ -700,7 +700,7 @@ impl Engine<'_> {
         if slot.left_hardware != 0 && slot.came_hardware > slot.left_hardware {
             slot.near.hardware = slot.came_hardware - slot.left_hardware;
         }
-        let slot = *slot;
+        let mut slot = *slot;
         if !self.counts(slot.number) {
             return;
         }
@@ -708,13 +708,8 @@ impl Engine<'_> {
         if !right && slot.far.departed != 0 {
             // The reported departure lies after the arrival of the answer. It is treated as
             // unknown.
-            (parts, right) = split(
-                &slot.near,
-                &Far {
-                    departed: 0,
-                    ..slot.far
-                },
-            );
+            slot.far.departed = 0;
+            (parts, right) = split(&slot.near, &slot.far);
         }
         if !right {
             self.seen.contradicted += 1;

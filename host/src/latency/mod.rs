@@ -272,7 +272,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                     within_limits(options, to, &link.welcome["limits"]["duration_s"])?;
                     let about = json!({
                         "version": link.version,
-                    "kernel": link.welcome["kernel"].as_str().map(field),
+                        "kernel": link.welcome["kernel"].as_str().map(field),
                     });
                     if options.speaks == Speaks::NarrowsTcp {
                         return Ok(by_messages(link, about));
