@@ -60,6 +60,7 @@ def test_intervals_of_a_measurement_add_up_to_its_flows() -> None:
     for way in ("down", "up"):
         own = [one for one in every if one.direction == way]
         assert [round(one.to_s - one.from_s, 1) for one in own] == [0.5] * 4
+        assert all((one.retransmits is None) == (way == "down") for one in own)
         moved = sum(one.moved_bytes or 0 for one in own)
         (flow,) = [flow for flow in made["flows"] if flow["direction"] == way]
         assert moved == pytest.approx(flow["bytes"], rel=0.15)

@@ -3,7 +3,8 @@
 //! An interval ends when its time has passed, or with its phase. It has one line for each direction
 //! with a load, and one line without a direction if there is no load. The RTT is the mean of the
 //! pings whose replies arrived in the interval. Transferred bytes are those that the receiver has
-//! got, if it is this host; otherwise those that are acknowledged.
+//! got, if it is this host; otherwise those that are acknowledged. Retransmits are known if this
+//! host sends. The other end reports its retransmits too late for an interval.
 
 use super::plan::Direction;
 use super::seen::FlowSeen;
@@ -67,7 +68,7 @@ pub fn totals<'a>(flows: impl Iterator<Item = &'a FlowSeen>) -> Totals {
         sum.bytes += flow.received.unwrap_or(acknowledged);
         sum.retransmits = sum
             .retransmits
-            .filter(|_| flow.sender)
+            .filter(|_| flow.sender && flow.direction == Direction::Up)
             .map(|sum| sum + resent);
     }
     all
@@ -204,6 +205,8 @@ impl Intervals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::plan::FlowSpec;
+    use crate::protocols::tcp_info::Row;
 
     const S: u64 = 1_000_000_000;
 
@@ -235,6 +238,26 @@ mod tests {
         assert_eq!(intervals.passed(9 * S - 1, &pinged), []);
         assert_eq!(intervals.passed(9 * S, &pinged).len(), 1);
         assert_eq!(intervals.leave(9 * S + S / 20, &pinged), []);
+    }
+
+    #[test]
+    fn the_sums_of_a_download_have_no_retransmits() {
+        let flow = |direction, bytes, received| {
+            let spec = FlowSpec { direction, dscp: 0 };
+            let mut flow = FlowSeen::new("a".into(), &spec);
+            flow.rows = vec![Row::default(); 2];
+            (flow.rows[1].bytes, flow.rows[1].retransmits) = (bytes, 3);
+            flow.received = received;
+            flow
+        };
+        let flows = [
+            flow(Direction::Up, 10, None),
+            flow(Direction::Up, 20, None),
+            flow(Direction::Down, 10, Some(90)),
+        ];
+        let sum = |bytes, retransmits| Some(Total { bytes, retransmits });
+        assert_eq!(totals(flows.iter()), [sum(90, None), sum(30, Some(6))]);
+        assert_eq!(totals(flows[..1].iter()), [None, sum(10, Some(3))]);
     }
 
     #[test]

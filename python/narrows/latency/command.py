@@ -80,16 +80,16 @@ _passed = passed_options(
     "narrows latency server.example --policy default,rr,awake --load none,cpu --plot out.png",
     "narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000",
 )
-@argument("host", help="Name or address of a host that answers UDP requests")
+@argument("host", help="Name or address of a host that answers requests")
 @option(
     "--speaks",
     group="Connection",
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "narrows-tcp", "board", "echo", "stamp", "irtt", "tcp"]),
     default="narrows",
-    help="Protocol of HOST: narrows, narrows-tcp, board, echo, stamp (RFC 8762), irtt, or tcp "
-    "(handshakes with any host). Without UDP, narrows uses narrows-tcp, which is its TCP session. "
-    "The protocol board is that of narrows over UDP only",
+    help="Protocol of HOST: narrows (narrows serve; over TCP if it answers no UDP), narrows-tcp "
+    "(always over TCP), board (the narrows protocol over UDP only, for microcontrollers), echo, "
+    "stamp (RFC 8762), irtt, or tcp (TCP handshakes with any host)",
 )
 @option(
     "--pace",
