@@ -5,8 +5,8 @@ _narrows_host() {
         words='measure latency serve tune with machine'
     elif [[ $word == -* ]]; then
         case ${COMP_WORDS[1]} in
-        measure) words='--cc --dscp --duration --ecn --idle --insecure --ip --max-data --pacing --parts --ping-interval --port --repeats --speaks --stream --streams --test --tied --token --help' ;;
-        latency) words='--count --dscp --duration --interval --ip --lead --load --no-stamps --pace --policy --port --rounds --size --slow --speaks --stall --stream --tied --timeout --token --help' ;;
+        measure) words='--cc --dscp --duration --ecn --idle --insecure --interval-lines --ip --max-data --pacing --parts --ping-interval --port --repeats --speaks --stream --streams --test --tied --token --help' ;;
+        latency) words='--count --dscp --duration --interval --interval-lines --ip --lead --load --no-stamps --pace --policy --port --rounds --size --slow --speaks --stall --stream --tied --timeout --token --help' ;;
         serve) words='--bind --board --bytes --clients --clients-per-address --duration --echo --irtt --limits --memory --metrics --net-admin --new-connections --packets --policy --port --public --rate --stall --stamp --systemd-unit --tied --token --token-file --udp-packets --udp-rate --user --xdp --xdp-port --help' ;;
         tune) words='--confirm-within --force --id --last --netns --replace --root --state --stop-after --help' ;;
         with) words='--cc --help' ;;

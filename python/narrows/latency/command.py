@@ -87,9 +87,9 @@ _passed = passed_options(
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "narrows-tcp", "board", "echo", "stamp", "irtt", "tcp"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve; over TCP if it answers no UDP), narrows-tcp "
-    "(always over TCP), board (the narrows protocol over UDP only, for microcontrollers), echo, "
-    "stamp (RFC 8762), irtt, or tcp (TCP handshakes with any host)",
+    help="Protocol of HOST: narrows (narrows serve), echo, stamp (RFC 8762), irtt, or tcp "
+    "(handshakes with any host). The protocols narrows-tcp and board are narrows over TCP only and "
+    "over UDP only. If HOST answers no UDP, narrows continues over TCP",
 )
 @option(
     "--pace",
