@@ -24,7 +24,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes --req
 
 # Directories are prerequisites, too, so that a removed file is detected.
 RUST_SOURCES   := Cargo.toml $(wildcard Cargo.lock) $(shell find endpoint core plugin sim host python/bindings -name target -prune -o \
-                    \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' \) -print)
+                    \( -type d -o -name '*.rs' -o -name '*.toml' -o -name '*.json' -o -name '*.sh' \) -print)
 PYTHON_SOURCES := python/pyproject.toml $(shell find python/narrows \( -name __pycache__ -o -path python/narrows/bin -o -path python/narrows/adapters \) -prune -o -type f -print)
 # The bindings have no Rust tests (python/tests covers them); included, they share features and builds.
 TESTED         := --release --workspace --exclude narrows-bench
@@ -67,8 +67,12 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	touch $@
 
 KERNEL ?= 6.12
-adapters: setup ## Build the transports of other projects (quinn, noq, smoltcp) into the package, for --plugin NAME
-	cd adapters && cargo build --locked --release --target-dir $(TARGET)/adapters
+# `earlier` is a workspace of its own, with earlier releases for tests of known faults.
+ADAPTERS ?= quinn noq smoltcp
+adapters: setup ## Build transports of other projects into the package, ADAPTERS [default: quinn noq smoltcp; also earlier], for --plugin NAME
+	cd adapters && [ -z '$(filter-out earlier,$(ADAPTERS))' ] || cargo build --locked --release --target-dir $(TARGET)/adapters \
+	  $(patsubst %,--package narrows-%,$(filter-out earlier,$(ADAPTERS)))
+	[ -z '$(filter earlier,$(ADAPTERS))' ] || { cd adapters/earlier && cargo build --locked --release --target-dir $(TARGET)/adapters; }
 	for place in python/narrows "$$($(BIN)/python -c 'import narrows, os; print(os.path.dirname(narrows.__file__))')"; do \
 	  install -D -m 644 --target-directory "$$place/adapters" $(TARGET)/adapters/release/libnarrows_*.so; done
 

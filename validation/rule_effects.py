@@ -42,7 +42,7 @@ SMALL = 0.002
 LEAST = 0.02
 """Smallest relative change that the file keeps as an effect."""
 
-FILE = FilePath(__file__).parents[1] / "python/narrows/kernel/known_effects.json"
+FILE = FilePath(__file__).parents[1] / "core/src/tune/findings/known_effects.json"
 
 PATHS = {
     "50 Mbit/s, 20 ms, 1 BDP": Path(rate="50Mbit", rtt="20ms", buffer="1bdp"),

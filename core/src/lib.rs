@@ -27,6 +27,7 @@
 //! | [`windowed`] | the minimum or maximum of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
 //! | [`metrics`] | metrics that every engine reports: goodput, percentiles, Jain's index |
+//! | [`tune`] | audits of a Linux host, and plans to change it |
 //! | [`engine`] | the network, options and results that every engine shares |
 //!
 //! Units are types. The bandwidth-delay product of 20 Mbit/s and 40 ms has 100 kB:
@@ -61,6 +62,7 @@ pub mod scenario;
 pub mod tcp;
 pub mod text;
 pub mod transport;
+pub mod tune;
 pub mod units;
 pub mod windowed;
 pub mod workload;

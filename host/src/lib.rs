@@ -17,6 +17,7 @@
 //! | [`tune`] | changes of a host's settings, and their reversal |
 //! | [`sys`] | system calls, netlink, BPF; the only unsafe code |
 //! | [`arguments`] | command lines |
+//! | [`tables`] | results as tables |
 //! | [`terminal`] | messages in which control characters of untrusted text are escaped |
 //! | [`untrusted_input`] | reads files from untrusted sources, with a limit of size |
 //! | [`error`] | errors that prevent or end a run |
@@ -53,6 +54,7 @@ pub mod protocols;
 pub mod serve;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod tables;
 pub mod terminal;
 pub mod tune;
 pub mod untrusted_input;

@@ -6,9 +6,9 @@ mod live_commands;
 #[cfg(feature = "emulator")]
 use narrows_host::emulator::shell_command;
 use narrows_host::sys::{self, kernel, process};
-use narrows_host::terminal::json;
+use narrows_host::terminal::{json, printable};
 use narrows_host::tune::{self, exec_with_cc};
-use narrows_host::{HostError, latency, measure, serve};
+use narrows_host::{HostError, latency, measure, serve, tables};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -20,6 +20,12 @@ narrows-host machine
 ";
 
 const WRONG: u8 = 2;
+
+/// Whether the arguments contain `--table`, and the other arguments.
+fn table_option(args: impl Iterator<Item = String>) -> (bool, impl Iterator<Item = String>) {
+    let (table, others): (Vec<String>, Vec<String>) = args.partition(|arg| arg == "--table");
+    (!table.is_empty(), others.into_iter())
+}
 
 fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     let known = |name: &str| std::env::var(name).ok();
@@ -42,6 +48,7 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
 }
 
 fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
+    let (table, args) = table_option(args);
     let known = |name: &str| std::env::var(name).ok();
     let options = measure::options::read(args, known).map_err(HostError::Unlike)?;
     measure::plan::check(&options).map_err(HostError::Unlike)?;
@@ -67,7 +74,10 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
         !stream || writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
     };
     let measured = measure::run(&options, &mut planned, &mut progress)?;
-    let text = json(&measured);
+    let text = match table {
+        true => printable(&tables::measurement(&measured)),
+        false => json(&measured),
+    };
     let mut out = std::io::stdout().lock();
     let told = if stream {
         writeln!(out, "measurement {}", text.len()).and_then(|()| out.write_all(text.as_bytes()))
@@ -83,6 +93,7 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
 }
 
 fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
+    let (table, args) = table_option(args);
     let known = |name: &str| std::env::var(name).ok();
     let options = latency::options::read(args, known).map_err(HostError::Unlike)?;
     sys::remember_signals(options.tied);
@@ -104,7 +115,10 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             .and_then(|()| out.flush())
             .is_ok()
     })?;
-    let text = json(&outcome);
+    let text = match table {
+        true => printable(&tables::latency(&outcome)),
+        false => json(&outcome),
+    };
     let mut out = std::io::stdout().lock();
     let told = if stream {
         writeln!(out, "latency {}", text.len()).and_then(|()| out.write_all(text.as_bytes()))
@@ -122,13 +136,29 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
 /// The command `tune`. If `verify` finds a difference, the exit code is 1, without an error
 /// message.
 fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
+    let mut args = args.peekable();
+    if tune::audit::is_command(args.peek()) {
+        return match tune::audit::run(args) {
+            Ok((text, true)) => say(&printable(&text)),
+            Ok((text, false)) => {
+                say(&printable(&text));
+                ExitCode::FAILURE
+            }
+            Err(error) => answer(Err(error)),
+        };
+    }
+    let (table, args) = table_option(args);
     let done = tune::options::read(args)
         .map_err(HostError::Unlike)
         .and_then(tune::run);
     match done {
         Ok((done, yes)) => {
+            let text = match table {
+                true => printable(&tables::tune(&done)),
+                false => json(done),
+            } + "\n";
             // The changes are made even if stdout is closed.
-            let _ = writeln!(std::io::stdout(), "{}", json(done));
+            let _ = std::io::stdout().write_all(text.as_bytes());
             if yes {
                 ExitCode::SUCCESS
             } else {
@@ -146,11 +176,12 @@ fn usage() -> String {
     #[cfg(not(feature = "emulator"))]
     let live = "";
     format!(
-        "{live}{MACHINE}\n{}\n{}\n{}\n{}\n{}",
+        "{live}{MACHINE}\n{}\n{}\n{}\n{}\n{}\n{}",
         exec_with_cc::USAGE,
         serve::options::usage(),
         measure::options::usage(),
         latency::options::USAGE,
+        tune::audit::USAGE,
         tune::options::USAGE
     )
 }
@@ -164,7 +195,8 @@ fn help(command: &str, args: &[String]) -> Option<String> {
         "serve" => serve::options::usage(),
         "measure" => measure::options::usage(),
         "latency" => latency::options::USAGE.to_string(),
-        "tune" => tune::options::USAGE.to_string(),
+        "tune" if tune::audit::is_command(args.first()) => tune::audit::USAGE.to_string(),
+        "tune" => format!("{}\n{}", tune::audit::USAGE, tune::options::USAGE),
         #[cfg(feature = "emulator")]
         _ => live_commands::usage(command)?.to_string(),
         #[cfg(not(feature = "emulator"))]

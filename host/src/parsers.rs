@@ -21,6 +21,9 @@ use narrows_core::net::NEAR;
 use narrows_core::net::trace::{Trace, delays};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
+use narrows_core::tune::collector;
+use narrows_core::tune::findings::{Path, audit};
+use narrows_core::tune::text::Audit;
 use narrows_core::units::Span;
 use serde_json::{Value, json};
 
@@ -55,6 +58,27 @@ const TRACE: u64 = 64;
 const CHANGES: u64 = 512;
 /// Heap use per byte of a rule tree, which stores a region of four intervals for each node.
 const TREE: u64 = 512;
+
+/// Heap use per byte of the collector's text. A short line with an interface gives a record with
+/// all properties, and several findings.
+const FACTS: u64 = 4096;
+
+/// The collector's text for a host with one interface.
+const HOST: &str = "\
+@ collector 1
+@ who
+|uid 0
+@ files system
+|proc/sys/kernel/osrelease:6.1.0-25-amd64
+@ files sysctl
+|net/ipv4/tcp_congestion_control:cubic
+@ interface eth0
+|sys/class/net/eth0/operstate:up
+|device
+@ sockets
+|\t cubic wscale:7,7
+@ end
+";
 
 /// A plan with a change of each of four kinds.
 fn plan() -> Value {
@@ -391,16 +415,27 @@ pub const PARSERS: &[Parser] = &[
         },
         right: || vec![vec![0x0a, 0x00], vec![0x12, 0x02, 0x08, 0x01, 0x1a, 0x00]],
     },
+    Parser {
+        name: "facts",
+        dear: FACTS,
+        read: |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            if let Ok(facts) = collector::parse(&text, "host") {
+                Audit::new(&facts, audit(&facts, &Path::default())).lines(true);
+            }
+        },
+        right: || vec![HOST.as_bytes().to_vec()],
+    },
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
+    use std::path::{Path as File, PathBuf};
 
     /// The directory of the inputs with which `make fuzz` begins, one for each parser.
     fn corpus(parser: &Parser) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
+        File::new(env!("CARGO_MANIFEST_DIR"))
             .join("../fuzz/corpus")
             .join(parser.name)
     }

@@ -103,7 +103,6 @@ mod tests {
         r#"writeln!(out, "{text}")"#,
         r#"writeln!(out, "{}", json(told))"#,
         r#"writeln!(out, "{}", json(serve::limits::Limits::to_json()))"#,
-        r#"writeln!(std::io::stdout(), "{}", json(done))"#,
         "write_all(text.as_bytes())",
         // Samples, in binary form for another program.
         "write_all(&samples)",

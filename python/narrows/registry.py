@@ -133,27 +133,6 @@ def _qdiscs() -> dict[str, JsonObject]:
     return {row["name"]: row for row in table("qdisc")}
 
 
-def configured(qdisc: str) -> bool:
-    """Whether a queue discipline of this name that has its own handle shows that somebody
-    configured it; True for unknown names.
-
-    >>> configured("htb"), configured("fq_codel"), configured("clsact")
-    (True, False, False)
-    """
-    row = _qdiscs().get(qdisc)
-    return row is None or row["role"] == "configured"
-
-
-def is_fifo(qdisc: str) -> bool:
-    """Whether all flows share one first-in, first-out queue in this queue discipline."""
-    return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["fifo"])
-
-
-def built_in(qdisc: str) -> bool:
-    """Whether every Linux kernel has this queue discipline without a module."""
-    return qdisc in _qdiscs() and bool(_qdiscs()[qdisc]["built_in"])
-
-
 def qdiscs() -> list[str]:
     """The queue disciplines of Linux by the names of tc(8).
 

@@ -50,6 +50,27 @@ interval = "20ms"
 LONG = TINY.replace('"2s"', '"20h"')
 """So long that a test can interrupt it."""
 
+WORKLOADS = """
+[[flow]]
+id       = "page"
+workload = { kind = "web", objects = 12, total = "120kB", spread = "even", fetch = "sequential" }
+[[flow]]
+id       = "call"
+workload = "voip"
+[[flow]]
+id       = "rpc"
+workload = "rpc"
+[[flow]]
+id       = "bits"
+workload = { kind = "udp", packet = "3B", rate = "10kbit" }
+[[flow]]
+id       = "talk"
+workload = { kind = "on_off", transport = "tcp", rate = "2Mbit" }
+[[flow]]
+id       = "film"
+workload = { kind = "video", segment = "1s" }
+"""
+
 PARKING_LOT = """
 [link.first]
 rate  = "10Mbit"
@@ -225,3 +246,25 @@ def scenario(**more: object) -> nw.Scenario:
         "seed": 7,
     }
     return nw.Scenario(path, **{**given, **more})  # type: ignore[arg-type]
+
+
+def compare_workloads(run: dict[str, Any], simulated: dict[str, Any]) -> None:
+    """Checks the metrics of `WORKLOADS` in a run with the TCP of a kernel."""
+    real, sim = ({flow["id"]: flow for flow in one["flows"]} for one in (run, simulated))
+    for id_, key, near in (
+        ("page", "page_load_s.p50", 0.1),
+        ("page", "objects", 0.0),
+        ("page", "connections", 0.0),
+        ("call", "r", 0.02),
+        ("rpc", "response_ms.p50", 0.1),
+        ("bits", "sent_packets", 0.01),
+        ("bits", "received_packets", 0.01),
+        ("talk", "written_mbit", 0.02),
+        ("film", "played_s", 0.1),
+    ):
+        seen, made = real[id_]["workload"], sim[id_]["workload"]
+        for part in key.split("."):
+            seen, made = seen[part], made[part]
+        assert seen == pytest.approx(made, rel=near + 1e-9), (id_, key)
+    assert real["call"]["cc"] == "udp"
+    assert real["page"]["limits"]["busy_s"] is None

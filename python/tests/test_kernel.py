@@ -470,6 +470,17 @@ def test_a_machine_without_progress_of_virtual_time_is_ended(
         nw.run(scenario(temporary), engine="linux")
 
 
+def test_the_processes_of_a_machine_share_one_processor() -> None:
+    # A shell that starts a process after a line of input.
+    with subprocess.Popen(
+        ["sh", "-c", "read line; nproc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        machine.keep_on_one_processor(child.pid)
+        assert child.communicate(b"go\n")[0] == b"1\n"
+    # The process has ended.
+    machine.keep_on_one_processor(child.pid)
+
+
 def test_an_interrupted_run_leaves_nothing(kernel: store.Kernel, temporary: Path) -> None:
     def stop(_now: float, _end: float) -> None:
         raise KeyboardInterrupt

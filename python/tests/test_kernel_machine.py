@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LONG, NARROWS, PARKING_LOT, TINY, Cli, until
+from conftest import (
+    LONG,
+    NARROWS,
+    PARKING_LOT,
+    TINY,
+    WORKLOADS,
+    Cli,
+    compare_workloads,
+    until,
+)
 from test_record import linked, told_of_links
 
 import narrows as nw
@@ -107,6 +116,14 @@ def test_the_kernels_queues_serve_a_network_of_links(tmp_path: Path) -> None:
     for ours, theirs in zip(sim["queues"], linux["queues"], strict=True):
         assert theirs["name"] == ours["name"]
         assert theirs["carried_mbit"] == pytest.approx(ours["carried_mbit"], rel=0.02)
+
+
+def test_workloads_run_over_the_sockets_of_the_kernel(tmp_path: Path) -> None:
+    path = '[path]\nrate = "20Mbit"\nrtt = "40ms"\nbuffer = "2bdp"\n'
+    file = written(tmp_path, f'duration = "10s"\nwarmup = "2s"\n{path}{WORKLOADS}')
+    linux = figures(file)
+    compare_workloads(linux, nw.run(file).json)
+    assert without_provenance(linux) == without_provenance(figures(file))
 
 
 QUEUES = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def test_small_and_adverse_effects_are_no_finding(effects: dict[str, Any]) -> No
 
 def test_the_stored_effects_are_of_rules_of_this_version() -> None:
     known = {rule.name for rule in rules_of("7.3")}
-    for name, effect in json.loads(release._FILE.read_text(encoding="utf-8"))["rules"].items():
+    for name, effect in release.known_effects().items():
         assert {name, *effect["needs"]} <= known
         rules = {rule.name: rule.active for rule in rules_of(effect["base"])}
         assert not rules[name]

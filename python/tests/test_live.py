@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import NARROWS, Cli, cpu_s, until
+from conftest import NARROWS, WORKLOADS, Cli, compare_workloads, cpu_s, until
 
 import narrows as nw
 from narrows.cli import main
@@ -126,49 +126,11 @@ def test_steps_of_delay_and_loss_apply_to_real_packets(tmp_path: Path) -> None:
         assert abs(probe["sent"] - probe["received"] - 40) <= 4 * (200 * 0.2 * 0.8) ** 0.5
 
 
-WORKLOADS = """
-[[flow]]
-id       = "page"
-workload = { kind = "web", objects = 12, total = "120kB", spread = "even", fetch = "sequential" }
-[[flow]]
-id       = "call"
-workload = "voip"
-[[flow]]
-id       = "rpc"
-workload = "rpc"
-[[flow]]
-id       = "bits"
-workload = { kind = "udp", packet = "3B", rate = "10kbit" }
-[[flow]]
-id       = "talk"
-workload = { kind = "on_off", transport = "tcp", rate = "2Mbit" }
-[[flow]]
-id       = "film"
-workload = { kind = "video", segment = "1s" }
-"""
-
-
 def test_sim_and_live_agree_on_workloads(tmp_path: Path) -> None:
     ready("cubic")
     scenario = text([], rate="20Mbit", rtt="40ms", buffer="2bdp") + WORKLOADS
-    live, sim = ({flow["id"]: flow for flow in one["flows"]} for one in both(tmp_path, scenario))
-    for id_, key, near in (
-        ("page", "page_load_s.p50", 0.1),
-        ("page", "objects", 0.0),
-        ("page", "connections", 0.0),
-        ("call", "r", 0.02),
-        ("rpc", "response_ms.p50", 0.1),
-        ("bits", "sent_packets", 0.01),
-        ("bits", "received_packets", 0.01),
-        ("talk", "written_mbit", 0.02),
-        ("film", "played_s", 0.1),
-    ):
-        seen, made = live[id_]["workload"], sim[id_]["workload"]
-        for part in key.split("."):
-            seen, made = seen[part], made[part]
-        assert seen == pytest.approx(made, rel=near + 1e-9), (id_, key)
-    assert live["call"]["cc"] == "udp"
-    assert live["page"]["limits"]["busy_s"] is None
+    live, sim = both(tmp_path, scenario)
+    compare_workloads(live, sim)
 
 
 def test_a_wrong_buffer_is_told_apart(tmp_path: Path) -> None:

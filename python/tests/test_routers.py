@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Cli
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 KINDS = {
@@ -128,3 +128,15 @@ def test_a_plan_is_applied_verified_and_reverted(host: list[str], tmp_path: Path
     assert tune("verify").returncode == 1
     assert tune("revert", "--force").returncode == 0
     assert not (root / file[1:]).exists()
+
+
+@pytest.mark.parametrize("words", [["audit"], ["plan", "--cc", "bbr", "--qdisc", "fq"]])
+def test_audits_and_plans_are_those_of_the_package(
+    host: list[str], command: Cli, words: list[str]
+) -> None:
+    for name in ("debian-9", "openwrt-23.05"):
+        told = [*words, "--facts", str(ROOT / f"python/tests/data/hosts/{name}.txt"), "--json"]
+        own = subprocess.run([*host, "tune", *told], capture_output=True, text=True, check=False)
+        package = command("tune", *told)
+        assert own.returncode == package.returncode, own.stderr
+        assert json.loads(own.stdout) == json.loads(package.stdout)

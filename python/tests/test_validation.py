@@ -9,6 +9,7 @@ import json
 import math
 import os
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,11 @@ from conftest import ROOT, interrupted, until
 from pages import RENEW
 
 from narrows import _core
+from narrows.host import agreement as agree
+from narrows.host.agree import number
+from narrows.reference import agreement, record
 from narrows.reproduce.published import Cell, Result, cells
+from narrows.runs.engines import SIM
 
 sys.path.insert(0, str(ROOT))
 
@@ -31,7 +36,9 @@ from validation import (
     loss_by_engine,
     mutations,
     papers,
+    side_by_side,
     sources,
+    spread,
     stored,
 )
 
@@ -266,7 +273,7 @@ def test_a_case_of_each_family_agrees_as_in_the_rust_test() -> None:
 
 
 def test_the_examples_of_the_tier_are_right() -> None:
-    for module in (linux, stored):
+    for module in (linux, spread, stored):
         found = doctest.testmod(module)
         assert found.attempted
         assert not found.failed
@@ -421,6 +428,34 @@ def test_the_command_refuses_what_there_is_not() -> None:
         command = [sys.executable, "-m", "validation", *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 2, done.stdout
+
+
+def test_the_spread_of_a_metric_begins_with_the_compared_simulations() -> None:
+    (case,) = (
+        case
+        for case in record.load([ROOT / "validation/reference/linux-6.12-rates.txt"])
+        if case.name == "rates-reno-up"
+    )
+    figures = [figure for figure in case.compared if figure.kind == "acked_mb"]
+    found = spread.values(case, figures, range(3), SIM, 1)
+    (outcome,) = agreement.play([case], seeds=3)
+    for figure in figures:
+        (verdict,) = (one for one in outcome.verdicts if one.figure == figure)
+        assert statistics.median(found[figure.label]) == verdict.ours
+    assert spread.main(["no-such-case", "*", "--runs", "0"]) == 2
+
+
+def test_engines_side_by_side_have_a_column_each() -> None:
+    on = agree.Machine(hz=1000, like="linux-6.12", release="6.12.9", key="0")
+    scenario = side_by_side.BBR_WITH_LOSS
+    results = {"sim": side_by_side.measure(scenario, SIM, on)}
+    results["none"] = side_by_side.Result(figures={}, cpu_s=0.0, why="the kernel stopped")
+    lines = list(side_by_side.section("BBR", scenario, results))
+    assert "| metric | sim | none |" in lines
+    goodput = results["sim"].figures["goodput_mbit"]
+    assert 10 < goodput < 20
+    assert f"| goodput, Mbit/s | {number(goodput)} | – |" in lines
+    assert lines[-2] == "No run of none: the kernel stopped."
 
 
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,14 +190,6 @@ fn check_flow(
         );
         return of("ecn", problem);
     }
-    if let Some(workload) = flow.workload.as_ref().filter(|_| machine != Machine::Host) {
-        let problem = format!(
-            "is not supported by the engine {engine}, which has no workloads ({}); remove \
-             workload, or write --engine live or sim",
-            workload.kind
-        );
-        return of("workload", problem);
-    }
     if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
         let problem = format!(
             "is not supported by the engine {engine}, which has no ECN for datagrams; remove ecn \

@@ -53,6 +53,7 @@ Connection:
   --token T             token of HOST [default: $NARROWS_TOKEN]
 
 Output:
+  --table               print tables with units instead of JSON
   --stream              for programs: print lines of progress, then the outcome (see
                         docs/reference/latency.md)
   --interval-lines SPAN with --stream: print a line about each interval of this duration; 0s for

@@ -47,6 +47,7 @@ Connection:
   --insecure            do not verify the certificate of an https:// server
 
 Output:
+  --table               print tables with units instead of JSON
   --stream              for programs: print lines of progress, then the measurement (see
                         docs/reference/measurement.md)
   --interval-lines SPAN with --stream: print a line about each interval of this duration; 0s for

@@ -89,6 +89,11 @@ impl Message {
     pub fn number(self, kind: u16, value: u32) -> Message {
         self.attribute(kind, &value.to_ne_bytes())
     }
+    /// Adds an attribute that contains the attributes of `inner`. Disciplines since Linux 5.2, such
+    /// as `dualpi2`, reject options without the flag `NLA_F_NESTED` (`nla_parse_nested`).
+    pub fn nested(self, kind: u16, inner: &Message) -> Message {
+        self.attribute(kind | libc::NLA_F_NESTED as u16, inner.body())
+    }
     /// The message without its header.
     pub fn body(&self) -> &[u8] {
         &self.bytes[HEADER..]
@@ -174,7 +179,7 @@ impl Netlink {
         let name = [kind.as_bytes(), &[0]].concat();
         let message = Message::new(libc::RTM_NEWQDISC, &[&root(index)])
             .attribute(libc::TCA_KIND, &name)
-            .attribute(libc::TCA_OPTIONS, options.body());
+            .nested(libc::TCA_OPTIONS, options);
         self.ask(message)
     }
     /// The number of packets in the root queue discipline of a device.
@@ -343,6 +348,17 @@ mod tests {
         let read = attributes(&message.bytes[HEADER + 4..]);
         assert_eq!(read, [(5, &b"e0\0"[..]), (6, &9_u32.to_ne_bytes()[..])]);
         assert_eq!(attribute(&read, 5).map(text), Some("e0".to_string()));
+    }
+
+    #[test]
+    fn nested_attributes_have_the_flag_that_new_disciplines_require() {
+        let options = Message::new(0, &[]).number(1, 100);
+        let message = Message::new(7, &[]).nested(libc::TCA_OPTIONS, &options);
+        let head = [message.bytes[HEADER + 2], message.bytes[HEADER + 3]];
+        assert_eq!(u16::from_ne_bytes(head), 0x8000 | libc::TCA_OPTIONS);
+        let found = attributes(message.body());
+        assert_eq!(found, [(libc::TCA_OPTIONS, options.body())]);
+        assert_eq!(attributes(found[0].1), [(1, &100_u32.to_ne_bytes()[..])]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! `narrows-host tune`: changes settings of a host and reverts them.
+//! `narrows-host tune`: audits a host, changes its settings and reverts them.
 //!
-//! The Python package creates plans, requests consent, and explains; this module executes plans. A
-//! plan is one JSON document (docs/reference/tune.md), which this module validates completely.
+//! The rules of audits and plans are in `narrows_core::tune`; the Python package uses them, too. A
+//! plan is one JSON document (docs/reference/tune.md), which this module validates completely
+//! before it executes it.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`options`] | options of the command |
+//! | [`audit`] | audits and plans: options, the collector |
+//! | [`options`] | options of the commands that change a host |
 //! | [`plan`] | the plan and its validation |
 //! | [`engine`] | the order of steps: apply, confirm, revert, verify |
 //! | [`journal`] | the previous values, stored before a change |
@@ -20,6 +22,7 @@
 //! | [`target`] | file tree, network namespace and journal of a change |
 //! | [`exec_with_cc`] | one program with another congestion control |
 
+pub mod audit;
 pub mod boot;
 pub mod diag;
 pub mod elsewhere;

@@ -23,6 +23,7 @@ narrows-host tune revert [options]
   --replace              replace queue disciplines that narrows did not install, too
   --force                revert: restore settings that changed after the plan was applied, too
   --last                 revert: only the plan applied last
+  --table                print tables instead of JSON
   --netns NAME           network namespace of `ip netns`
   --state DIR            directory of the journals [default: /var/lib/narrows/tune; with --netns
                          /run/narrows/tune]
@@ -85,7 +86,8 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         .iter()
         .find(|(name, _)| *name == command)
         .ok_or_else(|| {
-            format!("tune {command:?}: write tune apply, confirm, verify or revert\n\n{USAGE}")
+            let known = "audit, plan, apply, confirm, verify or revert";
+            format!("tune {command:?}: write tune {known}\n\n{USAGE}")
         })?;
     let mut options = Options {
         command,

@@ -11,6 +11,7 @@
 //! | `run` | execution of a scenario, and its result |
 //! | `stepping` | a run that Python advances step by step |
 //! | `remy` | conversion of Remy's files to trees of rules |
+//! | `tune` | audits of a host, and plans to change it |
 #![forbid(unsafe_code)]
 
 mod error;
@@ -22,6 +23,7 @@ mod run;
 mod stepping;
 mod table;
 mod tree;
+mod tune;
 
 use pyo3::prelude::*;
 
@@ -53,6 +55,13 @@ mod _core {
     use stepping::{Stepper, seconds, start_run};
     #[pymodule_export]
     use table::Table;
+    #[pymodule_export]
+    use tune::{
+        audit_document, audit_findings, audit_lines, cc_states, host_collector, host_facts,
+        host_plan, host_summary, interface_leaves, kernel_rules, known_effects, linux_features,
+        module_package, module_states, plan_lines, shaper_disciplines, shaper_kinds,
+        shaper_modules,
+    };
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

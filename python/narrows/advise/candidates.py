@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path as FilePath
 
-from narrows import registry
+from narrows import _core, registry
 from narrows.advise.asked import Asked
 from narrows.errors import EngineError, NarrowsError
 from narrows.runs.scenario import Hop, Path
@@ -160,10 +160,9 @@ def here(root: FilePath = HERE) -> Kernel | None:
 
 
 def _of(facts: Facts) -> Kernel:
-    able = {cc for cc in LINUX if facts.has_cc(cc) in _THERE}
-    missing = {
-        name: _package(facts, name) for name in _MODULES if facts.has_module(name) not in _THERE
-    }
+    able = {cc for cc, state in facts.cc_states(LINUX).items() if state in _THERE}
+    states = facts.module_states(_MODULES)
+    missing = {name: _package(facts, name) for name in _MODULES if states[name] not in _THERE}
     wanted = {f"tcp_{cc}": _package(facts, f"tcp_{cc}") for cc in KNOWN if cc not in able}
     return Kernel(
         ccs=tuple(cc for cc in LINUX if cc in able or wanted.get(f"tcp_{cc}")),
@@ -185,10 +184,8 @@ def _package(facts: Facts, module: str) -> str:
     feature = module.removeprefix("sch_").removeprefix("tcp_")
     if feature in kernels.FEATURES and kernels.has(facts.kernel, feature) is False:
         return ""
-    cure = kernels.module_package(
-        facts.distribution[0], module, facts.release, apk="/usr/bin/apk" in facts.there
-    )
-    return "" if cure is None else " ".join(cure.command)
+    found = _core.module_package(facts.json(), module)
+    return "" if found is None else " ".join(found[0])
 
 
 def kernel(told: str | None) -> Kernel:

@@ -107,6 +107,10 @@ COMMANDS = {
     },
     "Study": {
         "sweep": ("narrows.sweeps.command:sweep", "Run the cases of a sweep file"),
+        "worst-case": (
+            "narrows.worst_case.command:worst_case",
+            "Search for the values of keys with which a scenario is worst",
+        ),
         "plot": (
             "narrows.sweeps.plot_command:plot",
             "Plot a table of results, or results in the same axes",

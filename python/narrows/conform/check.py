@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from narrows.conform.model import CheckJson, VerdictName
     from narrows.conform.target import Target
+    from narrows.conform.traffic import Outside
     from narrows.json_object import JsonObject
     from narrows.runs.run import Run
 
@@ -33,7 +34,7 @@ class Check:
 
     Attributes:
         name: Its name.
-        suite: `basics`, `fairness` or `ccwg`.
+        suite: `basics`, `fairness`, `ccwg` or `bbr`.
         question: The quantity, as a noun phrase.
         source: The document with its section that states the range.
         scenario: The tables of the scenario for a target.
@@ -43,6 +44,9 @@ class Check:
         unit: Unit of the quantity.
         applies: Whether the source makes a statement about this target.
         samples: Interval of samples that the metric needs.
+        outside: The quantity of the traffic of a pair of commands, or the reason for which their
+            traffic does not decide the check.
+        states: Whether the metric needs the state of the congestion control.
     """
 
     name: str
@@ -56,13 +60,18 @@ class Check:
     unit: str = ""
     applies: Callable[[Target], bool] = field(default=_always)
     samples: str = "off"
+    outside: Outside | str = "it needs the state of the stack"
+    states: bool = False
 
-    def judge(self, values: Sequence[float | None]) -> Result:
-        """The result of this check, from the metric of each seed."""
+    def judge(self, values: Sequence[float | None], reason: str = "") -> Result:
+        """The result of this check, from the metric of each seed. `reason` explains a value that
+        was not measured.
+        """
         seen = [value for value in values if value is not None]
         if len(seen) < len(values) or not seen:
-            count = f"{len(values) - len(seen)} of {len(values)} runs"
-            return Result(check=self, verdict="not decided", reason=f"not measured in {count}")
+            count = f"not measured in {len(values) - len(seen)} of {len(values)} runs"
+            because = f"{count}: {reason}" if reason else count
+            return Result(check=self, verdict="not decided", reason=because)
         interval = of_mean(seen, least=min(0.0, *seen))
         low = interval.mean if interval.low is None else interval.low
         high = interval.mean if interval.high is None else interval.high

@@ -6,11 +6,22 @@ import json
 
 import click
 
+from narrows import operating_system
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, plugin_option, seed_option, seeds_option
+from narrows.cli.options import (
+    file_option,
+    json_option,
+    kernel_option,
+    need_linux,
+    plugin_option,
+    seed_option,
+    seeds_option,
+)
 from narrows.cli.outputs import every
 from narrows.conform import render, running, target
+from narrows.conform.pair import Pair, pair
 from narrows.conform.suites import SUITES, checks
+from narrows.conform.target import Target
 from narrows.errors import NarrowsError
 from narrows.registry import check_cc
 from narrows.render.progress import ProgressBar
@@ -24,14 +35,40 @@ from narrows.storage import output
     "narrows conform bbr --only policer,standing-queue --junit conform.xml",
     "narrows conform reno --only steady-goodput,rtt --json | jq .failed",
 )
-@argument("name", metavar="TARGET", help="Congestion control, TRANSPORT or TRANSPORT:CC")
+@argument(
+    "name",
+    metavar="[TARGET]",
+    required=False,
+    help="Congestion control, TRANSPORT or TRANSPORT:CC, instead of the options under Programs",
+)
 @plugin_option
+@option(
+    "--server",
+    group="Programs",
+    metavar="COMMAND",
+    help="Server that sends data to the client; {port} and {seconds} are replaced",
+)
+@option(
+    "--client",
+    group="Programs",
+    metavar="COMMAND",
+    help="Client of the server on the host far; {port} and {seconds} are replaced",
+)
+@option(
+    "--engine",
+    group="Programs",
+    type=click.Choice(["live", "linux"]),
+    show_default="live",
+    help="live: this host, in real time; linux: a kernel of `narrows kernel build`",
+)
+@kernel_option
 @option(
     "--suite",
     group="Simulation",
     type=click.Choice(SUITES),
     default="all",
-    help="Checks to run; ccwg has the criteria of RFC 9743 (IETF working group CCWG)",
+    help="Checks to run; ccwg has the criteria of RFC 9743 (IETF working group CCWG), bbr "
+    "the test cases of draft-ietf-ccwg-bbr-06",
 )
 @option(
     "--only",
@@ -54,7 +91,11 @@ from narrows.storage import output
 @file_option("--report", "page", what="Write an HTML report of the first failing check")
 @json_option("Print one JSON object instead of a table")
 def conform(  # noqa: PLR0917 - Click calls it by keyword
-    name: str,
+    name: str | None,
+    server: str | None,
+    client: str | None,
+    engine: str | None,
+    kernel: str | None,
     suite: str,
     only: str | None,
     rules: str | None,
@@ -67,7 +108,8 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     """Check a QUIC stack, TCP or congestion control against RFCs.
 
     The target is a congestion control of narrows, or a transport: a QUIC stack or TCP of another
-    project, which an adapter (--plugin) connects to the simulator.
+    project, which an adapter (--plugin) connects to the simulator. With --server and --client, the
+    target is a pair of programs that run at both ends of an emulated path.
 
     Each check has a source (an RFC or a published result), an expected range and a measured mean
     with its 95 % confidence interval over the seeds. A check passes if the interval is inside the
@@ -76,7 +118,9 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     """
     if rules is not None:
         check_cc("--as", rules)
-    of = target.find(name, rules)
+    of = _target(name, rules, server=server, client=client, engine=engine, kernel=kernel)
+    if page is not None and isinstance(of, Pair):
+        raise NarrowsError("--report: a run of programs has no report page; omit --report")
     names = None if only is None else [each.strip() for each in only.split(",")]
     known = {check.name for check in checks(suite)}
     for unknown in set(names or ()) - known:
@@ -98,6 +142,31 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
                 echo(line)
     if found.count("fail"):
         click.get_current_context().exit(1)
+
+
+def _target(
+    name: str | None,
+    rules: str | None,
+    *,
+    server: str | None,
+    client: str | None,
+    engine: str | None,
+    kernel: str | None,
+) -> Target:
+    """The target that the arguments name."""
+    if server is not None and client is not None:
+        if name is not None:
+            raise NarrowsError(f"{name}: omit TARGET, or omit --server and --client")
+        operating_system.require_linux("narrows conform --server")
+        need_linux(engine or "live", kernel=kernel)
+        return pair(server, client, rules, engine or "live", kernel)
+    programs = {"--server": server, "--client": client, "--engine": engine, "--kernel": kernel}
+    given = next((option for option, value in programs.items() if value is not None), None)
+    if given is not None:
+        raise NarrowsError(f"{given}: a pair of programs needs both --server and --client")
+    if name is None:
+        raise NarrowsError("TARGET: missing; write cubic, or use --server and --client")
+    return target.find(name, rules)
 
 
 def _report(found: running.Conformance, page: str) -> None:

@@ -26,10 +26,12 @@ class CheckJson(TypedDict):
 
 
 class ConformJson(TypedDict):
-    """The results of all checks of a target."""
+    """The results of all checks of a target; `client` is null unless it is a pair of commands."""
 
     target: str
     version: str
+    client: str | None
+    engine: str
     suite: str
     seed: int
     seeds: int

@@ -51,7 +51,9 @@ def sentences(found: Conformance) -> list[str]:
         f"{found.count('not decided')} not decided, with {found.seeds} seeds each."
     ]
     for result in found.results:
-        if result.verdict in {"fail", "not decided"}:
+        if result.verdict == "not decided" and result.mean is None:
+            lines.append(f"{result.check.name}: not decided: {result.reason}.")
+        elif result.verdict in {"fail", "not decided"}:
             seen = f"seen {_number(result.mean)} ({interval(result)})"
             reason = f"; {result.reason}" if result.reason else ""
             lines.append(

@@ -10,6 +10,9 @@ of Hybla is Caini and Firrincieli, International Journal of Satellite Communicat
 22, 2004.
 - A control that responds to delay treats jitter as a queue, so `jitter` omits the family `delay`.
 - The checks `closed-form-…` and `reduction-…` exist for Reno and CUBIC only.
+
+A pair of commands is visible only on the path. `outside` of a check has its quantity there, or the
+reason for which the path does not show it.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from narrows.conform import metrics
+from narrows.conform import metrics, traffic
+from narrows.conform.appendix import BBR
 from narrows.conform.check import Check
 
 if TYPE_CHECKING:
     from narrows.conform.target import Target
     from narrows.json_object import JsonObject
 
-SUITES = ("basics", "fairness", "ccwg", "all")
+SUITES = ("basics", "fairness", "ccwg", "bbr", "all")
 
 RATE, RTT_MS = 20.0, 40.0
 """The path of most checks: rate in Mbit/s, RTT in ms. A buffer of one BDP empties in one RTT."""
@@ -38,6 +42,11 @@ flow starved if the ratio of throughputs is not bounded. This limit corresponds 
 """
 
 RIVALS = ("reno", "cubic", "bbr")
+
+_HANDSHAKE = "the path does not show where the handshake ends and the data begins"
+_WINDOW = "the congestion window is a variable of the stack"
+_ON_REQUEST = "the programs do not stop and resume on request"
+_SIZE = "the programs choose the size of their transfer"
 
 
 def _path(**keys: object) -> JsonObject:
@@ -97,6 +106,7 @@ BASICS: Sequence[Check] = (
         most=14_720,
         unit="B",
         samples="10ms",
+        outside=_HANDSHAKE,
     ),
     Check(
         name="start-up-growth",
@@ -109,6 +119,7 @@ BASICS: Sequence[Check] = (
         most=2.1,
         applies=lambda target: target.rules != "hybla",
         samples="10ms",
+        outside=_HANDSHAKE,
     ),
     Check(
         name="start-up-goodput",
@@ -121,6 +132,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         samples="100ms",
+        outside=traffic.between(0, 2, RATE),
     ),
     Check(
         name="steady-goodput",
@@ -132,6 +144,7 @@ BASICS: Sequence[Check] = (
         least=85,
         most=100,
         unit="%",
+        outside=traffic.utilization(RATE),
     ),
     Check(
         name="rtt",
@@ -143,6 +156,7 @@ BASICS: Sequence[Check] = (
         least=RTT_MS,
         most=2.1 * RTT_MS,
         unit="ms",
+        outside=traffic.rtt_p95(RTT_MS),
     ),
     Check(
         name="retransmits",
@@ -154,6 +168,7 @@ BASICS: Sequence[Check] = (
         least=0,
         most=30,
         unit="%",
+        outside=traffic.lost,
     ),
     Check(
         name="closed-form-reno",
@@ -166,6 +181,7 @@ BASICS: Sequence[Check] = (
         most=125,
         unit="%",
         applies=_named("reno", "newreno"),
+        outside=traffic.utilization(mathis(0.01, RTT_MS)),
     ),
     Check(
         name="closed-form-cubic",
@@ -178,6 +194,7 @@ BASICS: Sequence[Check] = (
         most=200,
         unit="%",
         applies=_named("cubic"),
+        outside=traffic.utilization(mathis(0.01, RTT_MS)),
     ),
     Check(
         name="reduction-reno",
@@ -190,6 +207,7 @@ BASICS: Sequence[Check] = (
         most=0.6,
         applies=_named("reno", "newreno"),
         samples="10ms",
+        outside=_WINDOW,
     ),
     Check(
         name="reduction-cubic",
@@ -202,6 +220,7 @@ BASICS: Sequence[Check] = (
         most=0.8,
         applies=_named("cubic"),
         samples="10ms",
+        outside=_WINDOW,
     ),
     Check(
         name="idle",
@@ -214,6 +233,7 @@ BASICS: Sequence[Check] = (
         most=1,
         unit="%",
         samples="100ms",
+        outside=_ON_REQUEST,
     ),
     Check(
         name="idle-restart",
@@ -226,6 +246,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         samples="100ms",
+        outside=_ON_REQUEST,
     ),
     Check(
         name="asymmetric-path",
@@ -237,6 +258,7 @@ BASICS: Sequence[Check] = (
         least=70,
         most=100,
         unit="%",
+        outside=traffic.utilization(RATE),
     ),
     Check(
         name="reordering",
@@ -248,6 +270,7 @@ BASICS: Sequence[Check] = (
         least=80,
         most=100,
         unit="%",
+        outside=traffic.utilization(RATE),
     ),
     Check(
         name="jitter",
@@ -260,6 +283,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         applies=_family("loss", "model"),
+        outside=traffic.utilization(RATE),
     ),
     Check(
         name="ecn",
@@ -272,6 +296,7 @@ BASICS: Sequence[Check] = (
         most=1,
         unit="%",
         applies=_family("loss"),
+        outside=traffic.marked_lost,
     ),
     Check(
         name="policer",
@@ -283,6 +308,7 @@ BASICS: Sequence[Check] = (
         least=40,
         most=100,
         unit="%",
+        outside=traffic.utilization(10.0),
     ),
 )
 
@@ -329,6 +355,7 @@ def _rivals() -> list[Check]:
                     least=LEAST_SHARE,
                     most=100,
                     unit="%",
+                    outside=traffic.share("rival"),
                 )
             )
     return found
@@ -346,6 +373,7 @@ FAIRNESS: Sequence[Check] = (
         least=LEAST_SHARE,
         most=100 - LEAST_SHARE,
         unit="%",
+        outside=traffic.share("late"),
     ),
     Check(
         name="many",
@@ -361,6 +389,7 @@ FAIRNESS: Sequence[Check] = (
         least=85,
         most=100,
         unit="%",
+        outside=traffic.utilization(RATE),
     ),
 )
 
@@ -382,6 +411,7 @@ CCWG: Sequence[Check] = (
         most=1.25 * RTT_MS,
         unit="ms",
         applies=_family("model"),
+        outside=traffic.queue_p50,
     ),
     Check(
         name="short-flow",
@@ -392,6 +422,7 @@ CCWG: Sequence[Check] = (
         metric=lambda run: _round_trips(run.flows[0]["fct_s"]),
         least=2,
         most=10,
+        outside=_SIZE,
     ),
 )
 
@@ -413,4 +444,6 @@ def checks(suite: str) -> list[Check]:
     both = [*BASICS, *FAIRNESS]
     if suite == "ccwg":
         return [*(check for check in both if check.name in OF_CCWG), *CCWG]
-    return [*both, *CCWG]
+    if suite == "bbr":
+        return list(BBR)
+    return [*both, *CCWG, *BBR]

@@ -1,5 +1,7 @@
 """The target of conformance checks: a congestion control of narrows, or a transport of an adapter.
 
+`narrows.conform.pair` has the third kind of target, a pair of commands.
+
 The family of a target decides which checks apply. The registry has the families of narrows' own
 congestion controls. A congestion control of another transport has the family of the congestion
 control of narrows with the same name. A congestion control whose name begins with `bbr` belongs to
@@ -71,18 +73,23 @@ def find(name: str, rules: str | None = None) -> Target:
             )
         cc = cc or ccs[0]
         own = rules or cc
-        return Target(cc=cc, family=_family(own), transport=transport, version=version, rules=own)
+        return Target(cc=cc, family=family(own), transport=transport, version=version, rules=own)
     known = registry.names("cc")
     if not cc and (transport in known or _core.find_model("cc", transport)):
         own = rules or transport
-        return Target(cc=transport, family=_family(own), rules=own)
+        return Target(cc=transport, family=family(own), rules=own)
     raise NarrowsError(
         f"{name}: neither a congestion control of narrows nor a loaded transport; to load the "
         f"adapter of a transport, write --plugin {transport} (make adapters builds it)"
     )
 
 
-def _family(cc: str) -> str:
+def family(cc: str) -> str:
+    """The family of a congestion control.
+
+    >>> family("bbr3")
+    'model'
+    """
     rows = {row["name"]: str(row["family"]) for row in registry.table("cc")}
     if cc.startswith("bbr"):
         return "model"

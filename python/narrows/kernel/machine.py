@@ -52,6 +52,10 @@ _MOST_LINE_BYTES = 1 << 16
 
 _MOST_CODE_BYTES = 16
 
+_PROCESSOR = 36
+"""Place of the last used processor in /proc/PID/stat after the name, from 0 on (proc(5): field 39).
+"""
+
 _LOOK_S = 0.5
 _FOLLOW_S = 0.05
 _END_S = 5.0
@@ -337,6 +341,7 @@ def _boot(
         start_new_session=True,
     ) as child:
         assert child.stdout is not None
+        keep_on_one_processor(child.pid)
         watch = Watchdog(child.pid, stalled)
         try:
             watch.start()
@@ -354,6 +359,19 @@ def _boot(
             f"time, because {busy} does not sleep; write a pause into its loop"
         )
     return lines
+
+
+def keep_on_one_processor(process: int) -> None:
+    """Restricts a process, and the processes that it starts from now on, to the processor on which
+    it was started.
+
+    The processes of a machine execute in turn, never at the same time. On one processor, a switch
+    between them takes less processor time, because none of them is woken on another processor.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        processor = int(text.rpartition(")")[2].split()[_PROCESSOR])
+        os.sched_setaffinity(process, {processor})
 
 
 def killed(code: int) -> list[str]:

@@ -365,7 +365,7 @@ class Flow(Part):
     restart: str | None = None
     size: str | None = None
     id: str | None = None
-    transport: Element | None = None
+    transport: str | None = None
     ecn: bool | str | None = None
     direction: str | None = None
     dscp: str | int | None = None

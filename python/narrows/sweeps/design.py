@@ -64,7 +64,7 @@ class Range:
         return f"{rounded:.{_DIGITS}g}{self.unit}" if self.unit else rounded
 
 
-def _range(key: str, given: Mapping[str, Any]) -> Range:
+def range_of(key: str, given: Mapping[str, Any]) -> Range:
     """The range that a table in a sweep file describes. One error reports all mistakes in it.
 
     Raises:
@@ -234,7 +234,7 @@ class Design:
             if isinstance(values, str) or not values:
                 raise NarrowsError(f"`{key}` needs a list of values, or a range")
             return list(values)
-        found = _range(key, values)
+        found = range_of(key, values)
         if self.kind != "grid":
             if found.steps is not None:
                 raise NarrowsError(

@@ -45,6 +45,9 @@ _LARGEST = 2000
 _AHEAD = 4
 """Maximum number of finished batches that wait to be stored, per process."""
 
+_Done = queue.Queue[list[Outcome] | BaseException | None]
+"""The outcomes of a process: finished batches, an exception, or None at the end."""
+
 _BEGIN = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
     "main; main(json.loads(sys.argv[2]))"
@@ -119,25 +122,41 @@ class Crew(Protocol):
         empty list several times per second.
         """
 
+    def close(self) -> None:
+        """Ends the processes that wait for further cases on this machine."""
+
 
 class Local:
     """Executes cases in several processes, by default one for each core."""
 
-    def __init__(self, jobs: int | None = None) -> None:
-        """Uses `jobs` processes; the default is the number of cores that this process may use."""
+    def __init__(self, jobs: int | None = None, *, keep: bool = False) -> None:
+        """Uses `jobs` processes; the default is the number of cores that this process may use.
+
+        With `keep`, the processes wait for the cases of further calls until `close`.
+        """
         self.workers = jobs or processors()
+        self._keep = keep
+        self._waiting: list[_Worker] = []
+
+    def close(self) -> None:
+        """Ends the processes that wait for further cases."""
+        while self._waiting:
+            self._waiting.pop().end()
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Yields the outcomes of the cases. The processes end when this generator ends, even after
-        an error.
+        """Yields the outcomes of the cases. After an error, and without `keep`, the processes end
+        when this generator ends.
         """
         batches = Batches(cases, count, self.workers)
-        workers = [_Worker() for _ in range(min(self.workers, count))]
+        workers = [
+            self._waiting.pop() if self._waiting else _Worker()
+            for _ in range(min(self.workers, count))
+        ]
         # If rows are stored more slowly than the processes produce them, the processes wait, so
         # that rows do not accumulate.
-        done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(workers))
+        done: _Done = queue.Queue(_AHEAD * len(workers))
         for worker in workers:
-            threading.Thread(target=worker.serve, args=(batches, done), daemon=True).start()
+            worker.begin(batches, done)
         working = len(workers)
         try:
             while working:
@@ -154,7 +173,10 @@ class Local:
                     yield found
         finally:
             for worker in workers:
-                worker.end()
+                if self._keep and not working:
+                    self._waiting.append(worker)
+                else:
+                    worker.end()
 
 
 class Threads:
@@ -174,6 +196,9 @@ class Threads:
         self._metric, self._engine = metric, engine
         self.workers = (jobs or processors()) if engine is None else engine.jobs(jobs)
         self._stop = threading.Event()
+
+    def close(self) -> None:
+        """Does nothing: all threads end with their cases."""
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
         """Yields outcomes in batches. If this generator is closed early, simulations that have
@@ -213,10 +238,20 @@ class _Worker:
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
         self._over = threading.Event()
+        self._todo: queue.SimpleQueue[tuple[Batches, _Done] | None] = queue.SimpleQueue()
+        # The process ends with the thread that started it (`die_with_parent`), so the thread waits
+        # for further cases, too.
+        threading.Thread(target=self._run, daemon=True).start()
 
-    def serve(
-        self, batches: Batches, done: queue.Queue[list[Outcome] | BaseException | None]
-    ) -> None:
+    def begin(self, batches: Batches, done: _Done) -> None:
+        """Begins to serve these batches; the outcomes, and None at the end, go to `done`."""
+        self._todo.put((batches, done))
+
+    def _run(self) -> None:
+        while (work := self._todo.get()) is not None:
+            self._serve(*work)
+
+    def _serve(self, batches: Batches, done: _Done) -> None:
         try:
             while not self._over.is_set() and (batch := batches.next()):
                 begin = time.monotonic()
@@ -233,13 +268,10 @@ class _Worker:
         except BaseException as error:
             self._tell(done, error)
         finally:
-            self.end()
+            if self._over.is_set():
+                self.end()  # The process may have been started after the reader ended.
 
-    def _tell(
-        self,
-        done: queue.Queue[list[Outcome] | BaseException | None],
-        what: list[Outcome] | BaseException | None,
-    ) -> None:
+    def _tell(self, done: _Done, what: list[Outcome] | BaseException | None) -> None:
         """Puts an object into the queue as soon as there is room, unless the reader has ended."""
         while not self._over.is_set():
             with suppress(queue.Full):
@@ -282,8 +314,9 @@ class _Worker:
         return [(key, rows, error) for key, rows, error in json.loads(line)]
 
     def end(self) -> None:
-        """Ends the process in any state."""
+        """Ends the process in any state, and its thread."""
         self._over.set()
+        self._todo.put(None)
         self._close()
 
     def _close(self) -> None:
@@ -394,6 +427,9 @@ class Ray:
             # is started.
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
+    def close(self) -> None:
+        """Leaves the cluster as it is."""
+
     @property
     def workers(self) -> int:
         """The present number of cores of the cluster."""
@@ -499,8 +535,11 @@ def crew(
     jobs: int | None = None,
     metric: Metric | None = None,
     engine: EngineChoice | None = None,
+    *,
+    keep: bool = False,
 ) -> Crew:
-    """The executor with the name `local`, `ray` or `ray://HOST:PORT`.
+    """The executor with the name `local`, `ray` or `ray://HOST:PORT`. With `keep`, its processes
+    wait for the cases of further calls until `close`.
 
     Raises:
         NarrowsError: If there is no executor of this name, or if it cannot run the engine.
@@ -513,7 +552,7 @@ def crew(
         return Threads(metric, jobs, engine)
     if on == "local":
         here = metric is not None or loaded.only_here()
-        return Threads(metric, jobs) if here else Local(jobs)
+        return Threads(metric, jobs) if here else Local(jobs, keep=keep)
     if on == "ray":
         return Ray(metric=metric)
     if on.startswith("ray://"):

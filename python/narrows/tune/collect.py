@@ -9,11 +9,10 @@ import re
 import selectors
 import subprocess
 import time
-from importlib import resources
 from pathlib import Path
 from typing import IO
 
-from narrows import operating_system
+from narrows import _core, operating_system
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.storage import untrusted_input
 from narrows.tune.facts import Facts, parse
@@ -34,7 +33,7 @@ _PIECE = 1 << 16
 
 def script() -> str:
     """The text of the collector script."""
-    return (resources.files("narrows.tune") / "collect.sh").read_text(encoding="utf-8")
+    return _core.host_collector()
 
 
 def host(name: str) -> str:

@@ -9,22 +9,14 @@ describes the JSON document.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from narrows import __version__, registry
-from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
-from narrows.tune import kernels, shaper
-from narrows.tune.facts import Facts
 from narrows.tune.findings import Path
 from narrows.tune.model import ChangeJson, HostJson, LeftJson, NeedJson, PlanJson, State, Target
-
-VERSION = 1
-
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,31}")
 
@@ -33,9 +25,6 @@ DEVICE = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}")
 
 
 VALUE = re.compile(r"[a-z0-9_]+( [a-z0-9_]+)*")
-
-SENTENCES = frozenset({"new", "interfaces", "connections", "smaller", "nothing"})
-"""First words of titles that begin with a capital letter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,19 +102,6 @@ class Change:
             persist=row.get("persist"),
         )
 
-    def json(self) -> ChangeJson:
-        """The change in the document of a plan."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "phase": self.phase,
-            "target": self.target,
-            "from": self.before,
-            "to": self.after,
-            "why": self.why,
-            "persist": self.persist,
-        }
-
 
 @dataclass(kw_only=True)
 class Need:
@@ -153,10 +129,6 @@ class Need:
             why=row["why"],
         )
 
-    def json(self) -> NeedJson:
-        """The row in the document of a plan."""
-        return {"what": self.what, "name": self.name, "command": self.command, "why": self.why}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
@@ -176,10 +148,6 @@ class Left:
     def of(cls, row: LeftJson) -> Left:
         """Reads a row of a document."""
         return cls(what=row["what"], why=row["why"], fix=row["fix"])
-
-    def json(self) -> LeftJson:
-        """The row in the document of a plan."""
-        return {"what": self.what, "why": self.why, "fix": self.fix}
 
 
 @dataclass(kw_only=True)
@@ -202,11 +170,11 @@ class Plan:
     asked: JsonObject
     host: HostJson
     netns: str | None
-    changes: list[Change] = field(default_factory=list)
-    needs: list[Need] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
-    effects: list[str] = field(default_factory=list)
-    document: PlanJson | None = None
+    changes: list[Change]
+    needs: list[Need]
+    left: list[Left]
+    effects: list[str]
+    document: PlanJson
 
     @classmethod
     def of(cls, document: PlanJson) -> Plan:
@@ -230,7 +198,7 @@ class Plan:
     @property
     def able(self) -> bool:
         """Whether the changes are possible: no requirement is missing."""
-        return not self.needs if self.document is None else self.document.get("able") is not False
+        return self.document.get("able") is not False
 
     def live(self) -> Plan:
         """The plan without the changes for the next boot."""
@@ -240,122 +208,4 @@ class Plan:
 
     def json(self) -> PlanJson:
         """The JSON document of the plan."""
-        if self.document is not None:
-            return self.document
-        return {
-            "narrows": __version__,
-            "plan": VERSION,
-            "title": self.title,
-            "asked": self.asked,
-            "host": self.host,
-            "netns": self.netns,
-            "able": not self.needs,
-            "needs": [need.json() for need in self.needs],
-            "changes": [change.json() for change in self.changes],
-            "left": [left.json() for left in self.left],
-            "effects": self.effects,
-        }
-
-
-def check(facts: Facts, ask: Ask) -> None:
-    """Raises a `NarrowsError` if an option contains an invalid or unknown name, or if options
-    cannot be combined or cannot apply to this host.
-    """
-    for option, name in (("--cc", ask.cc), ("--qdisc", ask.qdisc)):
-        if name is not None and not NAME.fullmatch(name):
-            raise NarrowsError(f"{option} {name!r}: a name has lower-case letters, digits and _")
-    if ask.cc is not None and facts.has_cc(ask.cc) in {None, "missing"}:
-        registry.check_cc(
-            "--cc",
-            ask.cc,
-            list(dict.fromkeys([*registry.linux_ccs(), *facts.available])),
-        )
-    if ask.qdisc not in {None, "keep", *registry.qdiscs()}:
-        assert ask.qdisc is not None
-        if facts.has_module("sch_" + ask.qdisc) in {None, "missing"}:
-            close = difflib.get_close_matches(ask.qdisc, sorted(registry.qdiscs()), 1)
-            fix = f"; write --qdisc {close[0]}" if close else ", such as fq or fq_codel"
-            raise NarrowsError(f"--qdisc {ask.qdisc}: not a queue discipline of Linux{fix}")
-    for name in ask.devices:
-        if not DEVICE.fullmatch(name):
-            raise NarrowsError(f"--dev {name!r}: not a valid name of an interface")
-        if facts.interfaces and facts.interface(name) is None:
-            known = ", ".join(one.name for one in facts.interfaces if not one.loopback) or "none"
-            raise NarrowsError(f"--dev {absent(name, known)}")
-    if ask.to and ask.cc is None:
-        raise NarrowsError(
-            "--to: a destination needs a congestion control; write: --to PREFIX --cc bbr"
-        )
-    if ask.devices and ask.qdisc in {None, "keep"}:
-        raise NarrowsError(
-            "--dev: an interface needs a queue discipline; write: --dev eth0 --qdisc fq"
-        )
-    _check_shaper(facts, ask)
-    if not (
-        ask.shape
-        or ask.sqm
-        or ask.cc
-        or ask.qdisc
-        or ask.ecn
-        or ask.mtu_probing
-        or ask.settings
-        or ask.path.bdp_bytes
-    ):
-        raise NarrowsError(
-            "no change is requested; write, for instance: --cc bbr, --qdisc fq, or --rate 1Gbit "
-            "--rtt 80ms"
-        )
-    if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
-        raise NarrowsError(
-            f"--netns {ask.netns}: namespaces share one default here; "
-            f"{kernels.FEATURES['cc_netns'].told}; "
-            "leave --netns out, or name destinations: --to 192.0.2.0/24"
-        )
-
-
-def absent(name: str, known: str) -> str:
-    """The end of an error about an interface; `known` lists the interfaces of the host.
-
-    >>> absent("eth9", "ens18")
-    'eth9: this host has no interface eth9; its interfaces: ens18'
-    """
-    return f"{name}: this host has no interface {name}; its interfaces: {known or 'none'}"
-
-
-def _check_shaper(facts: Facts, ask: Ask) -> None:
-    if ask.shape is not None:
-        known = [one.name for one in facts.interfaces if not one.loopback]
-        there = ", ".join(known) or "none"
-        asked = facts.interface(ask.shape)
-        if asked is not None and asked.loopback:
-            raise NarrowsError(
-                f"--shape {ask.shape}: the loopback interface has no link to shape; there are: "
-                f"{there}"
-            )
-        if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
-            raise NarrowsError(f"--shape {absent(ask.shape, there)}")
-        if ask.sqm is not None or ask.devices:
-            raise NarrowsError("--shape: its value is the interface; omit --sqm and --dev")
-        if ask.up_kbit is None and ask.down_kbit is None:
-            raise NarrowsError(
-                f"--shape {ask.shape}: a rate is missing; write --up 18Mbit for outgoing traffic, "
-                "--down 90Mbit for incoming traffic, or both"
-            )
-        if ask.qdisc is not None and ask.qdisc not in shaper.KINDS:
-            raise NarrowsError(
-                f"--qdisc {ask.qdisc}: a shaper has one of {', '.join(shaper.KINDS)}"
-            )
-        return
-    if (ask.sqm is None) != (ask.down_kbit is None) or (ask.down_kbit is None) != (
-        ask.up_kbit is None
-    ):
-        raise NarrowsError(
-            "--sqm, --down and --up belong together: --sqm eth0 --down 90Mbit --up 18Mbit"
-        )
-    if ask.sqm is not None and not DEVICE.fullmatch(ask.sqm):
-        raise NarrowsError(f"--sqm {ask.sqm!r}: this is not the name of an interface")
-    if ask.sqm is not None and not facts.openwrt:
-        raise NarrowsError(
-            f"--sqm is for OpenWrt's shaper, and this is {facts.system}; cake-qos or sqm-scripts "
-            "have others"
-        )
+        return self.document

@@ -71,7 +71,7 @@ pub(super) fn header(section: &str) -> String {
 
 /// The name nearest to `written`, if it is near enough to be a misspelling. Among equally near
 /// names, one that begins with `written` comes first: `rat` is `rate` and not `rtt`.
-pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > 40 {
         return None;
     }

@@ -1,14 +1,4 @@
-"""Rules that audit a host. Each rule is a function from facts to findings, and each module lists
-its rules.
-
-| module | subjects |
-|---|---|
-| `control` | kernel, congestion controls, sockets, namespaces |
-| `release` | rules of TCP that the kernel lacks |
-| `queues` | queue disciplines, pacing, BQL, rings, offloads, coalescing |
-| `tcp` | buffers for a path, ECN, MTU probing, TCP features, governor |
-| `wifi` | queues, airtime and link of wireless interfaces |
-| `system` | files read at boot, machine or container, router |
+"""Audits of a host; `core/src/tune/findings` has the rules.
 
 A finding has a fact, its relevance, a remedy and a source. Its severity:
 
@@ -22,15 +12,13 @@ A finding has a fact, its relevance, a remedy and a source. Its severity:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 
+from narrows import _core
 from narrows.tune.facts import Facts
-from narrows.tune.findings import control, queues, release, system, tcp, wifi
-from narrows.tune.findings.finding import SEVERITIES, Finding, Path
+from narrows.tune.findings.finding import Finding, Path
 
-__all__ = ["RULES", "SEVERITIES", "Finding", "Path", "audit", "verdict"]
-
-RULES = (*control.RULES, *release.RULES, *queues.RULES, *tcp.RULES, *wifi.RULES, *system.RULES)
+__all__ = ["Finding", "Path", "audit"]
 
 
 def audit(facts: Facts, path: Path | None = None) -> list[Finding]:
@@ -42,21 +30,6 @@ def audit(facts: Facts, path: Path | None = None) -> list[Finding]:
         path: The path that one connection should be able to fill. Without it, findings state the
             rate for which the TCP buffers suffice.
     """
-    found = [finding for rule in RULES for finding in _of(rule(facts, path or Path()))]
-    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
-
-
-def _of(found: Iterator[Finding]) -> list[Finding]:
-    return list(found)
-
-
-def verdict(found: list[Finding]) -> str:
-    """A sentence with the numbers of errors and warnings."""
-    errors, warnings = (sum(f.severity == s for f in found) for s in ("error", "warning"))
-    if not errors and not warnings:
-        return "The audit found no errors and no warnings."
-    counts = [
-        f"{n or 'no'} {name}{'s' * (n != 1)}"
-        for n, name in ((errors, "error"), (warnings, "warning"))
-    ]
-    return f"The audit found {' and '.join(counts)}."
+    of = path or Path()
+    rows = json.loads(_core.audit_findings(facts.json(), of.rate_mbit, of.rtt_ms))
+    return [Finding(**row) for row in rows]

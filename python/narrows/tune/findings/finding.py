@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "note", "good"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "good")
-"""Severities, the worst first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +14,7 @@ class Finding:
 
     Attributes:
         id: Name of the rule, for example `pacing` or `qdisc`.
-        severity: One of `SEVERITIES`; the package `narrows.tune.findings` defines them.
+        severity: Its severity; the package `narrows.tune.findings` defines them.
         subject: Interface, namespace or file that was checked; empty for the whole host.
         what: The fact.
         why: Its relevance.
@@ -43,14 +41,3 @@ class Path:
 
     rate_mbit: float | None = None
     rtt_ms: float | None = None
-
-    @property
-    def bdp_bytes(self) -> float | None:
-        """The bandwidth-delay product, rate times RTT, in bytes; None if either is unknown.
-
-        >>> Path(rate_mbit=100, rtt_ms=80).bdp_bytes
-        1000000.0
-        """
-        if self.rate_mbit is None or self.rtt_ms is None:
-            return None
-        return self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1e3

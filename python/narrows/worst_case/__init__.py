@@ -1,0 +1,1 @@
+"""The search for the values of keys with which a scenario is worst."""
