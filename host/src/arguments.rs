@@ -7,6 +7,7 @@
 
 use lexopt::{Arg, Parser};
 use narrows_core::scenario::code_point;
+use narrows_core::units::{Span, parse_seconds};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -118,6 +119,18 @@ pub fn whole<T: Copy + PartialOrd + FromStr + Display>(
     read.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
 }
 
+/// Shortest interval with a line of its own.
+const LEAST_INTERVAL: Span = Span::ms(100);
+
+/// Reads the duration of an interval with a line of its own; zero: no such lines.
+pub fn interval_lines(value: &str) -> Result<Span, String> {
+    let every = parse_seconds(value).map_err(|e| format!("{}; write {}", e.problem, e.fix))?;
+    if every > Span::ZERO && every < LEAST_INTERVAL {
+        return Err("too short; write 100ms or more, or 0s for no lines".into());
+    }
+    Ok(every)
+}
+
 /// Reads a DSCP, given by name or number.
 pub fn dscp(value: &str) -> Result<u8, String> {
     code_point(value).ok_or_else(|| {
@@ -179,6 +192,18 @@ narrows-host x HOST [options]
             all(&["-"]).unwrap(),
             [(Argument::Operand("-".into()), None)]
         );
+    }
+
+    #[test]
+    fn interval_lines_have_a_unit_and_a_shortest_interval() {
+        assert_eq!(interval_lines("500ms"), Ok(Span::ms(500)));
+        assert_eq!(interval_lines("0s"), Ok(Span::ZERO));
+        for (wrong, fix) in [
+            ("1", "write 1s"),
+            ("50ms", "write 100ms or more, or 0s for no lines"),
+        ] {
+            assert!(interval_lines(wrong).unwrap_err().ends_with(fix), "{wrong}");
+        }
     }
 
     #[test]

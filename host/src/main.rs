@@ -65,12 +65,13 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             ));
         }
     };
-    let mut progress = |now: f64, end: f64| {
+    let mut progress = |told: measure::Told| {
         let mut out = std::io::stdout();
-        !stream
-            || writeln!(out, "progress {now:.3} {end:.3}")
-                .and_then(|()| out.flush())
-                .is_ok()
+        let line = match told {
+            measure::Told::Progress(now, end) => format!("progress {now:.3} {end:.3}"),
+            measure::Told::Interval(line) => line.words(),
+        };
+        !stream || writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
     };
     let measured = measure::run(&options, &mut planned, &mut progress)?;
     let text = match table {
@@ -102,12 +103,14 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
         let median = told.response.below(2).unwrap_or(0) as f64 / 1000.0;
         let most = told.response.extremes().map_or(0, |e| e.1) as f64 / 1000.0;
         let (answered, lost) = (told.answered, told.lost());
+        let interval = at.interval.map(|interval| interval.words() + "\n");
         let mut out = std::io::stdout();
         !stream
-            || writeln!(
+            || write!(
                 out,
-                "progress {:.4} 1\nlive {answered} {lost} {median:.1} {most:.1}",
-                at.share
+                "progress {:.4} 1\nlive {answered} {lost} {median:.1} {most:.1}\n{}",
+                at.share,
+                interval.unwrap_or_default()
             )
             .and_then(|()| out.flush())
             .is_ok()

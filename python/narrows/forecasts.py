@@ -180,6 +180,7 @@ def _load(measured: Measurement, direction: str) -> LoadJson:
         "flows": len(flows) // max(1, len(spans)),
         "cc": ccs[0] if len(ccs) == 1 else None,
         "both_ways": measured.together,
+        **({"family": measured.family} if measured.family else {}),
     }
 
 
@@ -354,10 +355,10 @@ def score_open(measured: Measurement, *, queue: str | None = None) -> list[Score
     stores the scores.
 
     A forecast applies to a repetition of the same load after the change. The load must have the
-    direction, the number of flows and the congestion control of the forecast. Both or neither must
-    load two directions at the same time. A measurement does not show the queue discipline of the
-    host. A forecast for another queue discipline than `queue`, which is known to be in use, or for
-    a shaper is therefore not scored.
+    direction, the number of flows, the congestion control and the address family of the forecast.
+    Both or neither must load two directions at the same time. A measurement does not show the queue
+    discipline of the host. A forecast for another queue discipline than `queue`, which is known to
+    be in use, or for a shaper is therefore not scored.
 
     Raises:
         NarrowsError: If the file was changed by hand.
@@ -412,6 +413,12 @@ def _other_load(line: ForecastJson, measured: Measurement) -> str:
         return (
             f"it is for {wanted['flows']} flows, and this load had {load['flows']}; "
             f"write --streams {wanted['flows']}"
+        )
+    families = wanted.get("family"), load.get("family")
+    if None not in families and families[0] != families[1]:
+        return (
+            f"it is for {families[0]}, and this load used {families[1]}; write --ip "
+            f"{str(families[0])[-1]}"
         )
     if wanted.get("both_ways") not in {None, load["both_ways"]}:
         return (
@@ -496,7 +503,7 @@ _LINES = {
         {
             "at": text, "host": text, "measurement": text, "way": word("up", "down"), "now": text,
             "leave": flag,
-            "load": table({"flows": whole, "cc": text, "both_ways": flag}),
+            "load": table({"flows": whole, "cc": text, "both_ways": flag, "family": text}),
             "choice": table({"key": text, "cc": text, "queue": text, "shaper_share": number},
             required=("key",)),
             "figures": rows(_FORECAST),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from conftest import Cli
 
 import narrows as nw
 from narrows import files
+from narrows.errors import NarrowsError
 from narrows.measure.pictures import combined
 from narrows.measure.simulated import Plan, measure
+from narrows.sweeps import results
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +52,64 @@ def test_tables_and_measurements_have_their_own_options(
     assert "--y: missing" in command("plot", "rows.csv", "--out", out).stderr
     assert "one table" in command("plot", "rows.csv", *two, "--y", "a", "--out", out).stderr
     assert "not written as a table" in command("plot", *two, "--out", tmp_path / "a.tex").stderr
+
+
+RESPONSES = {
+    "kind": "latency", "sent": 4, "lost": 0,
+    "rtt_us": {
+        "n": 4, "min": 1000, "mean": 1750, "max": 4000,
+        "histogram_ns": [[1_000_000, 3], [4_000_000, 1]],
+    },
+}  # fmt: skip
+RUN = {
+    "engine": "sim", "scenario": {},
+    "flows": [{"id": "cubic0", "goodput_mbit": 19.1, "rtt_ms": {"p95": 80.6}},
+              {"id": "bbr0", "goodput_mbit": None, "rtt_ms": None}],
+}  # fmt: skip
+
+
+def stored(folder: Path, name: str, tree: object) -> Path:
+    file = folder / name
+    file.write_text(json.dumps(tree), encoding="utf-8")
+    return file
+
+
+def test_results_of_all_kinds_share_their_axes(two: list[Path], tmp_path: Path) -> None:
+    policies = {
+        "kind": "latency_lab",
+        "setups": [
+            {"policy": "default", "load": "none", "refused": None, "latency": RESPONSES},
+            {"policy": "rr", "load": "none", "refused": "not permitted"},
+        ],
+    }
+    named = [
+        ("a", two[0]),
+        ("l", stored(tmp_path, "l.json", RESPONSES)),
+        ("p", stored(tmp_path, "p.json", policies)),
+        ("r", stored(tmp_path, "r.json", RUN)),
+    ]
+    several = [(name, one) for name, file in named for _, one in results.read(file)]
+    shown = {picture.key: picture for picture in results.combined(several)}
+    assert list(shown) == ["throughput", "rtt", "delay", "tradeoff"]
+    delay = {line.label: line for line in shown["delay"].lines}
+    assert {"a: idle", "l: RTT", "p: RTT"} <= delay.keys()
+    assert (delay["l: RTT"].x, delay["l: RTT"].y) == ([1.0, 4.0], [0.75, 1.0])
+    assert {line.flow for line in shown["delay"].lines} == {0, 1, 2}
+    points = {line.label: (line.x, line.y) for line in shown["tradeoff"].lines}
+    assert points["r: cubic0"] == ([80.6], [19.1])
+    assert set(points) == {"a: download", "r: cubic0"}
+
+
+def test_response_times_alone_are_drawn(tmp_path: Path, command: Cli) -> None:
+    file = stored(tmp_path, "l.json", RESPONSES)
+    figure = tmp_path / "l.svg"
+    assert command("plot", file, file, "--out", figure).returncode == 0
+    assert "<svg" in figure.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+    damaged = stored(tmp_path, "r.json", RUN | {"flows": [{"goodput_mbit": "fast"}]})
+    with pytest.raises(NarrowsError, match=r"r\.json: flows"):
+        results.read(damaged)
+    with pytest.raises(NarrowsError, match="no result has data"):
+        results.combined([("r", RUN)])

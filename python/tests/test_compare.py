@@ -354,11 +354,14 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     )
     other = simulate(path, Plan(cc="bbr", streams=1, load_s=12.0), seed=1)
     other.json["asked"] |= {"test": "rrul", "dscp": "EF"}
+    other.json["peer"] = {"address": "2001:db8::1", "speaks": "simulator"}
+    before = Measurement.of(before.json | {"peer": {"address": "192.0.2.1", "speaks": "simulator"}})
     found = {
         m.what: (m.before, m.after, m.direction) for m in measurements.mismatches(before, other)
     }
     assert found == {
         "test": ("simulated", "rrul", None),
+        "address family": ("IPv4", "IPv6", None),
         "download": ("4 TCP flows", "1 TCP flow", "down"),
         "upload": ("4 TCP flows", "1 TCP flow", "up"),
         "duration of the download": ("6.0 s", "12.0 s", None),
@@ -371,8 +374,8 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     assert set(told.values()) == {"cannot tell"}
     (warned,) = comparison.warnings(before, other, ("a.json", "b.json"))
     assert warned.startswith(
-        "a.json and b.json are different tests: test (simulated, rrul), download (4 TCP flows, "
-        "1 TCP"
+        "a.json and b.json are different tests: test (simulated, rrul), address family (IPv4, "
+        "IPv6), download"
     )
     assert comparison.warnings(before, seen(2), ("a", "b")) == []
 

@@ -131,3 +131,13 @@ def test_prove_scores_what_it_has_switched_on(simulated: dict[str, Any]) -> None
     change = {"kind": "sysctl", "target": "net.core.default_qdisc", "from": "", "to": "fq"}
     (one,) = scored(proof, tune_plan.Plan.of({"changes": [change]}))
     assert (one.forecast, one.why, len(one.judged)) == (name, "", 2)
+
+
+def test_a_forecast_for_one_address_family_is_not_scored_by_the_other(
+    simulated: dict[str, Any],
+) -> None:
+    forecast(load={"flows": 2, "cc": "bbr", "both_ways": False, "family": "IPv6"})
+    (one,) = forecasts.score_open(measured(simulated, peer={"address": "192.0.2.1"}))
+    assert one.why == "it is for IPv6, and this load used IPv4; write --ip 6"
+    (one,) = forecasts.score_open(measured(simulated, peer={"address": "2001:db8::1"}))
+    assert one.why == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 import narrows as nw
 from narrows import forecasts
 from narrows.errors import NarrowsError
+from narrows.host import families
 from narrows.measure import run, summary
 from narrows.measure.pictures import pictures
-from narrows.measure.render import latencies, own_error, sentences
+from narrows.measure.render import by_cc, latencies, own_error, sentences
 from narrows.measure.result import Measurement, MeasurementError, Spread
 from narrows.measure.simulated import Plan, measure
 from narrows.render.words import millis
@@ -168,7 +170,7 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     assert set(said) == {
         "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute",
         "pings_lost",
-        "latency_by_cc_ms", "outages", "classes",
+        "latency_by_cc_ms", "outages", "classes", "controls",
     }  # fmt: skip
 
 
@@ -290,6 +292,11 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
     names = [row[0].text for row in latencies(both).rows]
     assert names == ["idle", "both directions", "both directions, cubic", "both directions, bbr"]
     assert (said.by_cc["cubic"]["both"].p50, said.by_cc["bbr"]["both"].p50) == (100.0, 30.0)
+    rows = [[cell.text for cell in row] for row in by_cc(both).rows]
+    assert [row[:3] for row in rows] == [
+        ["cubic", "download", "1"], ["cubic", "upload", "1"],
+        ["bbr", "download", "1"], ["bbr", "upload", "1"],
+    ]  # fmt: skip
     one = pinged(rtts, flows=[f for f in flows if f["direction"] == "down"], idle_s=3)
     assert [row[0].text for row in latencies(one).rows][1:] == [
         "download",
@@ -368,3 +375,24 @@ def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
             "data": {"stopped_by": "max_data"},
         }
         assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]
+
+
+def test_the_other_family_of_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {("far.example", socket.AF_INET), ("far.example", socket.AF_INET6)}
+
+    def addresses(name: str, _port: None, family: int, _kind: int) -> list[str]:
+        if (name, family) not in known:
+            raise socket.gaierror
+        return ["address"]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    said = (
+        "far.example also has an IPv4 address, and its path may differ from that of IPv6; to "
+        "measure it, write --ip 4"
+    )
+    assert families.notice("far.example", "2001:db8::1") == said
+    assert families.notice("https://far.example:8443/a", "192.0.2.1").endswith("write --ip 6")
+    known.discard(("far.example", socket.AF_INET))
+    for host, used in [("far.example", "2001:db8::1"), ("192.0.2.1", "192.0.2.1"),
+                       ("a.toml", "simulated"), ("far.example", "127.0.0.1")]:  # fmt: skip
+        assert families.notice(host, used) == ""

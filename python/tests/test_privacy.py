@@ -40,6 +40,19 @@ def test_pseudonyms_of_ipv4_preserve_prefixes(
     assert shared(ONE.address(first), ONE.address(second), 32) == shared(first, second, 32)
 
 
+@given(st.ip_addresses(v=6), st.ip_addresses(v=6), st.integers(0, 128))
+def test_pseudonyms_of_ipv6_preserve_prefixes(
+    first: ipaddress.IPv6Address, other: ipaddress.IPv6Address, alike: int
+) -> None:
+    mask = (1 << 128) - (1 << (128 - alike))
+    second = ipaddress.IPv6Address(int(first) & mask | int(other) & ~mask & (1 << 128) - 1)
+    for one in (first, second):
+        if one.is_loopback or one.is_unspecified or one.is_multicast:
+            assert ONE.address(one) == one
+            return
+    assert shared(ONE.address(first), ONE.address(second), 128) == shared(first, second, 128)
+
+
 def test_pseudonyms_of_ipv6_preserve_prefixes_and_depend_on_the_key() -> None:
     first, second = ONE.address("2001:db8:1::1"), ONE.address("2001:db8:1:8000::1")
     assert shared(first, second, 128) == 48
@@ -63,6 +76,75 @@ def test_texts_and_trees_have_no_address_left() -> None:
     assert found["rates"] == tree["rates"]
     assert found["peer"]["address"] in found["notes"][0]
     assert tree["host"] == "server.example"
+
+
+def test_names_and_mac_addresses_in_sentences_are_replaced() -> None:
+    tree = {
+        "asked": {"host": "https://files.example:8443/private/a.iso"},
+        "host": {"name": "laptop", "kernel": "6.12.0"},
+        "narrows": "laptop",
+        "own_error": {
+            "notes": [
+                "Files.Example sent no data; laptop has 52:54:00:AB:cd:01 and 52-54-00-ab-cd-01",
+                "other.files.example and laptop2 at 192.000.002.001, sent at 12:30:11",
+            ]
+        },
+    }
+    found = ONE.tree(tree)
+    first, second = found["own_error"]["notes"]
+    assert ONE.name("files.example") in first
+    assert ONE.name("laptop") in first
+    assert first.count(ONE.mac("52:54:00:ab:cd:01")) == 2
+    assert ONE.mac("52:54:00:ab:cd:01").startswith("02:")
+    # Other names that contain the name are other names.
+    assert "other.files.example and laptop2" in second
+    assert str(ONE.address("192.0.2.1")) in second
+    assert "12:30:11" in second
+    assert (found["narrows"], found["host"]["kernel"]) == ("laptop", "6.12.0")
+    assert "private" not in json.dumps(found)
+
+
+def test_measurements_of_other_programs_keep_no_name(tmp_path: Path, command: Cli) -> None:
+    row = {
+        "socket": 5, "start": 0, "end": 1, "seconds": 1, "bytes": 1e6, "bits_per_second": 8e6,
+        "omitted": False, "sender": True,
+    }  # fmt: skip
+    tree = {
+        "start": {
+            "cookie": "laptop.1700000000.5",
+            "system_info": "Linux laptop 6.1.0-9-amd64 #1 SMP Debian x86_64",
+            "connecting_to": {"host": "server.example", "port": 5201},
+            "test_start": {"protocol": "TCP", "num_streams": 1, "duration": 1, "reverse": 0},
+            "timestamp": {"timesecs": 1_700_000_000},
+        },
+        "intervals": [{"streams": [row], "sum": row}],
+        "end": {"streams": [{"sender": row, "receiver": row}]},
+    }
+    plain, public = tmp_path / "iperf3.json", tmp_path / "public.json"
+    plain.write_text(json.dumps(tree), encoding="utf-8")
+    done = command("convert", plain, public, "--anonymize")
+    assert done.returncode == 0, done.stderr
+    text = public.read_text(encoding="utf-8")
+    assert "laptop" not in text
+    assert "server.example" not in text
+    assert "6.1.0-9-amd64" in text
+
+
+def test_response_times_have_pseudonyms(
+    command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {
+        "kind": "latency", "host": "server.example", "interrupted": False,
+        "peer": {"address": "192.0.2.1", "port": 5201},
+        "findings": [{"says": "The link to server.example (52:54:00:ab:cd:01) is slow."}],
+    }  # fmt: skip
+    monkeypatch.setattr("narrows.latency.run.measure", lambda *_, **__: told)
+    out = tmp_path / "l.json"
+    done = command("latency", "server.example", "--anonymize", "--json", "--out", out)
+    assert done.returncode == 0, done.stderr
+    for text in (done.stdout, done.stderr, out.read_text(encoding="utf-8")):
+        assert not any(s in text for s in ("server.example", "192.0.2.1", "52:54:00"))
+    assert json.loads(done.stdout)["peer"]["port"] == 5201
 
 
 def test_the_key_is_made_once_and_is_private(
@@ -161,6 +243,37 @@ def test_addresses_of_a_routing_header_are_overwritten() -> None:
     assert via not in capture.anonymize(in_capture(packet), ONE)
 
 
+def test_options_of_ipv6_are_overwritten() -> None:
+    home = ipaddress.ip_address("2001:db8::77").packed
+    ends = b"".join(ipaddress.ip_address(f"2001:db8::{n}").packed for n in (1, 2))
+    # Destination options: PadN of 4 bytes, and the option of a home address (RFC 6275).
+    options = bytes([17, 2, 1, 2, 0, 0, 201, 16]) + home
+    packet = struct.pack(">IHBB", 6 << 28, 32, 60, 64) + ends + options
+    found = capture.anonymize(in_capture(packet + struct.pack(">HHHH", 1, 2, 8, 0)), ONE)
+    assert home not in found
+    assert bytes([17, 2, 1, 20, *bytes(20)]) + struct.pack(">HHHH", 1, 2, 8, 0) in found
+
+
+def test_the_gateway_of_a_redirect_is_a_pseudonym() -> None:
+    icmp = bytearray(bytes([5, 1, 0, 0, 203, 0, 113, 9]))
+    icmp[2:4] = (0xFFFF - checksum(bytes(icmp))).to_bytes(2, "big")
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 28, 1, 0, 64, 1, 0) + bytes([192, 0, 2, 1, 192, 0, 2, 2])
+    found = capture.anonymize(in_capture(ip + bytes(icmp)), ONE)
+    assert bytes([203, 0, 113, 9]) not in found
+    gateway = ONE.address("203.0.113.9").packed
+    new = found[found.index(gateway) - 4 :][:8]
+    assert new[:2] == bytes([5, 1])
+    assert checksum(new) == 0xFFFF
+
+
+def test_the_offset_of_times_is_kept() -> None:
+    plain = in_capture(struct.pack(">BBHHHBBH", 0x45, 0, 20, 1, 0, 64, 6, 0) + bytes(8))
+    offset = struct.pack("<HHqI", 14, 8, -7, 0)
+    interface = struct.pack("<IIHHI", 1, 36, 101, 0, 0) + offset + struct.pack("<I", 36)
+    made = plain[:28] + interface + plain[48:]
+    assert offset[:-4] in capture.anonymize(made, ONE)
+
+
 def measurement(id_: str, host: str, started: str) -> Measurement:
     return Measurement.of(
         {"measurement": 1, "id": id_, "started": started, "asked": {"host": host}, "flows": [],
@@ -188,6 +301,15 @@ def test_a_forgotten_measurement_leaves_no_bytes(stored: Path) -> None:
     assert history.forget(host="host1.example") == 0
     history.keep(measurement("b", "host4.example", "2026-01-01T00:00:00Z"))
     assert len(history.rows()) == 3
+
+
+def test_files_are_added_with_pseudonyms(stored: Path, command: Cli, tmp_path: Path) -> None:
+    plain = tmp_path / "m.json"
+    plain.write_text(measurement("b", "secret.example", "2026-01-01T00:00:00Z").text())
+    done = command("history", "--add", plain, "--anonymize")
+    assert done.returncode == 0, done.stderr
+    assert b"secret.example" not in stored.read_bytes()
+    assert len(history.rows()) == 4
 
 
 def test_old_measurements_are_forgotten_at_the_next_one(

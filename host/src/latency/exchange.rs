@@ -100,6 +100,8 @@ pub struct Plan {
     pub warmup: u32,
     /// Deliberate pauses, if any.
     pub stall: Option<Stall>,
+    /// Duration of an interval whose replies are reported, ns; zero: none.
+    pub lines: u64,
 }
 
 impl Default for Plan {
@@ -115,13 +117,67 @@ impl Default for Plan {
             lead: 60_000,
             warmup: 20,
             stall: None,
+            lines: 0,
         }
+    }
+}
+
+/// An interval of a test. Times are ns since its start. Requests of the warm-up do not count.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Interval {
+    /// Start of the interval.
+    pub from: u64,
+    /// End of the interval.
+    pub to: u64,
+    /// Number of requests that were sent.
+    pub sent: u64,
+    /// Number of replies that arrived.
+    pub answered: u64,
+    /// Minimum RTT of these replies, ns.
+    pub least: u64,
+    /// Sum of their RTTs, ns.
+    pub sum: u64,
+    /// Maximum RTT of these replies, ns.
+    pub most: u64,
+}
+
+impl Interval {
+    fn hear(&mut self, rtt: u64) {
+        self.least = if self.answered == 0 {
+            rtt
+        } else {
+            self.least.min(rtt)
+        };
+        self.answered += 1;
+        self.sum = self.sum.saturating_add(rtt);
+        self.most = self.most.max(rtt);
+    }
+    /// The words of the line for programs; `-` stands for an unknown value.
+    pub fn words(&self) -> String {
+        let s = |ns: u64| ns as f64 / 1e9;
+        let us = |ns: u64| match self.answered {
+            0 => "-".to_string(),
+            _ => format!("{:.1}", ns as f64 / 1e3),
+        };
+        let mean = self.sum.checked_div(self.answered).unwrap_or(0);
+        format!(
+            "interval {:.3} {:.3} {} {} {} {} {}",
+            s(self.from),
+            s(self.to),
+            self.sent,
+            self.answered,
+            us(self.least),
+            us(mean),
+            us(self.most),
+        )
     }
 }
 
 /// The progress of a test.
 #[derive(Copy, Clone, Debug)]
 pub struct Pulse<'a> {
+    /// The interval that has ended, if one has.
+    pub interval: Option<Interval>,
     /// The completed share, 0 to 1.
     pub share: f64,
     /// The result so far.
@@ -175,6 +231,7 @@ struct Engine<'a> {
     stall_due: u64,
     limit: u64,
     usual: [u64; PARTS],
+    interval: Interval,
 }
 
 /// Runs a test. `pulse` receives the progress and returns whether to continue. After the first
@@ -203,6 +260,7 @@ pub fn run(
         stall_due: plan.stall.map_or(u64::MAX, |stall| began + stall.every),
         limit: plan.slow.unwrap_or(u64::MAX),
         usual: [0; PARTS],
+        interval: Interval::default(),
         plan,
         line,
         protocol,
@@ -231,6 +289,7 @@ impl Engine<'_> {
                 pulsed = now + PULSE;
                 self.look_around();
                 let at = Pulse {
+                    interval: self.passed(now - began),
                     share: self.share(now - began),
                     outcome: &self.seen,
                 };
@@ -303,9 +362,40 @@ impl Engine<'_> {
             self.settle(at);
         }
         self.look_around();
+        let elapsed = self.line.now() - began;
+        if let Some(interval) = self.rest(elapsed) {
+            let _ = pulse(Pulse {
+                interval: Some(interval),
+                share: 1.0,
+                outcome: &self.seen,
+            });
+        }
         self.seen.slow_limit = self.limit;
         self.seen.took = self.line.now() - began;
         Ok(())
+    }
+
+    /// The interval in progress, if its time has passed at `elapsed` ns. The next one begins.
+    fn passed(&mut self, elapsed: u64) -> Option<Interval> {
+        let every = self.plan.lines;
+        (every > 0 && elapsed / every > self.interval.from / every).then(|| self.turn(elapsed))
+    }
+
+    /// The interval in progress at the end, unless nothing has happened in it.
+    fn rest(&mut self, elapsed: u64) -> Option<Interval> {
+        let some = self.interval.sent + self.interval.answered > 0;
+        (self.plan.lines > 0 && some).then(|| self.turn(elapsed))
+    }
+
+    fn turn(&mut self, elapsed: u64) -> Interval {
+        let next = Interval {
+            from: elapsed,
+            ..Interval::default()
+        };
+        Interval {
+            to: elapsed,
+            ..std::mem::replace(&mut self.interval, next)
+        }
     }
 
     /// The completed share of the test after `elapsed` ns, 0 to 1.
@@ -435,6 +525,7 @@ impl Engine<'_> {
         self.open += 1;
         if self.counts(number) {
             self.seen.sent += 1;
+            self.interval.sent += 1;
             self.seen.late.record(sent.saturating_sub(due));
         }
         self.departures(Some(id));
@@ -526,6 +617,7 @@ impl Engine<'_> {
             self.seen.reordered +=
                 u64::from(self.highest.is_some_and(|highest| answer.number < highest));
             self.seen.rtt.record(read.saturating_sub(sent));
+            self.interval.hear(read.saturating_sub(sent));
             self.seen.response.record(read.saturating_sub(due));
             self.seen.far_count = answer.count;
             self.seen.classes = (answer.class, got.class);
@@ -573,6 +665,31 @@ impl Engine<'_> {
         }
     }
 
+    /// Records the one-way delays of an answered question, if the times at both ends are known.
+    fn one_way(&mut self, slot: &Slot) {
+        let (near, far) = (&slot.near, &slot.far);
+        let (left, came) = match self.line.tells_departures() {
+            true => (near.departed, near.arrived),
+            false => (near.sent, near.read),
+        };
+        let there = if far.received == 0 {
+            far.read
+        } else {
+            far.received
+        };
+        let back = match self.protocol.follows_up() {
+            true => far.departed,
+            false => far.answered,
+        };
+        let (all, at) = (&mut self.seen.one_way, near.sent);
+        if left != 0 && there != 0 {
+            all.forward.record(slot.number, left, there, at);
+        }
+        if back != 0 && came != 0 {
+            all.reverse.record(slot.number, back, came, at);
+        }
+    }
+
     /// Adds an answered question to the result, once nothing more will be known about it.
     fn settle(&mut self, at: usize) {
         let slot = &mut self.ring[at];
@@ -583,7 +700,7 @@ impl Engine<'_> {
         if slot.left_hardware != 0 && slot.came_hardware > slot.left_hardware {
             slot.near.hardware = slot.came_hardware - slot.left_hardware;
         }
-        let slot = *slot;
+        let mut slot = *slot;
         if !self.counts(slot.number) {
             return;
         }
@@ -591,18 +708,14 @@ impl Engine<'_> {
         if !right && slot.far.departed != 0 {
             // The reported departure lies after the arrival of the answer. It is treated as
             // unknown.
-            (parts, right) = split(
-                &slot.near,
-                &Far {
-                    departed: 0,
-                    ..slot.far
-                },
-            );
+            slot.far.departed = 0;
+            (parts, right) = split(&slot.near, &slot.far);
         }
         if !right {
             self.seen.contradicted += 1;
             return;
         }
+        self.one_way(&slot);
         for (all, part) in self.seen.parts.iter_mut().zip(parts) {
             if let Some(took) = part {
                 all.record(took);

@@ -102,6 +102,25 @@ impl Histogram {
             .then(|| self.below(beyond))
             .flatten()
     }
+    /// The same values plus `by` ns. Minimum, maximum and mean remain exact.
+    pub fn raised(&self, by: u64) -> Histogram {
+        let mut raised = Histogram {
+            count: self.count,
+            sum: self.sum + u128::from(by) * u128::from(self.count),
+            least: self.least + by,
+            most: self.most + by,
+            ..Histogram::default()
+        };
+        for (at, count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let (from, width) = span(at);
+            let at = place((from + width / 2 + by).min(HIGHEST));
+            if at >= raised.counts.len() {
+                raised.counts.resize(at + 1, 0);
+            }
+            raised.counts[at] += count;
+        }
+        raised
+    }
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {

@@ -99,6 +99,7 @@ struct Setup<'a> {
     refused: Option<String>,
     seen: Outcome,
     far: Value,
+    carrier: &'static str,
     cpu: u64,
     hogs: u64,
     wall: u64,
@@ -125,6 +126,7 @@ pub fn run(
                 refused: policy.permitted().err().map(|why| why.to_string()),
                 seen: Outcome::default(),
                 far: Value::Null,
+                carrier: "",
                 cpu: 0,
                 hogs: 0,
                 wall: 0,
@@ -169,6 +171,7 @@ pub fn run(
                 let before = (sys::process_cpu(), hogs.had(), sys::monotonic());
                 let told = slice(&options, to, &mut |pulse| {
                     progress(Pulse {
+                        interval: None,
                         share: (done + pulse.share) / slices,
                         outcome: pulse.outcome,
                     })
@@ -187,6 +190,7 @@ pub fn run(
                 setup.wall += sys::monotonic() - before.2;
                 setup.seen.merge(&told.seen);
                 setup.far = told.far;
+                setup.carrier = told.carrier;
                 setup.called_off |= told.called_off;
                 setup.awake_by = told.awake_by;
                 done += 1.0;
@@ -212,7 +216,7 @@ pub fn run(
             "refused": setup.refused });
         if setup.refused.is_none() {
             options.policy = setup.policy.clone();
-            one["latency"] = document(&options, to, &setup.seen, &setup.far);
+            one["latency"] = document(&options, to, &setup.seen, &setup.far, setup.carrier);
             one["wall_s"] = json!(s(setup.wall));
             one["cpu_s"] = json!(s(setup.cpu));
             one["load_cpu_s"] = if setup.load == Load::None {

@@ -5,10 +5,11 @@
 //! |---|---|
 //! | [`options`] | options of the command |
 //! | [`exchange`] | the engine: scheduled questions and their answers, over any line |
-//! | [`line`](mod@line), [`null_line`] | a socket as a line; lines without a network |
+//! | [`line`](mod@line), [`tcp_line`], [`null_line`] | a socket, TCP, and no network as lines |
 //! | [`protocol`], [`stamp`], [`irtt`] | protocols |
 //! | [`answer`], [`repeats`], [`payer`] | the server, its rules against loops, and its accounts |
 //! | [`keeper`] | keeps the session open, and opens a new one after a restart of the server |
+//! | [`one_way`] | one-way delays and their variation |
 //! | [`attribution`] | division of a round trip among applications, kernels and network |
 //! | [`histogram`], [`outcome`], [`summary`] | the result, and its JSON document |
 //! | [`lab`], [`load`] | the same test under several policies; load on the processors |
@@ -26,6 +27,7 @@ pub mod lab;
 pub mod line;
 pub mod load;
 pub mod null_line;
+pub mod one_way;
 pub mod options;
 pub mod outcome;
 pub mod payer;
@@ -34,6 +36,7 @@ pub mod protocol;
 pub mod repeats;
 pub mod stamp;
 pub mod summary;
+pub mod tcp_line;
 
 use crate::HostError;
 use crate::digest;
@@ -43,12 +46,13 @@ use crate::measure::link::{self, Peer};
 use crate::sys;
 use crate::sys::kernel;
 use crate::terminal::field;
-use exchange::{Outcome, Pulse};
+use exchange::{Line, Outcome, Pace, Plan, Pulse};
 use keeper::Keeper;
 use line::RealLine;
 use options::{Options, Speaks};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use tcp_line::{Handshakes, Messages};
 
 /// Formats a date, given in ns since 1970, as UTC with microseconds.
 pub fn date(ns: u64) -> String {
@@ -68,14 +72,68 @@ pub fn date(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{us:06}Z")
 }
 
+/// Time for which the answer to the first datagram is awaited, ns, and number of attempts. A host
+/// that answers none of them is measured over TCP.
+const FIRST: (u64, u32) = (250_000_000, 5);
+
+/// The carrier of questions and answers.
+enum Carrier {
+    Datagrams(RealLine),
+    Messages(Messages),
+    Handshakes(Handshakes),
+}
+
+impl Carrier {
+    fn line(&mut self) -> &mut dyn Line {
+        match self {
+            Carrier::Datagrams(line) => line,
+            Carrier::Messages(line) => line,
+            Carrier::Handshakes(line) => line,
+        }
+    }
+    /// The name in JSON.
+    fn name(&self) -> &'static str {
+        match self {
+            Carrier::Datagrams(_) => "udp",
+            Carrier::Messages(_) => "tcp messages",
+            Carrier::Handshakes(_) => "tcp handshakes",
+        }
+    }
+}
+
 /// The connection to a server that is ready for questions.
 struct FarEnd {
-    line: RealLine,
+    line: Carrier,
+    /// Whether the clock of the server is that of this host.
+    common: bool,
     protocol: Box<dyn Protocol>,
     /// Keeps the session open during the test.
     keeper: Option<Keeper>,
     token: Option<u64>,
     told: Value,
+}
+
+/// Whether the host answers datagrams at all.
+fn answers(line: &mut RealLine, mut session: Own) -> Result<bool, HostError> {
+    let plan = Plan {
+        count: 1,
+        warmup: 0,
+        pace: Pace::PingPong,
+        interval: 0,
+        patience: FIRST.0,
+        ..Plan::default()
+    };
+    for _ in 0..FIRST.1 {
+        let seen = exchange::run(&plan, line, &mut session, &mut |_| !sys::stopped())?;
+        // An answer to an earlier attempt has another time, and counts as a wrong one.
+        if seen.answered + seen.mismatches + seen.duplicates + seen.foreign > 0 {
+            return Ok(true);
+        }
+        if sys::stopped() {
+            return Err(HostError::Stopped);
+        }
+    }
+    Ok(false)
 }
 
 /// Opens a test with an irtt server; returns the token and the agreed parameters.
@@ -144,7 +202,31 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
     }
 }
 
+/// Connects to a server of narrows for messages over its session.
+fn by_messages(link: link::Link, told: Value) -> FarEnd {
+    FarEnd {
+        line: Carrier::Messages(Messages::new(link)),
+        common: false,
+        protocol: Box::new(Echo),
+        keeper: None,
+        token: None,
+        told,
+    }
+}
+
 fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
+    if options.speaks == Speaks::Tcp {
+        let line = Handshakes::new(to, options.dscp).map_err(HostError::failed("a handshake"))?;
+        return Ok(FarEnd {
+            line: Carrier::Handshakes(line),
+            common: false,
+            protocol: Box::new(Echo),
+            keeper: None,
+            token: None,
+            told: Value::Null,
+        });
+    }
+    let mut common = false;
     let mut line = RealLine::new(to, options.dscp << 2, options.stamps, &options.policy)?;
     let far = |protocol: Box<dyn Protocol>| (protocol, None, None, Value::Null);
     let (protocol, keeper, token, told) = match options.speaks {
@@ -178,44 +260,57 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                 told,
             )
         }
-        Speaks::Narrows => match link::meet(to, options.token.as_deref(), "`narrows serve`")? {
-            Peer::Iperf3(..) => {
-                return Err(HostError::Missing(format!(
-                    "{to} is an iperf3 server, which does not answer datagrams; use --speaks \
+        Speaks::Tcp | Speaks::Narrows | Speaks::NarrowsTcp => {
+            match link::meet(to, options.token.as_deref(), "`narrows serve`")? {
+                Peer::Iperf3(..) => {
+                    return Err(HostError::Missing(format!(
+                        "{to} is an iperf3 server, which does not answer datagrams; use --speaks \
                      with another responder"
-                )));
+                    )));
+                }
+                Peer::Narrows(mut link) => {
+                    within_limits(options, to, &link.welcome["limits"]["duration_s"])?;
+                    let about = json!({
+                        "version": link.version,
+                        "kernel": link.welcome["kernel"].as_str().map(field),
+                    });
+                    if options.speaks == Speaks::NarrowsTcp {
+                        return Ok(by_messages(link, about));
+                    }
+                    let own = line
+                        .socket
+                        .local()
+                        .map_err(HostError::failed("this socket's address"))?;
+                    let answer = keeper::ask_from(&mut link, own.port())?;
+                    let session = Own {
+                        cookie: link.cookie,
+                    };
+                    if !answers(&mut line, session)? {
+                        return Ok(by_messages(link, about));
+                    }
+                    let mut told = about;
+                    told["thread"] = json!(answer["thread"].as_bool());
+                    told["policy"] = json!(answer["policy"].as_str().map(field));
+                    common = link.welcome["boot"].as_str() == Some(&kernel::boot());
+                    let (keeper, renewed) =
+                        Keeper::new(link, to, options.token.clone(), own.port());
+                    let sessions = Sessions {
+                        own: session,
+                        renewed,
+                    };
+                    (
+                        Box::new(sessions) as Box<dyn Protocol>,
+                        Some(keeper),
+                        None,
+                        told,
+                    )
+                }
             }
-            Peer::Narrows(mut link) => {
-                within_limits(options, to, &link.welcome["limits"]["duration_s"])?;
-                let own = line
-                    .socket
-                    .local()
-                    .map_err(HostError::failed("this socket's address"))?;
-                let answer = keeper::ask_from(&mut link, own.port())?;
-                let told = json!({
-                    "version": link.version, "kernel": link.welcome["kernel"].as_str().map(field),
-                    "thread": answer["thread"].as_bool(),
-                    "policy": answer["policy"].as_str().map(field),
-                });
-                let session = Own {
-                    cookie: link.cookie,
-                };
-                let (keeper, renewed) = Keeper::new(link, to, options.token.clone(), own.port());
-                let sessions = Sessions {
-                    own: session,
-                    renewed,
-                };
-                (
-                    Box::new(sessions) as Box<dyn Protocol>,
-                    Some(keeper),
-                    None,
-                    told,
-                )
-            }
-        },
+        }
     };
     Ok(FarEnd {
-        line,
+        line: Carrier::Datagrams(line),
+        common,
         protocol,
         keeper,
         token,
@@ -229,6 +324,8 @@ pub struct Slice {
     pub seen: Outcome,
     /// The server's description of itself.
     pub far: Value,
+    /// The carrier of questions and answers.
+    pub carrier: &'static str,
     /// Whether the watchdog of real-time threads made a thread ordinary.
     pub called_off: bool,
     /// The method that keeps processors awake.
@@ -246,7 +343,7 @@ pub fn slice(
     let mut far = reach(options, to)?;
     let mut seen = exchange::run(
         &options.plan,
-        &mut far.line,
+        far.line.line(),
         far.protocol.as_mut(),
         &mut |at| {
             let stopped = sys::stopped();
@@ -257,8 +354,9 @@ pub fn slice(
             !stopped && progress(at)
         },
     )?;
-    if let Some(token) = far.token {
-        let _ = far.line.socket.send(&irtt::close(token), None, None);
+    seen.one_way.common = far.common;
+    if let (Some(token), Carrier::Datagrams(line)) = (far.token, &mut far.line) {
+        let _ = line.socket.send(&irtt::close(token), None, None);
     }
     if let Some(keeper) = far.keeper {
         seen.reconnections = keeper.reconnections();
@@ -271,6 +369,7 @@ pub fn slice(
     }
     Ok(Slice {
         seen,
+        carrier: far.line.name(),
         far: far.told,
         called_off: guard.called_off(),
         awake_by: guard.awake_by(),
@@ -279,9 +378,10 @@ pub fn slice(
 
 fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     let who = match options.speaks {
-        Speaks::Narrows => {
+        Speaks::Narrows | Speaks::NarrowsTcp => {
             "`narrows serve` there answers over TCP; permit its UDP port in firewalls".to_string()
         }
+        Speaks::Tcp => "select a TCP port that its firewalls permit with --port".to_string(),
         Speaks::Board => format!(
             "start a responder there, e.g. `narrows serve --board {}`",
             to.port()
@@ -313,7 +413,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
         lab::run(options, to, progress)?
     } else {
         let slice = slice(options, to, progress)?;
-        let mut told = document(options, to, &slice.seen, &slice.far);
+        let mut told = document(options, to, &slice.seen, &slice.far, slice.carrier);
         told["called_off"] = json!(slice.called_off);
         told["awake_by"] = json!(slice.awake_by);
         told
@@ -327,14 +427,20 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
 }
 
 /// The result of a test as JSON, with a description of the test.
-fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> Value {
+fn document(
+    options: &Options,
+    to: SocketAddr,
+    seen: &Outcome,
+    far: &Value,
+    carrier: &str,
+) -> Value {
     let mut told = summary::to_json(&options.plan, seen);
     told["narrows"] = json!(env!("CARGO_PKG_VERSION"));
     told["kind"] = json!("latency");
     told["host"] = json!(options.host);
     told["peer"] = json!({
         "address": to.ip().to_string(), "port": to.port(), "speaks": options.speaks.name(),
-        "told": far,
+        "told": far, "carrier": carrier,
     });
     told["policy"] = json!(options.policy.text());
     told["stamps"] = json!(options.stamps);

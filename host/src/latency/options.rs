@@ -4,7 +4,7 @@ use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::load::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
-use crate::arguments::{Argument, Arguments, dscp, whole};
+use crate::arguments::{Argument, Arguments, dscp, interval_lines, whole};
 use crate::measure::address::Family;
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
@@ -44,16 +44,20 @@ Host:
                         these delays are attributed to the client
 
 Connection:
-  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a TCP session),
-                        echo, stamp or irtt [default: narrows]
+  --speaks PROTOCOL     narrows (`narrows serve`; by TCP if it answers no UDP), board (its
+                        datagrams without a TCP session), echo, stamp, irtt, narrows-tcp (messages
+                        over the session of `narrows serve`) or tcp (handshakes with any host)
+                        [default: narrows]
   --ip 4|6              address family, if HOST has both [default: the first of its addresses]
-  --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112]
+  --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112, tcp 443]
   --token T             token of HOST [default: $NARROWS_TOKEN]
 
 Output:
   --table               print tables with units instead of JSON
   --stream              for programs: print lines of progress, then the outcome (see
                         docs/reference/latency.md)
+  --interval-lines SPAN with --stream: print a line about each interval of this duration; 0s for
+                        none [default: 0s]
   --tied                end with the parent process
 ";
 
@@ -73,16 +77,25 @@ pub enum Speaks {
     Stamp,
     /// `irtt server`.
     Irtt,
+    /// `narrows serve` by messages over its TCP session.
+    NarrowsTcp,
+    /// Any host, by TCP handshakes.
+    Tcp,
 }
 
 /// All protocols by name, with the default port.
-pub const SPEAKS: [(&str, Speaks, u16); 5] = [
+pub const SPEAKS: [(&str, Speaks, u16); 7] = [
     ("narrows", Speaks::Narrows, wire::PORT),
     ("board", Speaks::Board, wire::PORT),
     ("echo", Speaks::Echo, 7),
     ("stamp", Speaks::Stamp, stamp::PORT),
     ("irtt", Speaks::Irtt, irtt::PORT),
+    ("narrows-tcp", Speaks::NarrowsTcp, wire::PORT),
+    ("tcp", Speaks::Tcp, 443),
 ];
+
+/// Default and smallest interval of TCP handshakes, ns. A faster sequence could resemble an attack.
+const HANDSHAKES: (u64, u64) = (100_000_000, 10_000_000);
 
 impl Speaks {
     /// The name of the protocol.
@@ -225,6 +238,13 @@ pub fn read(
     }
     let lab = asked.is_lab();
     let plan = &mut asked.plan;
+    if asked.speaks == Speaks::Tcp {
+        let (usual, least) = HANDSHAKES;
+        let wanted = *interval.get_or_insert(usual);
+        if wanted < least {
+            return Err("--interval: too short for TCP handshakes; write 10ms or more".into());
+        }
+    }
     plan.interval = match (interval, plan.pace) {
         (Some(interval), Pace::Even) if interval < 1000 => {
             return Err(
@@ -313,6 +333,9 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--slow" => asked.plan.slow = Some(span(option, value)?),
         "--timeout" => asked.plan.patience = span(option, value)?.max(1_000_000),
         "--lead" => asked.plan.lead = span(option, value)?,
+        "--interval-lines" => {
+            asked.plan.lines = interval_lines(value).map_err(|e| wrong(&e))?.as_ns();
+        }
         "--policy" => {
             asked.policies = several(value, Policy::parse).map_err(|e| wrong(&e))?;
             asked.policy = asked.policies[0].clone();
@@ -385,11 +408,15 @@ mod tests {
                 .unwrap_err()
                 .starts_with("--policy spin+rr: a real-time")
         );
+        let tcp = asked("h --speaks tcp").unwrap();
+        assert_eq!((tcp.port, tcp.plan.interval), (443, 100_000_000));
+        let fast = asked("h --speaks tcp --interval 1ms").unwrap_err();
+        assert!(fast.ends_with("write 10ms or more"), "{fast}");
         assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
         assert!(
-            asked("h --speaks tcp")
+            asked("h --speaks udp")
                 .unwrap_err()
-                .contains("narrows board echo stamp irtt")
+                .contains("narrows board echo stamp irtt narrows-tcp tcp")
         );
         assert!(
             asked("h --size 70000B").is_err()

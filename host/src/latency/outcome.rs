@@ -5,6 +5,7 @@
 //! millisecond, a stall of 100 ms causes about a hundred slow answers, but one episode.
 
 use super::histogram::Histogram;
+use super::one_way::OneWay;
 use crate::latency::attribution::{PARTS, Parts};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -122,6 +123,8 @@ pub struct Outcome {
     pub response: Histogram,
     /// Time of each part.
     pub parts: [Histogram; PARTS],
+    /// One-way delays.
+    pub one_way: OneWay,
     /// Number of slow answers.
     pub slow: u64,
     /// Number of slow answers by the part to which their delay is attributed.
@@ -189,6 +192,7 @@ impl Outcome {
         self.rtt.merge(&other.rtt);
         self.late.merge(&other.late);
         self.response.merge(&other.response);
+        self.one_way.merge(&other.one_way);
         for i in 0..PARTS {
             self.parts[i].merge(&other.parts[i]);
             self.attributed[i] += other.attributed[i];

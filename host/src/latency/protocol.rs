@@ -66,7 +66,8 @@ fn filled(rest: &[u8]) -> bool {
     rest.iter().all(|byte| *byte == FILL)
 }
 
-fn number_at(bytes: &[u8], at: usize) -> u64 {
+/// The 64-bit number of a question or an answer at a place.
+pub(super) fn number_at(bytes: &[u8], at: usize) -> u64 {
     let mut eight = [0; 8];
     eight.copy_from_slice(&bytes[at..at + 8]);
     u64::from_be_bytes(eight)

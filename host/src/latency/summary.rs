@@ -101,6 +101,7 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
         "late_us": known(&seen.late),
         "response_us": known(&seen.response),
         "parts_us": parts,
+        "one_way": seen.one_way.to_json(),
         "slow": {
             "limit_us": (seen.slow_limit < u64::MAX).then(|| us(seen.slow_limit)),
             "count": seen.slow,

@@ -8,6 +8,7 @@
 
 use super::Run;
 use super::deadline::{Deadline, ReadError};
+use super::interval::totals;
 use super::link::{FAR_END, PATIENCE, connected, send_all};
 use super::options::{Options, Test};
 use super::plan::{self, Direction};
@@ -247,6 +248,7 @@ pub fn loaded(
     let from = sys::monotonic();
     let failed = HostError::failed("starting load");
     let mut places = Vec::new();
+    run.enter("loaded", cc, from);
     for (stream, seen) in &mut flows {
         seen.note(stream, from);
         places.push(run.carriers.start(stream).map_err(&failed)?);
@@ -255,7 +257,7 @@ pub fn loaded(
         flows
             .iter_mut()
             .for_each(|(stream, seen)| seen.note(stream, now));
-        control.ended()
+        (control.ended(), totals(flows.iter().map(|(_, seen)| seen)))
     })?;
     let until = sys::monotonic();
     for ((stream, seen), place) in flows.iter_mut().zip(&places) {

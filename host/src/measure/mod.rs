@@ -12,6 +12,7 @@
 //! | [`http`], [`tls`] | messages of HTTP/1.1; TLS for `https://` URLs |
 //! | [`voip`] | estimated quality of a call |
 //! | [`ping`] | pings during the whole measurement |
+//! | [`interval`] | lines about each interval, while the measurement runs |
 //! | [`seen`], [`report`] | observations of a measurement, and its JSON document |
 //! | [`bulk`] | load over TCP, for both ends |
 //! | [`tcp_metrics`] | cached metrics of a destination, and their deletion |
@@ -23,6 +24,7 @@ pub mod address;
 pub mod bulk;
 pub mod deadline;
 pub mod http;
+pub mod interval;
 pub mod iperf;
 pub mod link;
 pub mod narrows;
@@ -43,6 +45,7 @@ use crate::sys;
 use crate::terminal::{field, fields};
 use address::resolve;
 use http::Url;
+use interval::{Intervals, Line, Pinged, Totals};
 use iperf::Control;
 use link::{Link, Offset, Peer};
 use options::{Options, Speaks, Test};
@@ -53,7 +56,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use web::{Gate, PageSpec};
 
 /// Sample interval of flows, ns: with at most [`FEW`] flows, and with more.
@@ -81,7 +84,18 @@ pub struct Run<'a> {
     /// Whether the test has begun. If the user stops it from now on, there is a result with the
     /// observations so far.
     loads: bool,
-    progress: &'a mut dyn FnMut(f64, f64) -> bool,
+    intervals: Intervals,
+    pinged: Arc<Pinged>,
+    progress: &'a mut dyn FnMut(Told) -> bool,
+}
+
+/// A report of a measurement that runs.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// Time since the start, and duration of the measurement, s.
+    Progress(f64, f64),
+    /// An interval has passed.
+    Interval(Line),
 }
 
 impl Run<'_> {
@@ -90,14 +104,32 @@ impl Run<'_> {
         if sys::stopped() {
             return self.stopped().map(|_| false);
         }
+        let lines = self.intervals.passed(now, &self.pinged);
+        self.tell(lines)?;
         if now >= self.pulsed + PULSE {
             self.pulsed = now;
             let at = now.saturating_sub(self.begin).min(self.lasts) as f64 / 1e9;
-            if !(self.progress)(at, self.lasts as f64 / 1e9) {
+            if !(self.progress)(Told::Progress(at, self.lasts as f64 / 1e9)) {
                 return Err(HostError::Stopped);
             }
         }
         Ok(true)
+    }
+    fn tell(&mut self, lines: Vec<Line>) -> Result<(), HostError> {
+        for line in lines {
+            if !(self.progress)(Told::Interval(line)) {
+                return Err(HostError::Stopped);
+            }
+        }
+        Ok(())
+    }
+    /// Begins the intervals of a phase.
+    pub fn enter(&mut self, phase: &'static str, cc: Option<&str>, now: u64) {
+        self.intervals.enter(phase, cc, now, &self.pinged);
+    }
+    /// Records the sums of the flows for the interval in progress.
+    pub fn note(&mut self, totals: Totals) {
+        self.intervals.note(totals);
     }
     /// Called when the user has stopped the measurement. Before any load this is an error;
     /// afterwards the test ends regularly, with a result.
@@ -118,11 +150,11 @@ impl Run<'_> {
         format!("{}{place}", direction.name())
     }
     /// Waits for the end of a load phase that began at `from`. `sample` is called at each sample
-    /// interval and returns whether the server has ended the phase.
+    /// interval and returns whether the server has ended the phase, and the sums of the flows.
     fn watch(
         &mut self,
         from: u64,
-        mut sample: impl FnMut(u64) -> bool,
+        mut sample: impl FnMut(u64) -> (bool, Totals),
     ) -> Result<StoppedBy, HostError> {
         let interval = self.sample_interval(plan::flows(self.options).len());
         let until = from + self.options.duration.as_ns();
@@ -138,7 +170,9 @@ impl Run<'_> {
             }
             if now >= next {
                 next = (next + interval).max(now);
-                if sample(now) {
+                let (ended, totals) = sample(now);
+                self.note(totals);
+                if ended {
                     return Ok(StoppedBy::Peer);
                 }
             }
@@ -188,7 +222,7 @@ impl Run<'_> {
 pub fn run(
     options: &Options,
     planned: &mut dyn FnMut(u64, f64),
-    progress: &mut dyn FnMut(f64, f64) -> bool,
+    progress: &mut dyn FnMut(Told) -> bool,
 ) -> Result<Value, HostError> {
     let phases = plan::phases(options);
     let lasts: u64 = phases.iter().map(|phase| phase.lasts.as_ns()).sum();
@@ -204,11 +238,14 @@ pub fn run(
         lasts,
         pulsed: 0,
         loads: options.test == Test::Ping,
+        intervals: Intervals::default(),
+        pinged: Arc::default(),
         progress,
     };
     let mut begin = |run: &mut Run| {
         planned(may_move, lasts as f64 / 1e9);
         run.begin = sys::monotonic();
+        run.intervals = Intervals::new(options.lines.as_ns(), run.begin);
         report::now()
     };
     let (to, started, seen);
@@ -269,12 +306,12 @@ struct Measured {
 fn measured(
     run: &mut Run,
     phases: &[Phase],
-    pinging: &(dyn Fn(&AtomicBool) -> std::io::Result<Vec<Pings>> + Sync),
+    pinging: &(dyn Fn(&Pinged) -> std::io::Result<Vec<Pings>> + Sync),
     beside: &(dyn Fn(&Gate) -> Vec<web::PageSeen> + Sync),
     load: &mut dyn FnMut(&mut Run, &Phase) -> Result<Loaded, HostError>,
 ) -> Result<Measured, HostError> {
     let cpu = sys::process_cpu();
-    let stop = AtomicBool::new(false);
+    let pinged = Arc::clone(&run.pinged);
     let mut seen = Measured {
         phases: Vec::new(),
         flows: Vec::new(),
@@ -287,10 +324,10 @@ fn measured(
     let gate = Gate::default();
     let failed = || HostError::Broken("a thread of the measurement failed".into());
     let (loads, pings, others) = std::thread::scope(|scope| {
-        let pings = scope.spawn(|| pinging(&stop));
+        let pings = scope.spawn(|| pinging(&pinged));
         let others = scope.spawn(|| beside(&gate));
         let loads = all_phases(run, phases, &mut seen, &gate, load);
-        stop.store(true, Relaxed);
+        pinged.stop.store(true, Relaxed);
         gate.end();
         if loads.is_err() || seen.stopped_by == StoppedBy::User {
             gate.give_up();
@@ -356,6 +393,7 @@ fn all_phases(
             seen.stopped_by = why;
         } else {
             from = sys::monotonic();
+            run.enter(phase.name, None, from);
             let pages = phase.name == "pages";
             if pages {
                 run.loads = true;
@@ -374,6 +412,8 @@ fn all_phases(
             }
             to = sys::monotonic();
         }
+        let lines = run.intervals.leave(to, &run.pinged);
+        run.tell(lines)?;
         seen.phases.push(PhaseSeen {
             name: phase.name,
             from,
@@ -407,8 +447,8 @@ fn with_narrows(
         .test
         .pages()
         .then(|| PageSpec::ours(to, &cookie, options.test == Test::PageSequential));
-    let pinging = |stop: &AtomicBool| {
-        ping::by_datagrams_or_handshakes(to, iperf::CLOSED, cookie, &probes, stop)
+    let pinging = |pinged: &Pinged| {
+        ping::by_datagrams_or_handshakes(to, iperf::CLOSED, cookie, &probes, pinged)
     };
     let beside = |gate: &Gate| {
         page.as_ref()
@@ -485,7 +525,7 @@ fn with_iperf(
     let closed = SocketAddr::new(to.ip(), iperf::CLOSED);
     let mut control = Some(control);
     let pinging =
-        |stop: &AtomicBool| ping::by_handshakes(closed, &probe, stop).map(|pings| vec![pings]);
+        |pinged: &Pinged| ping::by_handshakes(closed, &probe, pinged).map(|pings| vec![pings]);
     let seen = measured(run, phases, &pinging, &nothing, &mut |run, phase| {
         let control = control.take().map_or_else(|| Control::again(to), Ok)?;
         iperf::loaded(control, run, to, phase.cc.as_deref())
@@ -526,7 +566,7 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
         .pages()
         .then(|| PageSpec::of(url, options.test == Test::PageSequential));
     let pinging =
-        |stop: &AtomicBool| ping::by_handshakes(to, &probe, stop).map(|pings| vec![pings]);
+        |pinged: &Pinged| ping::by_handshakes(to, &probe, pinged).map(|pings| vec![pings]);
     let beside = |gate: &Gate| {
         page.as_ref()
             .map_or_else(Vec::new, |page| web::pages(page, to, &budget, gate))

@@ -6,6 +6,7 @@
 //! [`Link::offset`] converts them to this host's clock.
 
 use super::Run;
+use super::interval::{Total, totals};
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
 use super::options::Options;
 use super::plan::{Direction, FlowSpec};
@@ -140,6 +141,7 @@ pub fn loaded(
         sys::sleep_until(sys::monotonic() + offset.error);
     }
     let from = sys::monotonic();
+    run.enter("loaded", cc, from);
     for flow in flows.values_mut() {
         flow.seen.note(&flow.stream, from);
         flow.slot = run.carriers.start(&flow.stream).map_err(&failed)?;
@@ -161,6 +163,7 @@ pub fn loaded(
             flows
                 .values_mut()
                 .for_each(|flow| flow.seen.note(&flow.stream, now));
+            run.note(totals(flows.values().map(|flow| &flow.seen)));
             if !run.pulse(now)? {
                 why = StoppedBy::User;
                 break;
@@ -318,6 +321,7 @@ pub fn flooded(
     link.say(&json!({ "do": "report" }))?;
     link.expect(&["report"])?;
     let from = sys::monotonic();
+    run.enter("loaded", None, from);
     let until = from + run.options.duration.as_ns();
     let (mut next, mut number, mut unsent) = (from, 0_u32, 0_u64);
     let mut why = StoppedBy::Duration;
@@ -331,6 +335,11 @@ pub fn flooded(
             break;
         }
         if next > now {
+            let sent = Total {
+                bytes: u64::from(number) * DATAGRAM as u64,
+                retransmits: None,
+            };
+            run.note([None, Some(sent)]);
             if !run.pulse(now)? {
                 why = StoppedBy::User;
                 break;

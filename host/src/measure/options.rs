@@ -1,6 +1,6 @@
 //! Reads the options of `narrows-host measure`.
 
-use crate::arguments::{Argument, Arguments, dscp, whole};
+use crate::arguments::{Argument, Arguments, dscp, interval_lines, whole};
 use crate::measure::address::Family;
 use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
@@ -50,6 +50,8 @@ Output:
   --table               print tables with units instead of JSON
   --stream              for programs: print lines of progress, then the measurement (see
                         docs/reference/measurement.md)
+  --interval-lines SPAN with --stream: print a line about each interval of this duration; 0s for
+                        none [default: 0s]
   --tied                end with the parent process
 ",
         first.join(" "),
@@ -118,6 +120,8 @@ pub struct Options {
     pub token: Option<String>,
     /// Protocol of the server.
     pub speaks: Speaks,
+    /// Duration of an interval with a line of its own; zero: no such lines.
+    pub lines: Span,
     /// Whether to print progress for programs.
     pub stream: bool,
     /// Whether to end with the parent process.
@@ -152,6 +156,7 @@ pub fn read(
         ping_interval: Span::ms(20),
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
         speaks: Speaks::Auto,
+        lines: Span::ZERO,
         stream: false,
         tied: false,
     };
@@ -279,6 +284,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.dscp = dscp(value).map_err(|e| wrong(&e))?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
+        "--interval-lines" => asked.lines = interval_lines(value).map_err(|e| wrong(&e))?,
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
         "--parts" => {
             asked.parts = whole(value, 1..=16).map_err(|e| wrong(&e))?;

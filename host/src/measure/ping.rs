@@ -12,6 +12,7 @@
 //! for a closed port the time until the reset. If no datagram is answered at the beginning, a
 //! firewall probably drops UDP, and the result is that of handshakes instead.
 
+use super::interval::Pinged;
 use crate::digest::random;
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
 use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
@@ -120,29 +121,30 @@ impl Pings {
     }
 }
 
-/// Pings `to` by datagrams until `stop` is set. If none is answered, the result is that of
-/// handshakes with the TCP port `closed` of the same address, unless these are not answered either.
+/// Pings `to` by datagrams until `pinged` requests the end. If none is answered, the result is that
+/// of handshakes with the TCP port `closed` of the same address, unless these are not answered
+/// either.
 pub fn by_datagrams_or_handshakes(
     to: SocketAddr,
     closed: u16,
     cookie: Cookie,
     probes: &[Probe],
-    stop: &AtomicBool,
+    pinged: &Pinged,
 ) -> std::io::Result<Vec<Pings>> {
     let answered = AtomicBool::new(false);
     let handshakes = || {
         let patience = sys::monotonic() + SILENT;
         while sys::monotonic() < patience {
-            if stop.load(Relaxed) || answered.load(Relaxed) {
+            if pinged.stopping() || answered.load(Relaxed) {
                 return None;
             }
             std::thread::sleep(std::time::Duration::from_nanos(LONGEST));
         }
-        by_handshakes(SocketAddr::new(to.ip(), closed), &probes[0], stop).ok()
+        by_handshakes(SocketAddr::new(to.ip(), closed), &probes[0], pinged).ok()
     };
     let (pings, instead) = std::thread::scope(|scope| {
         let instead = scope.spawn(handshakes);
-        let pings = by_datagrams(to, cookie, probes, stop, &answered);
+        let pings = by_datagrams(to, cookie, probes, pinged, &answered);
         (pings, instead.join().ok().flatten())
     });
     let silent = !answered.load(Relaxed);
@@ -152,13 +154,13 @@ pub fn by_datagrams_or_handshakes(
     }
 }
 
-/// Pings `to` by datagrams until `stop` is set, and then waits for the last answers. The first
-/// answer sets `answered`.
+/// Pings `to` by datagrams until `shared` requests the end, and then waits for the last answers.
+/// The first answer sets `answered`.
 fn by_datagrams(
     to: SocketAddr,
     cookie: Cookie,
     probes: &[Probe],
-    stop: &AtomicBool,
+    shared: &Pinged,
     answered: &AtomicBool,
 ) -> std::io::Result<Vec<Pings>> {
     sys::prefer(-10);
@@ -188,7 +190,7 @@ fn by_datagrams(
     let mut stopped = None;
     loop {
         let now = sys::monotonic();
-        if stopped.is_none() && stop.load(Relaxed) {
+        if stopped.is_none() && shared.stopping() {
             stopped = Some(now);
         }
         for (i, probe) in probes.iter().enumerate() {
@@ -230,7 +232,9 @@ fn by_datagrams(
             let (wall, even) = (sys::realtime(), sys::monotonic());
             for datagram in &got {
                 let returned = even.saturating_sub(wall.saturating_sub(datagram.stamp));
-                take(pings, datagram, &cookie, returned);
+                if let Some(rtt) = take(pings, datagram, &cookie, returned) {
+                    shared.answered(rtt);
+                }
             }
             if pings.arrived.is_some() {
                 answered.store(true, Relaxed);
@@ -250,30 +254,27 @@ fn by_datagrams(
     }
 }
 
-/// Records a datagram if it is the first answer to a ping.
-fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, returned: u64) {
-    let Some(answer) = Ping::from_bytes(datagram.bytes()) else {
-        return;
-    };
+/// Records a datagram if it is the first answer to a ping, and then returns its RTT, ns.
+fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, returned: u64) -> Option<u64> {
+    let answer = Ping::from_bytes(datagram.bytes())?;
     if answer.kind != Kind::Answer || answer.cookie != *cookie {
-        return;
+        return None;
     }
-    let Some(sent) = pings.sent.get_mut(answer.number as usize) else {
-        return;
-    };
+    let sent = pings.sent.get_mut(answer.number as usize)?;
     if sent.rtt.is_some() {
-        return;
+        return None;
     }
     let held = answer.answered.saturating_sub(answer.received);
     sent.rtt = Some(returned.saturating_sub(sent.at).saturating_sub(held));
     (sent.received, sent.answered, sent.returned, sent.count) =
         (answer.received, answer.answered, returned, answer.count);
     pings.arrived = Some((answer.class >> 2, datagram.class >> 2));
+    sent.rtt
 }
 
-/// Pings `to` by TCP handshakes until `stop` is set. If the port is closed, the reset counts as the
-/// answer.
-pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::io::Result<Pings> {
+/// Pings `to` by TCP handshakes until `shared` requests the end. If the port is closed, the reset
+/// counts as the answer.
+pub fn by_handshakes(to: SocketAddr, probe: &Probe, shared: &Pinged) -> std::io::Result<Pings> {
     sys::prefer(-10);
     let epoll = Epoll::new()?;
     let wanted = Wanted {
@@ -286,7 +287,7 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
     let mut due = begin + departures();
     loop {
         let now = sys::monotonic();
-        let stopping = stop.load(Relaxed);
+        let stopping = shared.stopping();
         if !stopping && due <= now {
             pings.late.push(now - due);
             due = begin + departures();
@@ -305,6 +306,7 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                         let at = sys::monotonic();
                         if let Some(sent) = pings.sent.last_mut() {
                             (sent.rtt, sent.returned) = (Some(at - sent.at), at);
+                            shared.answered(at - sent.at);
                         }
                     }
                     Err(_) => {}
@@ -338,6 +340,9 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                     (sent.rtt, sent.returned) = (Some(at - sent.at), at);
                 }
                 Some(_) => {}
+            }
+            if let Some(rtt) = sent.rtt {
+                shared.answered(rtt);
             }
         }
     }

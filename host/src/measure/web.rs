@@ -9,6 +9,7 @@
 
 use super::deadline::Deadline;
 use super::http::{Body, Url, head};
+use super::interval::totals;
 use super::link::{self, connected};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
@@ -211,6 +212,7 @@ pub fn loaded(
         });
     }
     let from = sys::monotonic();
+    run.enter("loaded", None, from);
     flows
         .iter_mut()
         .for_each(|flow| flow.seen.note(&flow.stream, from));
@@ -249,7 +251,10 @@ pub fn loaded(
             })
         });
         failed = new.err();
-        failed.is_some()
+        (
+            failed.is_some(),
+            totals(flows.iter().map(|flow| &flow.seen)),
+        )
     })?;
     // After an error, earlier observations are kept.
     match failed {

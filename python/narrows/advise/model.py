@@ -182,11 +182,14 @@ class JudgedJson(TypedDict):
 
 
 class LoadJson(TypedDict, total=False):
-    """The load of a measurement: concurrent flows, their congestion control, and directions."""
+    """The load of a measurement: concurrent flows, their congestion control, and directions.
+    `family` is the address family, if it is known.
+    """
 
     flows: int
     cc: str | None
     both_ways: bool
+    family: str
 
 
 class ChoiceJson(TypedDict):

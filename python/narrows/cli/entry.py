@@ -113,7 +113,7 @@ COMMANDS = {
         ),
         "plot": (
             "narrows.sweeps.plot_command:plot",
-            "Plot a table of results, or several measurements",
+            "Plot a table of results, or results in the same axes",
         ),
         "bundle": (
             "narrows.bundle.command:bundle",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -86,6 +87,26 @@ anonymize_option = option(
     help="Replace names and addresses of hosts by pseudonyms in the results that are printed, "
     "written and stored. Addresses with a common prefix keep a common prefix",
 )
+
+interval_lines_option = option(
+    "--interval-lines",
+    "lines",
+    group="Output",
+    metavar="TIME",
+    show_default="1s if stderr is a terminal and --json is not given; otherwise 0s",
+    help="While the command runs, print a line on stderr about each interval of this duration; 0s "
+    "for none",
+)
+
+
+def interval_lines(value: str | None, *, quiet: bool, as_json: bool) -> list[str]:
+    """The words for `narrows-host`, from the value of `--interval-lines`; empty for no lines."""
+    if quiet:
+        return []
+    if value is None:
+        value = "1s" if sys.stderr.isatty() and not as_json else None
+    return [] if value is None else ["--interval-lines", value]
+
 
 Passed = tuple[str, str, str, str | None, str]
 """Name, group, metavar, default and help of an option that `narrows-host` checks."""

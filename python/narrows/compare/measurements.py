@@ -548,6 +548,7 @@ def _datagrams(measured: Measurement) -> str:
 _TRAITS: dict[str, Callable[[Measurement], str]] = {
     "test": lambda measured: measured.test,
     "host": _host,
+    "address family": lambda measured: measured.family,
     "DSCP": _asked("dscp"),
     "ECN": _asked("ecn"),
     "pacing": _pacing,

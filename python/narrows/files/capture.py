@@ -1,8 +1,9 @@
 """Replaces the addresses in captures (pcapng) by pseudonyms.
 
 Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off, and
-MAC addresses become zero. Options of IPv4, the addresses in routing headers of IPv6, and TCP
-options that may contain addresses (such as those of Multipath TCP) are overwritten. Packets of
+MAC addresses become zero. Options of IPv4 and extension headers of IPv6 are overwritten. The same
+applies to TCP options that may contain addresses, such as those of Multipath TCP. The gateway of an
+ICMP redirect becomes a pseudonym. Packets of
 other protocols, names, comments, secrets and descriptions of the machine are left out. The
 checksums of the headers are changed to fit the pseudonyms.
 
@@ -26,12 +27,16 @@ _IPV4, _IPV6 = 20, 40
 _TCP, _UDP, _ICMP, _ICMP6 = 6, 17, 1, 58
 _EXTENSIONS = frozenset({0, 43, 60})
 _SECTION = struct.pack("=IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
-_TSRESOL, _FLAGS = 9, 2
+_TSRESOL, _TSOFFSET, _FLAGS = 9, 14, 2
+_NUMBERS = {_FLAGS: "I", _TSOFFSET: "q"}
+"""Options whose value is a number, with its format."""
 _MOST_INTERFACES = 1 << 16
 _LEAST_BLOCK = 12
 _SECTION_KIND = 0x0A0D0D0A
 _V4, _V6 = 4, 6
 _ROUTING = 43
+_PAD = 1
+_REDIRECT = 5
 _END, _NO_OPERATION = 0, 1
 _TCP_OPTIONS = frozenset({2, 3, 4, 5, 8})
 """TCP options without addresses: segment size, window scale, SACK, and timestamps."""
@@ -52,7 +57,7 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
                 links.append((link, len(links)))
                 if len(links) > _MOST_INTERFACES:
                     raise ValueError("too many interfaces")
-                kept = _options(order, body[8:], {_TSRESOL})
+                kept = _options(order, body[8:], {_TSRESOL, _TSOFFSET})
                 out.append(_block(_INTERFACE, struct.pack("=HHI", link, 0, snap) + kept))
             elif kind == _PACKET:
                 at, high, low, kept_len, length = struct.unpack_from(f"{order}IIIII", body)
@@ -107,8 +112,10 @@ def _options(order: str, body: bytes, kept: set[int]) -> bytes:
             break
         value = body[at + 4 : at + 4 + size]
         if code in kept:
-            if code == _FLAGS:
-                value = struct.pack("=I", *struct.unpack(f"{order}I", value))
+            if code in _NUMBERS:
+                value = struct.pack(
+                    f"={_NUMBERS[code]}", *struct.unpack(order + _NUMBERS[code], value)
+                )
             out += struct.pack("=HH", code, len(value)) + _padded(value)
         at += 4 + (size + 3) // 4 * 4
     return out + bytes(4) if out else b""
@@ -141,6 +148,10 @@ def _ipv4(data: bytearray, by: Anonymizer) -> bytes:
         data[at : at + 4] = by.address(_address(data[at : at + 4])).packed
     change = _difference(before, bytes(data[12:20]))
     _add(data, 10, change + _overwrite(data, _IPV4, head))
+    if first and data[9] == _ICMP and len(data) >= head + 8 and data[head] == _REDIRECT:
+        gateway = bytes(data[head + 4 : head + 8])
+        data[head + 4 : head + 8] = by.address(_address(data[head + 4 : head + 8])).packed
+        _add(data, head + 2, _difference(gateway, bytes(data[head + 4 : head + 8])))
     return _transport(data, head, data[9] if first else None, change)
 
 
@@ -153,6 +164,10 @@ def _ipv6(data: bytearray, by: Anonymizer) -> bytes:
         end = head + (data[head + 1] + 1) * 8
         if protocol == _ROUTING:
             data[head + 8 : end] = bytes(len(data[head + 8 : end]))
+        else:
+            # Options, such as that of a home address, become padding (PadN).
+            size = len(data[head + 2 : end])
+            data[head + 2 : end] = (bytes([_PAD, min(max(size - 2, 0), 255)]) + bytes(size))[:size]
         protocol, head = data[head], end
     return _transport(data, head, protocol, _difference(before, bytes(data[8:40])))
 

@@ -168,8 +168,20 @@ def _tree(tree: JsonObject, name: str) -> JsonObject:
             "cpu_pct": _known(cpu.get("host_total")),
             "clock": None,
         },
-        "host": {"kernel": start.get("system_info")},
+        "host": _machine(start.get("system_info")),
     }
+
+
+def _machine(told: object) -> JsonObject:
+    """Name and kernel of this host, from `system_info`: the output of `uname -a`.
+
+    >>> _machine("Linux box 6.1.0-9-amd64 #1 SMP Debian x86_64")
+    {'kernel': '6.1.0-9-amd64', 'name': 'box'}
+    """
+    words = told.split() if isinstance(told, str) else []
+    if len(words) < 3:  # noqa: PLR2004 - system, name and release
+        return {"kernel": told if isinstance(told, str) else None}
+    return {"kernel": words[2], "name": words[1]}
 
 
 def _flow(

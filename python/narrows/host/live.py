@@ -137,9 +137,12 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
 
 
 def measure(
-    arguments: Sequence[str], progress: Callable[[float, float], object] | None = None
+    arguments: Sequence[str],
+    progress: Callable[[float, float], object] | None = None,
+    interval: Callable[[list[str]], object] | None = None,
 ) -> tuple[str, str]:
-    """Measures a path; returns the JSON of the measurement and the notes of the program.
+    """Measures a path; returns the JSON of the measurement and the notes of the program. The words
+    of each line about an interval are passed to `interval`.
 
     Ctrl-C ends a measurement that has begun; its JSON contains the reason.
 
@@ -150,12 +153,12 @@ def measure(
     with _started([str(HOST), "measure", *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
         try:
-            answer = _measured(child.stdout, progress)
+            answer = _measured(child.stdout, progress, interval)
         except KeyboardInterrupt:
             # The program stops and returns the results so far. After a second Ctrl-C, they are not
             # awaited.
             child.send_signal(_STOP)
-            answer = _measured(child.stdout, None)
+            answer = _measured(child.stdout, None, interval)
         if answer is not None:
             assert child.stderr is not None
             said = child.stderr.read().decode(errors="replace").strip()
@@ -165,11 +168,17 @@ def measure(
     raise EngineError(said or "the measurement ended without an answer")
 
 
-def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None) -> str | None:
+def _measured(
+    out: IO[bytes],
+    progress: Callable[[float, float], object] | None,
+    interval: Callable[[list[str]], object] | None,
+) -> str | None:
     for line in out:
         if _progressed(line, progress):
             continue
         match line.split():
+            case [b"interval", *words] if interval is not None:
+                interval([word.decode(errors="replace") for word in words])
             case [b"measurement", size]:
                 return out.read(int(size)).decode()
     return None

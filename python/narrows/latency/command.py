@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     CONNECTION,
+    anonymize_option,
     figure_options,
     file_option,
+    interval_lines,
+    interval_lines_option,
     json_option,
     passed_options,
     quiet_option,
     report_option,
 )
 from narrows.cli.outputs import Picture, every
+from narrows.host import families
+from narrows.latency import intervals, render, run
 from narrows.latency import policies as lab
-from narrows.latency import render, run
 from narrows.latency.model import ResultJson
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
@@ -29,9 +34,10 @@ from narrows.render.style import Style
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
+from narrows.storage.anonymous import Anonymizer, key
 
 _passed = passed_options(
-    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong",
+    ("--interval", "Requests", "TIME", "1ms; 0s with pingpong; 100ms for tcp",
      "Time between two requests; with pingpong, the minimum"),
     ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
     ("--duration", "Requests", "TIME",
@@ -46,7 +52,7 @@ _passed = passed_options(
      "List each response that is slower than this"),
     ("--dscp", "Requests", "DSCP", "0",
      "DSCP of requests and responses: a number, or EF, CS1, AF41, …"),
-    ("--port", "Connection", "PORT", "5201; 7 for echo, 862 for stamp, 2112 for irtt",
+    ("--port", "Connection", "PORT", "5201; 7 for echo, 862 for stamp, 2112 for irtt, 443 for tcp",
      "Port of the host"),
     *CONNECTION,
     ("--policy", "Scheduling", "POLICY,...", "default",
@@ -74,15 +80,16 @@ _passed = passed_options(
     "narrows latency server.example --policy default,rr,awake --load none,cpu --plot out.png",
     "narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000",
 )
-@argument("host", help="Name or address of a host that answers UDP requests")
+@argument("host", help="Name or address of a host that answers requests")
 @option(
     "--speaks",
     group="Connection",
     metavar="PROTOCOL",
-    type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
+    type=click.Choice(["narrows", "narrows-tcp", "board", "echo", "stamp", "irtt", "tcp"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve), board (the narrows protocol over UDP only, "
-    "for microcontrollers), echo, stamp (RFC 8762) or irtt",
+    help="Protocol of HOST: narrows (narrows serve), echo, stamp (RFC 8762), irtt, or tcp "
+    "(handshakes with any host). The protocols narrows-tcp and board are narrows over TCP only and "
+    "over UDP only. If HOST answers no UDP, narrows continues over TCP",
 )
 @option(
     "--pace",
@@ -110,6 +117,8 @@ _passed = passed_options(
 )
 @figure_options(log=False, size=("--plot-size",))
 @report_option
+@anonymize_option
+@interval_lines_option
 @json_option("Print the result as one JSON object instead of text")
 @quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword
@@ -123,6 +132,8 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     style: Style | None,
     hlog: str | None,
     page: str | None,
+    anonymize: bool,
+    lines: str | None,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -133,15 +144,14 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     written to the files of the options. The exit code is then 128 plus the number of the signal.
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
+    arguments += interval_lines(lines, quiet=quiet, as_json=as_json)
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
-    bar = ProgressBar(quiet=quiet or as_json)
-    try:
-        told = run.measure(host, arguments, tell=lambda share, said: bar(share, 1.0, said))
-    except run.Interrupted as stop:
-        told = stop.told
-    finally:
-        bar.stop()
-    several = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
+    told = _measured(host, arguments, quiet=quiet, as_json=as_json)
+    if passed.get("ip") is None and not quiet and not anonymize:
+        _name_family(host, told)
+    if anonymize:
+        told = Anonymizer(key()).tree(told)
+    several = of_setups(told) if told["kind"] == "latency_lab" else [(told.get("host", host), told)]
     with every() as attempt:
         if out is not None:
             with attempt():
@@ -170,6 +180,45 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         if told["interrupted"]:
             # The result is stored and printed; the exit code is that of the signal.
             raise KeyboardInterrupt
+
+
+def _measured(host: str, arguments: list[str], *, quiet: bool, as_json: bool) -> ResultJson:
+    bar = ProgressBar(quiet=quiet or as_json)
+    try:
+        return run.measure(
+            host,
+            arguments,
+            tell=lambda share, said: bar(share, 1.0, said),
+            interval=_printed(bar),
+        )
+    except run.Interrupted as stop:
+        return stop.told
+    finally:
+        bar.stop()
+
+
+def _name_family(host: str, told: ResultJson) -> None:
+    """Prints a notice if the host also has an address of the other family."""
+    # A comparison of policies has the address of each result.
+    found = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
+    used = {one["peer"].get("address") for _, one in found}
+    for address in used:
+        if said := families.notice(host, address):
+            echo(said, err=True)
+
+
+def _printed(bar: ProgressBar) -> Callable[[list[str]], None]:
+    """Prints each interval as a line, and first the names of the columns."""
+    begun = False
+
+    def tell(words: list[str]) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            bar.line(intervals.HEAD)
+        bar.line(intervals.line(words))
+
+    return tell
 
 
 def _show(told: ResultJson) -> None:

@@ -22,6 +22,10 @@ Statistic = Literal["min", "mean", "p50", "p90", "p99", "p99_9", "p99_99", "p99_
 Clock = Literal["response_us", "rtt_us"]
 """The key of a time of replies: response time or RTT."""
 
+WayKey = Literal["delay_us", "pdv_us", "ipdv_us"]
+"""The key of a time of a direction: one-way delay, PDV (RFC 5481, section 4.2) or IPDV (RFC 3393).
+"""
+
 Count = Literal[
     "duplicates", "reordered", "mismatches", "unsent", "skipped", "refused", "socket_drops"
 ]
@@ -42,6 +46,27 @@ class TimesJson(TypedDict):
     p99_99: NotRequired[float | None]
     p99_999: NotRequired[float | None]
     histogram_ns: list[list[int]]
+
+
+class WayJson(TypedDict, total=False):
+    """The one-way delays of a direction, and their variation. `delay_us` is None if the hosts have
+    separate clocks.
+    """
+
+    delay_us: TimesJson | None
+    pdv_us: TimesJson | None
+    ipdv_us: TimesJson | None
+
+
+class OneWayJson(TypedDict):
+    """The one-way delays of both directions. `drift_us` is the drift of separate clocks during the
+    measurement.
+    """
+
+    clocks: Literal["common", "separate"]
+    drift_us: NotRequired[float | None]
+    forward: NotRequired[WayJson | None]
+    reverse: NotRequired[WayJson | None]
 
 
 class SlowReplyJson(TypedDict):
@@ -91,6 +116,7 @@ class PeerJson(TypedDict, total=False):
     """The far host."""
 
     speaks: str
+    carrier: str
     address: str
     port: int
 
@@ -148,6 +174,7 @@ class LatencyJson(_Classes):
     response_us: TimesJson | None
     late_us: TimesJson | None
     parts_us: dict[str, TimesJson | None]
+    one_way: NotRequired[OneWayJson | None]
     slow: SlowJson
     findings: list[FindingJson]
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from narrows import __version__
 from narrows.json_object import JsonObject
-from narrows.latency.model import Clock, Count, LatencyJson, ResultJson, Statistic, TimesJson
+from narrows.latency.model import (
+    Clock,
+    Count,
+    LatencyJson,
+    ResultJson,
+    Statistic,
+    TimesJson,
+    WayKey,
+)
 from narrows.latency.result import PARTS, PERCENTILES, cumulative, needed
 from narrows.render.model import PageJson, PageRunJson, PageTableJson
 from narrows.render.picture import Line, Picture, Style
@@ -32,6 +40,8 @@ _SILENT_S = 1.5
 """Time without replies at the end of a measurement, in s, after which the host is reported to have
 stopped replying. A reply is awaited for one second.
 """
+_DRIFT_US = 1.0
+"""Drift of the clocks from which on it is reported, in µs."""
 _SHOWN = 12
 """Maximum number of listed episodes of slow responses."""
 
@@ -60,7 +70,7 @@ def named(percentile: str) -> str:
 
 def sentences(told: LatencyJson) -> list[str]:
     """The results in sentences, the most important ones first."""
-    out = [_answer(told), *_round_trip(told)]
+    out = [_answer(told), *_round_trip(told), *_one_way(told), *_carried(told)]
     if told.get("interrupted"):
         out.append(f"The measurement was stopped after {told['lasted_s']:.1f} s.")
     silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
@@ -100,6 +110,61 @@ def _answer(told: LatencyJson) -> str:
 
 def _round_trip(told: LatencyJson) -> list[str]:
     return [f"The RTT was {_took(told['rtt_us'])}."] if told["rtt_us"] else []
+
+
+def _one_way(told: LatencyJson) -> list[str]:
+    """The delay of each direction, its variation, and what the clocks of the hosts permit."""
+    ways = told.get("one_way")
+    if not ways:
+        return []
+    out = []
+    delays: tuple[tuple[WayKey, str], ...] = (
+        ("delay_us", "one-way delay"),
+        ("pdv_us", "delay variation (PDV, the delay above the minimum)"),
+    )
+    for key, what in delays:
+        shown = [
+            f"{_took(times)} in the {name} direction"
+            for name, way in (("forward", ways.get("forward")), ("reverse", ways.get("reverse")))
+            if way and (times := way.get(key))
+        ]
+        if shown:
+            out.append(f"The {what} was {' and '.join(shown)}.")
+    if ways["clocks"] == "common":
+        return [*out, "Both ends use the same clock, so the one-way delays are absolute."]
+    drift = ways.get("drift_us")
+    moved = (
+        f" They drifted by {span(abs(drift))} during the measurement, which the PDV includes."
+        if drift and abs(drift) >= _DRIFT_US
+        else ""
+    )
+    return [
+        *out,
+        "The clocks of the hosts are not known to be synchronised, so only the variation of the "
+        f"one-way delays is meaningful.{moved}",
+    ]
+
+
+def _carried(told: LatencyJson) -> list[str]:
+    """A sentence about requests that were no datagrams."""
+    carrier = told["peer"].get("carrier")
+    port = told["peer"].get("port")
+    if carrier == "tcp messages":
+        blocked = (
+            f"The host answers no UDP on port {port}, so the requests are "
+            if told["peer"].get("speaks") == "narrows"
+            else "The requests are "
+        )
+        return [
+            f"{blocked}small messages over its TCP session. TCP retransmits lost messages, and "
+            "later ones wait for them."
+        ]
+    if carrier == "tcp handshakes":
+        return [
+            f"The requests are TCP handshakes with port {port}; the reply of a closed port counts "
+            "too. A handshake without a reply within 0.99 s counts as lost."
+        ]
+    return []
 
 
 def _took(part: TimesJson) -> str:
@@ -196,13 +261,34 @@ def findings(told: ResultJson) -> list[str]:
     ]
 
 
+def _ways(told: LatencyJson) -> list[tuple[str, str, TimesJson | None]]:
+    """Name, path and times of each row about a one-way delay."""
+    ways = told.get("one_way")
+    if not ways:
+        return []
+    kinds: tuple[tuple[WayKey, str], ...] = (
+        ("delay_us", "one-way delay"),
+        ("pdv_us", "PDV"),
+        ("ipdv_us", "IPDV"),
+    )
+    return [
+        (f"{what}, {name}", f"one_way.{name}.{key}", way.get(key))
+        for key, what in kinds
+        for name, way in (("forward", ways.get("forward")), ("reverse", ways.get("reverse")))
+        if way
+    ]
+
+
 def figures(told: LatencyJson) -> Table:
-    """A row for the response time, the RTT, the send delay and each component."""
+    """A row for the response time, the RTT, the send delay, each component and each one-way
+    delay.
+    """
     rows = [
         ("response time", "response_us", told.get("response_us")),
         ("RTT", "rtt_us", told.get("rtt_us")),
         ("send delay", "late_us", told.get("late_us")),
         *((name, f"parts_us.{key}", told["parts_us"].get(key)) for key, name in PARTS.items()),
+        *_ways(told),
     ]
     parts = [(name, path, at) for name, path, at in rows if at]
     # A percentile that is missing in all rows has no column.
@@ -411,6 +497,7 @@ def _run(name: str, told: LatencyJson) -> PageRunJson:
     bare["rtt_us"] = _bare(told["rtt_us"])
     bare["late_us"] = _bare(told["late_us"])
     bare["response_us"] = _bare(told["response_us"])
+    bare["one_way"] = _bare_ways(told)
     bare["parts_us"] = {key: _bare(part) for key, part in told["parts_us"].items()}
     return {
         "name": name,
@@ -443,6 +530,17 @@ def paged(table: Table) -> PageTableJson:
     """A table in the format of the report page."""
     rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
     return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
+
+
+def _bare_ways(told: LatencyJson) -> JsonObject | None:
+    """The one-way delays without histograms."""
+    ways = told.get("one_way")
+    if not ways:
+        return None
+    return {
+        key: {k: _bare(times) for k, times in value.items()} if isinstance(value, dict) else value
+        for key, value in ways.items()
+    }
 
 
 def _bare(part: TimesJson | None) -> JsonObject | None:

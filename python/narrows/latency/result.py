@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
-from narrows.latency.model import LatencyJson, Percentile
+from narrows.latency.model import LatencyJson, Percentile, PoliciesJson
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
 from narrows.storage.hdr import encode_counts, head
@@ -46,6 +46,14 @@ def read(file: str | PathLike[str]) -> LatencyJson:
     Raises:
         NarrowsError: If the file is not such a result.
     """
+    told, name = _parsed(file), name_of(file)
+    if told.get("kind") != "latency":
+        raise NarrowsError(f"{name}: not a result of narrows latency")
+    kinds.check(told, _RESULT, name)
+    return _filled(told)
+
+
+def _parsed(file: str | PathLike[str]) -> JsonObject:
     name = name_of(file)
     try:
         told = kinds.parse(untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES))
@@ -53,10 +61,23 @@ def read(file: str | PathLike[str]) -> LatencyJson:
         raise NarrowsError(unread(file, error)) from error
     except ValueError as error:
         raise NarrowsError(f"{name}: not a result of narrows latency ({error})") from error
-    if not isinstance(told, dict) or told.get("kind") != "latency":
+    if not isinstance(told, dict):
         raise NarrowsError(f"{name}: not a result of narrows latency")
-    kinds.check(told, _RESULT, name)
-    return _filled(told)
+    return told
+
+
+def read_policies(file: str | PathLike[str]) -> PoliciesJson:
+    """Reads a file that `narrows latency --json` wrote with several policies or loads.
+
+    Raises:
+        NarrowsError: If the file is not such a result.
+    """
+    told = _parsed(file)
+    kinds.check(told, _POLICIES, name_of(file))
+    for setup in told["setups"]:
+        if not setup.get("refused"):
+            setup["latency"] = _filled(setup["latency"])
+    return cast("PoliciesJson", told)
 
 
 def is_result(file: str | PathLike[str]) -> bool:
@@ -118,6 +139,7 @@ _EPISODE = table(
     required=("t_s", "blamed", "at", "answers", "lasted_us", "response_us", "rtt_us", "late_us"),
 )
 _CLASS = table(dict.fromkeys(("there", "back"), whole))
+_WAY = table(dict.fromkeys(("delay_us", "pdv_us", "ipdv_us"), _TIMES))
 _RESULT = table(
     {
         "kind": text,
@@ -150,12 +172,21 @@ _RESULT = table(
             ),
             whole,
         ),
-        "peer": table({"speaks": text, "address": text, "port": whole}),
+        "peer": table({"speaks": text, "carrier": text, "address": text, "port": whole}),
         "class": _CLASS,
         "rtt_us": _TIMES,
         "response_us": _TIMES,
         "late_us": _TIMES,
         "parts_us": table(dict.fromkeys(PARTS, _TIMES)),
+        "one_way": table(
+            {
+                "clocks": word("common", "separate"),
+                "drift_us": number,
+                "forward": _WAY,
+                "reverse": _WAY,
+            },
+            required=("clocks",),
+        ),
         "slow": table(
             {
                 "limit_us": amount,
@@ -172,6 +203,20 @@ _RESULT = table(
     required=("sent", "lost"),
 )
 """The values of a result that narrows reads, and their types."""
+
+_POLICIES = table(
+    {
+        "kind": word("latency_lab"),
+        "setups": rows(
+            table(
+                {"policy": text, "load": word("none", "cpu"), "refused": text, "latency": _RESULT},
+                required=("policy", "load"),
+            )
+        ),
+    },
+    required=("kind", "setups"),
+)
+"""The values of a result with several policies that a plot needs."""
 
 _EMPTY: JsonObject = {
     "rtt_us": None,

@@ -25,13 +25,20 @@ class Interrupted(KeyboardInterrupt):
         self.told = told
 
 
-def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> ResultJson:
+def measure(
+    host: str,
+    arguments: Sequence[str] = (),
+    *,
+    tell: Tell | None = None,
+    interval: Callable[[list[str]], object] | None = None,
+) -> ResultJson:
     """Measures the response time of a host and returns the result.
 
     Args:
         host: A name or an address.
         arguments: Options of `narrows-host latency`.
         tell: Called periodically; its exceptions stop the measurement.
+        interval: Called with the words about each interval, if `arguments` request them.
 
     Raises:
         EngineError: If the measurement fails.
@@ -51,6 +58,8 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
                     f"{most} µs (max)"
                 )
                 tell(share, said)
+            case ["interval", *words] if interval is not None:
+                interval(words)
 
     told: ResultJson = json.loads(live.stream(["latency", host, *arguments], each))
     if told["interrupted"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from narrows.cli.options import (
     figure_options,
     file_option,
     files_option,
+    interval_lines,
+    interval_lines_option,
     json_option,
     passed_options,
     quiet_option,
@@ -25,8 +27,10 @@ from narrows.cli.options import (
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.files import writer_of
+from narrows.host import families
 from narrows.measure import history as kept
 from narrows.measure import render, run
+from narrows.measure.intervals import HEAD, Interval
 from narrows.measure.pictures import pictures
 from narrows.measure.result import Measurement
 from narrows.measure.summary import answer
@@ -40,6 +44,7 @@ from narrows.render.style import Style
 from narrows.render.terminal import console, echo
 from narrows.render.words import listed
 from narrows.storage import output
+from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
@@ -166,6 +171,7 @@ _passed = passed_options(
     help="Do not add the measurement to the history (`narrows history`)",
 )
 @anonymize_option
+@interval_lines_option
 @json_option("Print the measurement as one JSON object instead of text")
 @quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
@@ -182,6 +188,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     path_file: str | None,
     no_history: bool,
     anonymize: bool,
+    lines: str | None,
     quiet: bool,
     **passed: str | None,
 ) -> None:
@@ -207,17 +214,17 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         for word in (f"--{name.replace('_', '-')}", value)
     ]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
-    with ProgressBar(quiet=quiet, of="measurement") as bar:
-        if host.endswith(".toml"):
-            measured = run.simulated(host, passed, test=test, progress=bar)
-            said: list[str] = []
-            no_history = True
-        else:
-            try:
-                measured, said = run.measure(host, arguments, test=test, progress=bar)
-            except run.Interrupted as stop:
-                measured, said = stop.measured, stop.said
-    measured = measured.anonymous() if anonymize else measured
+    measured, said = _measure(
+        host, test, arguments, passed, lines=lines, quiet=quiet, as_json=as_json
+    )
+    no_history |= host.endswith(".toml")
+    if passed.get("ip") is None:
+        peer = measured.json.get("peer") or {}
+        said += [one] if (one := families.notice(host, peer.get("address"))) else []
+    if anonymize:
+        # The notes may name the host, as the measurement does.
+        said = Anonymizer(key()).tree({"host": measured.host, "notes": said})["notes"]
+        measured = measured.anonymous()
     with every() as attempt:
         # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
@@ -243,6 +250,46 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     if answer(measured).connectivity_lost or measured.stopped_by == "lost":
         click.get_current_context().exit(1)
+
+
+def _measure(
+    host: str,
+    test: str,
+    arguments: list[str],
+    passed: Mapping[str, str | None],
+    *,
+    lines: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> tuple[Measurement, list[str]]:
+    """The measurement of a host or of a scenario, and the notes of `narrows-host`."""
+    simulated = host.endswith(".toml")
+    if simulated and lines is not None:
+        raise click.BadParameter(
+            "not supported for a scenario file, only for a host", param_hint="--interval-lines"
+        )
+    with ProgressBar(quiet=quiet, of="measurement") as bar:
+        if simulated:
+            return run.simulated(host, passed, test=test, progress=bar), []
+        words = [*arguments, *interval_lines(lines, quiet=quiet, as_json=as_json)]
+        try:
+            return run.measure(host, words, test=test, progress=bar, interval=_printed(bar))
+        except run.Interrupted as stop:
+            return stop.measured, stop.said
+
+
+def _printed(bar: ProgressBar) -> Callable[[Interval], None]:
+    """Prints each interval as a line, and first the names of the columns."""
+    begun = False
+
+    def tell(interval: Interval) -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            bar.line(HEAD)
+        bar.line(interval.line())
+
+    return tell
 
 
 def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:

@@ -109,7 +109,8 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         files.write(found.anonymous() if anonymize else found, out)
         return
     for file in add:
-        stored.keep(files.read(file))
+        read = files.read(file)
+        stored.keep(read.anonymous() if anonymize else read)
     if add:
         return
     rows = stored.rows(host=host, last=last)

@@ -185,6 +185,16 @@ class ClassJson(TypedDict):
     pings_lost: float | None
 
 
+class ControlJson(TypedDict):
+    """The flows of a congestion control in one direction."""
+
+    cc: str
+    direction: str
+    flows: int
+    goodput_mbit: float
+    retransmits: int | None
+
+
 class AnswerJson(TypedDict):
     """The main metrics of a measurement."""
 
@@ -198,3 +208,4 @@ class AnswerJson(TypedDict):
     pings_lost: LostJson
     outages: list[OutageJson]
     classes: list[ClassJson]
+    controls: list[ControlJson]

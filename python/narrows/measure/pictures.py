@@ -65,14 +65,17 @@ def pictures(measured: Measurement) -> list[Picture]:
     return [picture for picture in every if picture.lines]
 
 
-def combined(measured: Sequence[Measurement], names: Sequence[str]) -> list[Picture]:
+def combined(
+    measured: Sequence[Measurement], names: Sequence[str], places: Sequence[int] | None = None
+) -> list[Picture]:
     """Goodput, RTT of pings and latency distribution of several measurements in the same axes.
 
-    Each measurement has a colour. The goodput of a direction is that of all its flows.
+    Each measurement has a colour, whose index `places` may determine. The goodput of a direction
+    is that of all its flows.
     """
     found: dict[str, Picture] = {}
     lines: dict[str, list[Line]] = {}
-    for place, (one, name) in enumerate(zip(measured, names, strict=True)):
+    for place, one, name in zip(places or range(len(names)), measured, names, strict=True):
         single = {d for d in DIRECTIONS if len([f for f in one.flows if f.direction == d]) == 1}
         alone = {flow.id for flow in one.flows if flow.direction in single}
         for picture in pictures(one):

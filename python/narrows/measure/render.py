@@ -351,6 +351,27 @@ def by_class(measured: Measurement) -> Table:
     )
 
 
+def by_cc(measured: Measurement) -> Table:
+    """A row per congestion control and direction; empty if there is only one congestion control."""
+    rows = []
+    for i, one in enumerate(answer(measured).controls):
+        at = f"controls.{i}"
+        again = one.retransmits
+        rows.append([
+            Cell(one.cc, f"{at}.cc"),
+            Cell(LOADS[one.direction], f"{at}.direction"),
+            Cell(str(one.flows), f"{at}.flows"),
+            Cell(number(one.goodput_mbit, 2), f"{at}.goodput_mbit"),
+            Cell("–" if again is None else str(again), f"{at}.retransmits"),
+        ])  # fmt: skip
+    return Table(
+        "Congestion controls",
+        ("cc", "direction"),
+        ("flows", "goodput Mbit/s", "retransmits"),
+        rows,
+    )
+
+
 def flows(measured: Measurement, most: int = 200) -> Table:
     """A row per flow."""
     rows = []
@@ -379,7 +400,8 @@ def flows(measured: Measurement, most: int = 200) -> Table:
 def _tables(measured: Measurement) -> tuple[Table, ...]:
     """The tables of a measurement. That of its traffic classes needs several of them."""
     several = (by_class(measured),) if answer(measured).classes else ()
-    return (latencies(measured), *several, flows(measured))
+    controls = (by_cc(measured),) if answer(measured).controls else ()
+    return (latencies(measured), *several, *controls, flows(measured))
 
 
 def parts(measured: Measurement) -> Iterator[Part]:

@@ -9,8 +9,10 @@ docs/reference/measurement.md lists every key with its unit.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, cast, get_args
@@ -66,6 +68,10 @@ Column = list[float | None]
 
 Maybe = TypeVar("Maybe", float, "float | None")
 """A number, or a number that may be missing."""
+
+
+_RANDOM_ID = re.compile("[0-9a-f]{16}")
+"""An identifier that narrows made."""
 
 
 class MeasurementError(NarrowsError):
@@ -242,7 +248,12 @@ class Measurement:
 
     def anonymous(self) -> Measurement:
         """The measurement with pseudonyms in the place of names and addresses of hosts."""
-        return Measurement.of(Anonymizer(key()).tree(self.json))
+        by = Anonymizer(key())
+        tree = by.tree(self.json)
+        if self.id and not _RANDOM_ID.fullmatch(self.id):
+            # Some programs build the identifier from the name of the host or of the file.
+            tree["id"] = by.digest("id", self.id)[:16]
+        return Measurement.of(tree)
 
     @staticmethod
     def of(tree: object, name: str = "measurement") -> Measurement:
@@ -301,6 +312,15 @@ class Measurement:
             or (self.json.get("peer") or {}).get("address")
             or ""
         )
+
+    @property
+    def family(self) -> str:
+        """Address family of the path: `IPv4` or `IPv6`; an empty string if it is unknown."""
+        try:
+            address = ipaddress.ip_address(str((self.json.get("peer") or {}).get("address")))
+        except ValueError:
+            return ""
+        return f"IPv{address.version}"
 
     @property
     def test(self) -> str:

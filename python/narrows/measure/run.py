@@ -13,6 +13,7 @@ from narrows.errors import EngineError, NarrowsError
 from narrows.host import live
 from narrows.json_object import JsonObject
 from narrows.measure.classes import RRUL
+from narrows.measure.intervals import Interval
 from narrows.measure.model import AskedJson, DataJson, MeasurementJson
 from narrows.measure.result import Direction, Measurement
 from narrows.measure.simulated import Plan
@@ -60,6 +61,7 @@ def measure(
     *,
     test: str = DEFAULT,
     progress: Progress | None = None,
+    interval: Callable[[Interval], object] | None = None,
 ) -> tuple[Measurement, list[str]]:
     """Measures a path; returns the measurement and the notes of `narrows-host`.
 
@@ -69,6 +71,7 @@ def measure(
         test: One of `TESTS`.
         progress: Called periodically with the elapsed time and the end time, in s; its exceptions
             stop the measurement.
+        interval: Called with each interval, if `arguments` request them.
 
     Raises:
         EngineError: If the path cannot be measured. If only a later part of the test fails, a note
@@ -86,9 +89,12 @@ def measure(
     said: list[str] = []
     for at, part in enumerate(parts):
         tell = None if progress is None else _part(progress, at, len(parts))
+        begin = sum(_end(one) for one in done)
         try:
             text, beside = live.measure(
-                [host, "--test", part, *_limited(arguments, done, len(parts))], tell
+                [host, "--test", part, *_limited(arguments, done, len(parts))],
+                tell,
+                None if interval is None else _later(interval, begin),
             )
         except EngineError as error:
             if not done:
@@ -185,6 +191,10 @@ def simulated(
 
 def _part(progress: Progress, at: int, of: int) -> Progress:
     return lambda now, end: progress(at * end + now, of * end)
+
+
+def _later(interval: Callable[[Interval], object], by_s: float) -> Callable[[list[str]], object]:
+    return lambda words: interval(Interval.of(words).later(by_s))
 
 
 _LISTS: tuple[Literal["phases", "flows", "pings"], ...] = ("phases", "flows", "pings")

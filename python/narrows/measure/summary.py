@@ -14,6 +14,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from narrows.measure.classes import TrafficClass, classes
+from narrows.measure.controls import Control, controls
 from narrows.measure.model import AnswerJson, LatencyJson, OutageJson
 from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Measurement, Spread, short
 
@@ -79,6 +80,7 @@ class Answer:
             several congestion controls were measured.
         outages: Periods of at least `SILENT_S` seconds without any answered ping.
         classes: The traffic classes, if flows have different DSCPs.
+        controls: The congestion controls, if several were measured.
     """
 
     rates_mbit: dict[Direction, float]
@@ -90,6 +92,7 @@ class Answer:
     by_cc: dict[str, dict[str, Spread]] = field(default_factory=dict)
     outages: tuple[Outage, ...] = ()
     classes: tuple[TrafficClass, ...] = ()
+    controls: tuple[Control, ...] = ()
 
     @property
     def connectivity_lost(self) -> bool:
@@ -145,6 +148,7 @@ class Answer:
             "pings_lost": {"idle": short(self.lost[0]), "loaded": short(self.lost[1])},
             "outages": [outage.json() for outage in self.outages],
             "classes": [one.json() for one in self.classes],
+            "controls": [one.json() for one in self.controls],
         }
 
 
@@ -201,6 +205,7 @@ def answer(measured: Measurement) -> Answer:
         _by_cc(measured),
         tuple(outages(measured)),
         classes(measured),
+        controls(measured),
     )
 
 

@@ -183,6 +183,9 @@ _LEGEND = 12
 _LEGEND_QUEUES = 40
 """Maximum number of entries of a legend for the queues of a network."""
 
+_FEW_POINTS = 20
+"""Number of points of a line up to which each point is drawn large."""
+
 _HEIGHT, _AXIS = 2.0, 0.35
 """Least height of a picture, and the height of the texts below it, in inches."""
 
@@ -241,7 +244,7 @@ def _fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
             ) from error
 
 
-_DISTRIBUTIONS = frozenset({"delay", "work"})
+_DISTRIBUTIONS = frozenset({"delay", "tradeoff", "work"})
 """The pictures whose x axis is not the time of the run, but a delay or a response time."""
 
 
@@ -325,8 +328,14 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
     among the other lines.
     """
     if line.style == "points":
-        colour = "#999999"
-        return {"linestyle": "none", "marker": ".", "markersize": 2, "color": colour, "zorder": 1}
+        colours = GREYS if look == "print" else COLOURS
+        colour = "#999999" if line.coloured is None else colours[nth % len(colours)]
+        many = len(line.x) > _FEW_POINTS
+        marker = MARKERS[nth % len(MARKERS)] if look == "print" and not many else "."
+        size = 2 if many else 8
+        return {
+            "linestyle": "none", "marker": marker, "markersize": size, "color": colour, "zorder": 1
+        }  # fmt: skip
     width = {"line": 1.3, "dashed": 0.9, "dotted": 1.0}[line.style]
     if look == "print":
         # Each flow has its own dashes and marker. Its second line has the same, but is thinner and

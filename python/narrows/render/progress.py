@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from narrows.render.terminal import console
+from narrows.render.terminal import console, echo
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -51,6 +51,14 @@ class ProgressBar:
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.stop()
+
+    def line(self, text: str) -> None:
+        """Prints a line on stderr, above the bar if there is one."""
+        with suppress(OSError):
+            if self._bar is not None:
+                self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                echo(text, err=True)
 
     def __call__(self, done: float, total: float, description: str | None = None) -> None:
         """Shows that `done` of `total` is finished, both in the same unit."""

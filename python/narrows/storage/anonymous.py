@@ -19,9 +19,11 @@ import ipaddress
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from narrows.errors import OutputError, reason
 from narrows.operating_system import BYTES
@@ -29,13 +31,20 @@ from narrows.operating_system import BYTES
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _KEY_BYTES = 32
-_NAMES = frozenset({"host", "hostname", "nodename", "url", "server_name"})
-"""JSON keys whose value is the name of a host."""
+_NAMES = frozenset({"address", "host", "hostname", "nodename", "url", "server_name"})
+"""JSON keys whose value is the name or the address of a host."""
 
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\d)"
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:]))"
 )
+
+
+_MAC = re.compile(
+    r"(?<![\w:-])[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4}(?![\w:-])"
+)
+_LEAST_NAME = 2
+"""Length of the shortest name that is replaced inside of sentences."""
 
 
 def key_file() -> Path:
@@ -102,38 +111,62 @@ class Anonymizer:
             pass
         if bare in {"", "localhost", "simulated"}:
             return name
-        digest = hmac.digest(self._key, b"name " + bare.lower().encode(errors="replace"), "sha256")
-        return f"host-{digest.hex()[:12]}"
+        return f"host-{self.digest('name', bare.lower())[:12]}"
 
     def text(self, text: str) -> str:
-        """The text with each address replaced by its pseudonym."""
+        """The text with each IP address and each MAC address replaced by its pseudonym."""
 
         def replaced(found: re.Match[str]) -> str:
             try:
-                return str(self.address(found[0]))
+                return str(self.address(_without_zeros(found[0])))
             except ValueError:
                 return found[0]
 
-        return _ADDRESS.sub(replaced, text)
+        return _ADDRESS.sub(replaced, _MAC.sub(lambda found: self.mac(found[0]), text))
+
+    def mac(self, mac: str) -> str:
+        """The pseudonym of a MAC address: a locally administered unicast address."""
+        bare = mac.lower().replace("-", ":")
+        digest = self.digest("mac", bare)
+        return ":".join(["02", *(digest[at : at + 2] for at in range(0, 10, 2))])
+
+    def digest(self, kind: str, value: str) -> str:
+        """A keyed hash of a value, as hexadecimal digits."""
+        text = f"{kind} {value}".encode(errors="replace")
+        return hmac.digest(self._key, text, "sha256").hex()
 
     def tree(self, tree: Any) -> Any:  # noqa: ANN401 - JSON
-        """A copy of a JSON value in which addresses and host names are replaced by pseudonyms."""
-        return self._tree(copy.deepcopy(tree), "")
+        """A copy of a JSON value in which addresses and host names are replaced by pseudonyms.
 
-    def _tree(self, tree: Any, under: str) -> Any:  # noqa: ANN401
+        The values of some keys are names of hosts. These names are also replaced inside of
+        sentences, which are the values that contain a space.
+        """
+        names = sorted(set(_names(tree, "")), key=len, reverse=True)
+        inside = "|".join(re.escape(name) for name in names)
+        known = re.compile(rf"(?<![\w.-])({inside})(?![\w-]|\.\w)", re.IGNORECASE)
+        return self._tree(copy.deepcopy(tree), "", known if names else None)
+
+    def sentence(self, text: str, names: re.Pattern[str] | None) -> str:
+        """The text with addresses and these names of hosts replaced by pseudonyms."""
+        if names is None or " " not in text:
+            return self.text(text)
+        # Names and the text between them are replaced apart, so that nothing is replaced twice.
+        parts = names.split(text)
+        return "".join(
+            self.name(part) if at % 2 else self.text(part) for at, part in enumerate(parts)
+        )
+
+    def _tree(self, tree: Any, under: str, names: re.Pattern[str] | None) -> Any:  # noqa: ANN401
         if isinstance(tree, dict):
-            inside = {}
-            for name, value in tree.items():
-                named = name in _NAMES or (name == "name" and under in _NAMES)
-                inside[self.text(name)] = (
-                    self.name(value)
-                    if named and isinstance(value, str)
-                    else self._tree(value, name)
-                )
-            return inside
+            return {
+                self.text(name): self.name(value)
+                if isinstance(value, str) and _is_name(name, under)
+                else self._tree(value, name, names)
+                for name, value in tree.items()
+            }
         if isinstance(tree, list):
-            return [self._tree(value, under) for value in tree]
-        return self.text(tree) if isinstance(tree, str) else tree
+            return [self._tree(value, under, names) for value in tree]
+        return self.sentence(tree, names) if isinstance(tree, str) else tree
 
     def _pseudonym(self, address: Address) -> Address:
         bits, value = address.max_prefixlen, int(address)
@@ -143,3 +176,39 @@ class Anonymizer:
             known = b"%d %d %x" % (bits, place, prefix)
             flipped = flipped << 1 | hmac.digest(self._key, known, "sha256")[0] & 1
         return type(address)(value ^ flipped)
+
+
+def _is_name(key: str, under: str) -> bool:
+    """Whether the value of a key is the name of a host. `under` is the key of its object."""
+    return key in _NAMES or (key == "name" and under in _NAMES)
+
+
+def _names(tree: Any, under: str) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """The names of hosts in a JSON value, and the hosts of its URLs."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if isinstance(value, str) and _is_name(key, under):
+                host = urlsplit(value).hostname if "://" in value else None
+                found = (name for name in (value, host) if name and len(name) >= _LEAST_NAME)
+                yield from (name for name in found if not _is_address(name))
+            else:
+                yield from _names(value, key)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _names(value, under)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _without_zeros(address: str) -> str:
+    """An IPv4 address without leading zeros, with which it is no address for Python."""
+    parts = address.split(".")
+    if ":" in address or not all(part.isdecimal() for part in parts):
+        return address
+    return ".".join(str(int(part)) for part in parts)

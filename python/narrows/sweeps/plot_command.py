@@ -1,5 +1,5 @@
 """The command `narrows plot`: figures and LaTeX tables from tables of results, and figures of
-measurements.
+several results.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from typing import Any, cast
 
 import click
 
-from narrows import files
 from narrows.cli.command import command, option
 from narrows.cli.options import figure_options, file_option, files_argument
-from narrows.measure.pictures import combined
 from narrows.render import chart
 from narrows.render.latex import latex
 from narrows.render.plot import FORMATS, about, check, draw_columns
 from narrows.render.report import unique
 from narrows.render.style import Style
 from narrows.storage import output
+from narrows.sweeps import results
 
 
 def _format(file: str) -> None:
@@ -36,9 +35,13 @@ def _format(file: str) -> None:
     "narrows plot rows.parquet --x path.buffer --y goodput_mbit --by flow.cc --out figure.pdf",
     "narrows plot rows.csv --x path.rtt --y jain --log x --size 84x60mm --font serif --out a.svg",
     "narrows plot result/transfers.parquet --y slowdown --kind cdf --log x --out slowdown.pdf",
-    "narrows plot monday.json tuesday.json --out days.pdf",
+    "narrows plot monday.json tuesday.json run.json --out days.pdf",
 )
-@files_argument("A table (Parquet or CSV), or measurements to draw in the same axes", name="names")
+@files_argument(
+    "A table (Parquet or CSV), or results to draw in the same axes: measurements, results of "
+    "narrows latency, runs (narrows run --json)",
+    name="names",
+)
 @option(
     "--y",
     "ys",
@@ -93,12 +96,15 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     out: str,
     style: Style | None,
 ) -> None:
-    """Plot a table of results, or several measurements.
+    """Plot a table of results, or results in the same axes.
 
     A curve of a table shows the mean over the seeds for each value of --x, with its 95 %
     confidence interval. If a point of a curve has several rows with the same seed, such as one row
-    per flow, the plot first computes the mean of each seed. Measurements share their axes, with a
-    colour for each.
+    per flow, the plot first computes the mean of each seed.
+
+    Results of different kinds share their axes, with a colour for each. Measurements have goodput
+    and RTT over time. Measurements and response times have a distribution of RTTs. Measurements
+    and runs have goodput against p95 RTT.
 
     The column `slowdown` of transfers.parquet is the completion time of a transfer divided by the
     time that it needs on an empty path without slow start.
@@ -130,12 +136,13 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
 
 def _measurements(names: Sequence[str], out: str, style: Style) -> None:
     if out.endswith(".tex"):
-        raise click.BadParameter(
-            "measurements are drawn, not written as a table", param_hint="--out"
-        )
-    measured = [files.read(name) for name in names]
-    shown = combined(measured, unique([Path(name).name for name in names]))
-    draw_columns([("", shown)], out, style=style)
+        raise click.BadParameter("results are drawn, not written as a table", param_hint="--out")
+    several = [
+        (f"{name}, {inside}" if inside else name, one)
+        for file, name in zip(names, unique([Path(name).name for name in names]), strict=True)
+        for inside, one in results.read(file)
+    ]
+    draw_columns([("", results.combined(several))], out, style=style)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,0 +1,124 @@
+"""One-way delays of `narrows latency`, and its requests over TCP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import NARROWS
+from test_latency import answering, asked
+from test_live import ready
+from test_serve import free_port, low_port
+from test_shell import shell
+
+from narrows.host.live import HOST
+from narrows.latency import render, result
+
+TIMES: dict[str, Any] = {
+    "n": 1000, "min": 100.0, "mean": 150.0, "max": 900.0, "p50": 120.0, "histogram_ns": [[1, 1000]],
+}  # fmt: skip
+
+
+def told(**ways: Any) -> Any:  # noqa: ANN401
+    way = {"delay_us": None, "pdv_us": TIMES, "ipdv_us": TIMES}
+    one_way = {"clocks": "separate", "drift_us": None, "forward": way, "reverse": way} | ways
+    return result._filled(
+        {"kind": "latency", "sent": 1000, "lost": 0, "rtt_us": TIMES, "response_us": TIMES,
+         "one_way": one_way}
+    )  # fmt: skip
+
+
+def test_separate_clocks_are_stated() -> None:
+    said = " ".join(render.sentences(told(drift_us=-42.0)))
+    assert "only the variation of the one-way delays is meaningful" in said
+    assert "They drifted by 42.0 µs during the measurement" in said
+    assert "one-way delay was" not in said
+    names = [row[0].text for row in render.figures(told()).rows]
+    assert names[2:] == ["PDV, forward", "PDV, reverse", "IPDV, forward", "IPDV, reverse"]
+    assert "drifted" not in " ".join(render.sentences(told()))
+
+
+def test_a_common_clock_has_absolute_delays() -> None:
+    way = {"delay_us": TIMES, "pdv_us": TIMES, "ipdv_us": None}
+    said = " ".join(render.sentences(told(clocks="common", forward=way, reverse=way)))
+    assert "The one-way delay was 120.0 µs (median; max 900.0 µs) in the forward direction" in said
+    assert "so the one-way delays are absolute" in said
+
+
+def test_one_way_delays_are_those_that_the_protocol_shows() -> None:
+    every = ("--echo", str(low_port()), "--stamp", "0", "--irtt", "0")
+    clocks = {"serving": ("narrows", "common"), "stamp": ("stamp", "separate"),
+              "irtt": ("irtt", "separate"), "echo": ("echo", None)}  # fmt: skip
+    with answering(*every) as ports:
+        for answers, (speaks, kind) in clocks.items():
+            seen = asked(ports[answers], "--speaks", speaks, "--count", 200)
+            ways = seen["one_way"]
+            if kind is None:
+                assert ways is None
+                continue
+            assert ways["clocks"] == kind
+            for name in ("forward", "reverse"):
+                way = ways[name]
+                assert way["pdv_us"]["min"] == 0
+                assert (way["delay_us"] is None) == (kind == "separate")
+            if kind == "common":
+                wire = sum(ways[name]["delay_us"]["mean"] for name in ("forward", "reverse"))
+                assert wire == pytest.approx(seen["parts_us"]["wire"]["mean"], rel=0.05, abs=2)
+
+
+def test_a_time_namespace_is_another_clock() -> None:
+    inside = ["unshare", "--time", "--monotonic", "5000", "true"]
+    if not shutil.which("unshare") or subprocess.run(inside, check=False).returncode:
+        pytest.skip("no time namespace can be made")
+    command = [*inside[:-1], str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline().rpartition(":")[2])
+        ways = asked(port, "--count", 200)["one_way"]
+        child.terminate()
+    assert ways["clocks"] == "separate"
+    assert ways["forward"]["delay_us"] is None
+    # The clocks differ by 5000 s, but the variation does not.
+    assert ways["forward"]["pdv_us"]["p50"] < 1e6
+
+
+def test_each_direction_has_its_own_delay() -> None:
+    ready()
+    command = f"{NARROWS} latency far --count 100 --interval 10ms --json"
+    done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", f"{HOST} serve",
+                 command=command.split())  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ways = json.loads(done.stdout)["one_way"]
+    both = [ways[name]["delay_us"]["min"] / 1e3 for name in ("forward", "reverse")]
+    assert both == [pytest.approx(20, abs=2), pytest.approx(20, abs=2)]
+
+
+def test_handshakes_measure_open_and_closed_ports() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        seen = asked(server.getsockname()[1], "--speaks", "tcp", "--count", 20, "--interval",
+                     "10ms")  # fmt: skip
+    assert (seen["sent"], seen["lost"], seen["peer"]["carrier"]) == (20, 0, "tcp handshakes")
+    closed = asked(free_port(), "--speaks", "tcp", "--count", 20, "--interval", "10ms")
+    assert (closed["sent"], closed["lost"]) == (20, 0)
+    assert closed["one_way"] is None
+    assert "TCP handshakes with port" in " ".join(render.sentences(result._filled(closed)))
+
+
+def test_messages_use_the_session() -> None:
+    with answering() as ports:
+        seen = asked(ports["serving"], "--speaks", "narrows-tcp", "--count", 200)
+    assert (seen["sent"], seen["lost"], seen["peer"]["carrier"]) == (200, 0, "tcp messages")
+
+
+def test_messages_replace_datagrams_where_udp_is_blocked() -> None:
+    ready()
+    blocked = f"ip rule add ipproto udp sport 5201 blackhole && exec {HOST} serve"
+    command = f"{NARROWS} latency far --count 50 --interval 20ms"
+    done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", blocked, command=command.split())
+    assert done.returncode == 0, done.stderr
+    assert "The host answers no UDP on port 5201" in done.stdout
+    assert "All 50 requests were answered." in done.stdout
