@@ -9,7 +9,7 @@
 //! The sources of 5.10.223 and 6.1.192 contain the backports that the table gives for these two
 //! releases. Debian's change logs confirm the backports to 6.12.13, 6.12.31, 6.12.35, 6.12.55,
 //! 6.1.129, 6.1.141, 6.1.142, 6.1.158, 6.0.3, 5.15.6, 5.9.11 and 5.7.7. The other patch levels are
-//! inferred from review lists of stable releases, which name the series, and from dates of releases.
+//! inferred from review lists of stable releases, which name the series, and from release dates.
 
 use super::Release;
 

@@ -578,6 +578,6 @@ fn counted(lines: &[&str]) -> Ordered<usize> {
     for cc in lines.iter().filter_map(|line| cc_of(line)) {
         *found.entry(cc) += 1;
     }
-    found.0.sort_by(|a, b| b.1.cmp(&a.1));
+    found.0.sort_by_key(|one| core::cmp::Reverse(one.1));
     found
 }

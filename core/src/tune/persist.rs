@@ -63,7 +63,7 @@ fn network<'a>(facts: &'a Facts, one: &Interface) -> Option<&'a str> {
         let (index, file) = each.split_once(' ').unwrap_or((each, ""));
         let mut roots = ["/etc", "/run", "/usr/lib", "/lib"].iter();
         let folder = |root: &&str| file.strip_prefix(root)?.strip_prefix("/systemd/network/");
-        let name = roots.find_map(|root| folder(&root))?;
+        let name = roots.find_map(folder)?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'@' | b'-');
         let stem = name.strip_suffix(".network")?;
         (index == own && !stem.is_empty() && stem.bytes().all(plain)).then_some(name)

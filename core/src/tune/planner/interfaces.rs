@@ -217,7 +217,7 @@ impl Making<'_> {
             .filter(|q| ask.up_kbit.is_some() && is_configured(q));
         let foreign: Vec<&Qdisc> = out.chain(into.iter().copied()).collect();
         let ours = into.is_empty() || facts.interface(&link).is_some();
-        if !foreign.is_empty() && !(ask.replace && ours) {
+        if !(foreign.is_empty() || ask.replace && ours) {
             let fix = if ours { REPLACE } else { "remove it manually" };
             self.leave(
                 name,
