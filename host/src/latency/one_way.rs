@@ -10,7 +10,7 @@
 //!   4.1, RFC 3393). It does not depend on the drift of the clocks.
 //!
 //! **Drift.** Clocks with different rates shift the delays of both directions in opposite senses,
-//! which PDV includes. The minima of the first and of the last window of [`WINDOW`] show the drift:
+//! which PDV includes. The minima of the first and of the last window of `WINDOW` show the drift:
 //! half of the change of their difference between the directions. A path whose minimum delay
 //! changed in one direction only has the same effect.
 

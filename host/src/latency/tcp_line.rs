@@ -5,7 +5,7 @@
 //!   order, so a lost packet delays the later ones.
 //! - [`Handshakes`]: a connection for each question. The answer is the SYN-ACK of the host, or the
 //!   reset of a closed port. The kernel retransmits a SYN after one second. An attempt therefore
-//!   counts as lost after [`PATIENCE`].
+//!   counts as lost after `PATIENCE`.
 //!
 //! The kernel timestamps neither of them, so a response time is not divided between the hosts and
 //! the network.
