@@ -196,7 +196,7 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m system --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
-SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh python/narrows/tune/collect.sh \
+SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh core/src/tune/collect.sh \
                  $(addprefix packaging/,debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(firstword $(wildcard $(TARGET)/bin/actionlint) $(shell command -v actionlint))
