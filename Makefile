@@ -223,7 +223,7 @@ lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothi
 	else echo 'core without an operating system: skipped, because the target x86_64-unknown-none is not installed'; fi
 	@if command -v shellcheck > /dev/null; then shellcheck --severity warning $(SHELL_SCRIPTS); \
 	else echo 'shell scripts: not checked, because shellcheck is missing (apt-get install shellcheck)'; fi
-	@if [ -n "$(ACTIONLINT)" ]; then $(ACTIONLINT); \
+	@if [ -n "$(ACTIONLINT)" ]; then "$(ACTIONLINT)"; \
 	else echo 'workflows: not checked, because actionlint is missing (go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION))'; fi
 
 # The page in the package must be the build of its sources.
