@@ -71,7 +71,10 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             measure::Told::Progress(now, end) => format!("progress {now:.3} {end:.3}"),
             measure::Told::Interval(line) => line.words(),
         };
-        !stream || writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+        !stream
+            || writeln!(out, "{}", printable(&line))
+                .and_then(|()| out.flush())
+                .is_ok()
     };
     let measured = measure::run(&options, &mut planned, &mut progress)?;
     let text = match table {
