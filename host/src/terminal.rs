@@ -106,12 +106,13 @@ mod tests {
         "write_all(text.as_bytes())",
         // Samples, in binary form for another program.
         "write_all(&samples)",
-        // Numbers, and interval lines, which also have the names of a phase and a congestion control.
+        // Numbers, and lines of intervals, which have the names of a phase and a control, too.
         r#"writeln!(out, "{}", printable(&line))"#,
         r#"writeln!(lines,"progress {:.3} {:.3}",at.now.as_s(),at.end.as_s())"#,
         r#"writeln!(out, "progress {part:.3} 1")"#,
         r#"writeln!(out, "progress {now:.3} {end:.3}")"#,
-        r#"write!(out,"progress{:.4}1\nlive{answered}{lost}{median:.1}{most:.1}\n{}",at.share,interval.unwrap_or_default())"#,
+        "write!(out,\"progress{:.4}1\\nlive{answered}{lost}{median:.1}{most:.1}\\n{}\",\
+         at.share,interval.unwrap_or_default())",
         r#"writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}")"#,
         // The unit with the path of this program, and the sockets of `serve`.
         r#"write!(out, "{unit}")"#,

@@ -465,7 +465,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[lis
     asked: list[list[str]] = []
     left = list(measured)
 
-    def live(arguments: list[str], progress: object) -> tuple[str, str]:
+    def live(arguments: list[str], progress: object, _interval: object) -> tuple[str, str]:
         assert callable(progress)
         progress(1.0, 2.0)
         asked.append(list(arguments))
@@ -525,7 +525,7 @@ def test_both_ways_share_the_limit_of_data(
 ) -> None:
     told: list[list[str]] = []
 
-    def live(arguments: list[str], _progress: object) -> tuple[str, str]:
+    def live(arguments: list[str], *_: object) -> tuple[str, str]:
         told.append(list(arguments))
         data = {"planned_bytes": 2_500_000, "moved_bytes": 2_000_000, "stopped_by": "duration"}
         return Measurement.of(
@@ -543,7 +543,7 @@ def test_both_ways_share_the_limit_of_data(
 def test_a_second_way_that_fails_does_not_take_the_first_with_it(
     monkeypatch: pytest.MonkeyPatch, before: Measurement
 ) -> None:
-    def live(arguments: list[str], _progress: object) -> tuple[str, str]:
+    def live(arguments: list[str], *_: object) -> tuple[str, str]:
         if "tcp_nup" in arguments:
             raise EngineError("the server has gone")
         return before.text(), ""

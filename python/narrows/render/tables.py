@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from narrows.render.class_tree import label
 from narrows.render.words import number, percent, seconds, some, waited
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ def _matched(figures: RunJson, queue: str) -> dict[str, list[str]]:
     if not isinstance(classes, list):
         # Some queue disciplines only count their classes.
         return {}
+    from narrows.render.class_tree import label  # noqa: PLC0415 - most runs have no classes
+
     return {label(one): flows for one in classes if (flows := one.get("match", {}).get("flow"))}
 
 
