@@ -78,7 +78,7 @@ impl Delays {
             false => self.above.merge(&other.above),
         }
         self.between.merge(&other.between);
-        // The windows of different slices are not comparable, because each slice has its own session.
+        // Each slice has its own session, so windows of different slices are not comparable.
         (self.first_window, self.last_window) = (None, None);
     }
     /// The change of the minimum between the first and the last window, ns.

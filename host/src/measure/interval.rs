@@ -2,9 +2,9 @@
 //!
 //! An interval ends when its time has passed, or with its phase. It has one line for each direction
 //! with a load, and one line without a direction if there is no load. The RTT is the mean of the
-//! pings whose replies arrived in the interval. Transferred bytes are those that the receiver has
-//! received, if it is this host; otherwise those that are acknowledged. Retransmits are known if this
-//! host sends. The other end reports its retransmits too late for an interval.
+//! pings whose replies arrived in the interval. Transferred bytes are those that arrived,
+//! if this host is the receiver; otherwise those that are acknowledged. Retransmits are known if
+//! this host sends. The other end reports its retransmits too late for an interval.
 
 use super::plan::Direction;
 use super::seen::FlowSeen;
