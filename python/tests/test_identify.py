@@ -160,11 +160,11 @@ def test_packets_without_a_tcp_header_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no capture in the format pcap or pcapng"),
-        (b"hello, this is no capture", "no capture in the format pcap or pcapng"),
+        (b"", "is not a capture in the format pcap or pcapng"),
+        (b"hello, this is no capture", "is not a capture in the format pcap or pcapng"),
         (pcap(101, ipv4(tcp(16, 50)))[:-5], "a packet is cut off"),
         (pcap(147, ipv4(tcp(16, 50))), "link type 147 is not known"),
-        (pcap(101, ipv4(tcp(16, 50))), "no TCP flow with 100 kB of data"),
+        (pcap(101, ipv4(tcp(16, 50))), "has no TCP flow with 100 kB of data"),
     ],
 )
 def test_a_file_that_is_no_capture_is_an_error(

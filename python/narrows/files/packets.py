@@ -93,8 +93,8 @@ def segments(content: bytes, name: str) -> Iterator[Segment]:
             yield found
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise NarrowsError(
-            f"{name}: no capture in the format pcap or pcapng, or damaged ({error}); write one "
-            "with tcpdump -w"
+            f"{name}: is not a capture in the format pcap or pcapng, or is damaged ({error}); "
+            "write one with tcpdump -w"
         ) from error
     if count > MOST_SEGMENTS:
         raise NarrowsError(

@@ -37,8 +37,8 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
     large = [one for one in found if max(one.end) - one.start[0] >= LEAST_BYTES]
     if not large:
         raise NarrowsError(
-            f"{file}: no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs; capture both "
-            "directions of a longer transfer"
+            f"{file}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs; capture "
+            "both directions of a longer transfer"
         )
     results = sorted((_result(one) for one in large), key=lambda flow: -flow["bytes"])
     return {

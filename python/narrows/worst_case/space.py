@@ -13,10 +13,10 @@ from narrows.sweeps import keys
 from narrows.sweeps.design import Range, range_of
 
 WIDE = 10.0
-"""Ratio of the ends of a range from which its scale is logarithmic."""
+"""Ratio of the ends of a range at and above which its scale is logarithmic."""
 
 _FEW = 64
-"""A range of at most so many whole numbers is searched number by number."""
+"""Size of a range of whole numbers below which the search treats them individually."""
 
 _DIGITS = 3
 """Significant digits of values, so that near points are the same scenario."""
