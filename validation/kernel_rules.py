@@ -210,7 +210,7 @@ def page(
         "",
         "*Linux* is the same scenario with the newest built kernel without the rule and the oldest "
         "one with",
-        "it. *Simulator* is the simulator as these releases. The two kernels may differ in further "
+        "it. *Simulator* has the rules of these releases. The two kernels may differ in further "
         "rules.",
         "",
         "| rule | since | scenario | metric | without the rule | with the rule | kernels | Linux | "

@@ -138,7 +138,7 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
     lines = [
         "# Random loss with each engine",
         "",
-        "Written by",
+        "This command writes the page:",
         "",
         "```console",
         "$ python -m validation.loss_by_engine",
@@ -155,10 +155,10 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
         "",
         *fill(
             "The seed determines which packets are lost. With the same seed, the engines lose the "
-            "same packets until their order differs. A seed with a long live run is also long in "
-            "virtual time, too. Times above 20 s are therefore those of Linux and of these losses, "
-            "and not of the live engine. The times have a long tail, so that a median of few seeds "
-            "differs much from one of many.",
+            "same packets until their order differs. A seed with a long live run has a long run in "
+            "virtual time, too. Linux and these losses therefore cause the times above 20 s; the "
+            "live engine does not. The times have a long tail, so a median of few seeds differs "
+            "much from a median of many.",
             98,
         ).splitlines(),
     ]

@@ -37,7 +37,7 @@ const MEASUREMENT: &[Table] = &[
 ];
 
 const TIMES: &[Column] = &[
-    ("part of the response time", "", 0),
+    ("component of the response time", "", 0),
     ("responses", "/n", 0),
     ("mean µs", "/mean", 1),
     ("p50 µs", "/p50", 1),
@@ -49,7 +49,7 @@ const LATENCY: &[Table] = &[
         "",
         &[
             ("requests sent", "/sent", 0),
-            ("answered", "/answered", 0),
+            ("replies", "/answered", 0),
             ("lost", "/lost", 0),
             ("mean µs", "/response_us/mean", 1),
             ("p50 µs", "/response_us/p50", 1),
@@ -76,7 +76,7 @@ const TUNE: &[Table] = &[
         "/drifted",
         &[
             ("not in effect", "/id", 0),
-            ("is", "/is", 0),
+            ("current value", "/is", 0),
             ("remedy", "/fix", 0),
         ],
     ),
@@ -88,7 +88,7 @@ const TUNE: &[Table] = &[
         "",
         &[
             ("plan", "/title", 0),
-            ("reverted unless confirmed in s", "/unconfirmed_s", 0),
+            ("time to confirm s", "/unconfirmed_s", 0),
             ("command to confirm", "/confirm", 0),
             ("command to revert", "/revert", 0),
         ],

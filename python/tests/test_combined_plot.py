@@ -111,5 +111,5 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     damaged = stored(tmp_path, "r.json", RUN | {"flows": [{"goodput_mbit": "fast"}]})
     with pytest.raises(NarrowsError, match=r"r\.json: flows"):
         results.read(damaged)
-    with pytest.raises(NarrowsError, match="no result has data"):
+    with pytest.raises(NarrowsError, match="the results have no data"):
         results.combined([("r", RUN)])

@@ -115,7 +115,7 @@ def test_each_check_names_a_quantity_of_the_path_or_a_reason() -> None:
         (["--server", "x"], "--server: a pair of programs needs both --server and --client"),
         ([], "TARGET: missing"),
         (["cubic", "--engine", "linux"], "--engine: a pair of programs needs both"),
-        (["cubic", "--server", "x", "--client", "y"], "cubic: omit TARGET, or omit --server"),
+        (["cubic", "--server", "x", "--client", "y"], "cubic: excluded by --server and --client"),
         (["--server", "x", "--client", "y", "--report", "it.html"], "omit --report"),
     ],
 )

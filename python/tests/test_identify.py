@@ -44,14 +44,14 @@ def test_a_sender_is_identified_at_both_ends_of_the_path(tmp_path: Path, cc: str
 
 def test_the_signs_are_those_of_the_rules(tmp_path: Path) -> None:
     path = nw.Path(rate="20Mbit", rtt="20ms", buffer="0.5bdp")
-    reno = flow_of(tmp_path, recorded(tmp_path, path, "reno"))["signs"]
+    reno = flow_of(tmp_path, recorded(tmp_path, path, "reno"))["features"]
     assert reno["backoff"] == pytest.approx(0.5, abs=0.04)
     assert reno["growth_segments"] == pytest.approx(1.0, abs=0.1)
-    cubic = flow_of(tmp_path, recorded(tmp_path, path, "cubic"))["signs"]
+    cubic = flow_of(tmp_path, recorded(tmp_path, path, "cubic"))["features"]
     assert cubic["backoff"] == pytest.approx(0.7, abs=0.04)
     # CUBIC in the region in which it is as fast as Reno: 3 (1 - 0.7) / (1 + 0.7).
     assert cubic["growth_segments"] == pytest.approx(0.53, abs=0.05)
-    bbr = flow_of(tmp_path, recorded(tmp_path, path, "bbr"))["signs"]
+    bbr = flow_of(tmp_path, recorded(tmp_path, path, "bbr"))["features"]
     assert bbr["probe_rtts"] == 2
     assert bbr["probe_rtt_interval_s"] == pytest.approx(10.2, abs=0.3)
 
@@ -62,26 +62,26 @@ def test_a_policer_causes_losses_without_a_queue(tmp_path: Path) -> None:
     )
     flow = flow_of(tmp_path, recorded(tmp_path, path, "cubic"))
     assert flow["losses"] == "no queue"
-    assert flow["signs"]["queue_before_loss_ms"] == pytest.approx(0.0, abs=2.0)
+    assert flow["features"]["queue_before_loss_ms"] == pytest.approx(0.0, abs=2.0)
 
 
 def test_too_few_losses_are_no_identification(tmp_path: Path) -> None:
     path = nw.Path(rate="20Mbit", rtt="100ms", buffer="1bdp")
     short = flow_of(tmp_path, recorded(tmp_path, path, "cubic", "6s"))
     assert short["cc"] is None
-    assert "needs 3" in short["why"]
+    assert "needs 3" in short["reason"]
     # Vegas has no loss, and neither has a sender that something else limits.
     path = nw.Path(rate="10Mbit", rtt="40ms", buffer="4bdp")
     vegas = flow_of(tmp_path, recorded(tmp_path, path, "vegas"))
     assert (vegas["cc"], vegas["losses"]) == (None, None)
-    assert "no loss" in vegas["why"]
+    assert "no loss" in vegas["reason"]
 
 
 def test_bic_is_none_of_the_known_ones(tmp_path: Path) -> None:
     path = nw.Path(rate="10Mbit", rtt="40ms", buffer="1bdp")
     flow = flow_of(tmp_path, recorded(tmp_path, path, "bic"))
     assert flow["cc"] is None
-    assert "fits no rule" in flow["why"]
+    assert "fits no rule" in flow["reason"]
 
 
 def test_the_command_prints_a_row_and_a_reason(cli: Cli, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_command_prints_a_row_and_a_reason(cli: Cli, tmp_path: Path) -> None
     done = cli("identify", tmp_path / "run.pcapng")
     assert done.returncode == 0, done.stderr
     assert "192.0.2.1:10000 → 198.51.100.1:5001  reno" in done.stdout
-    assert "The same signs: newreno, vegas" in done.stdout
+    assert "have the same features: newreno, vegas" in done.stdout
     document = json.loads(cli("identify", tmp_path / "run.pcapng", "--json").stdout)
     (flow,) = document["flows"]
     assert (flow["cc"], flow["source"]) == ("reno", "192.0.2.1:10000")
@@ -160,11 +160,11 @@ def test_packets_without_a_tcp_header_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no capture in the format pcap or pcapng"),
-        (b"hello, this is no capture", "no capture in the format pcap or pcapng"),
+        (b"", "is not a capture in the format pcap or pcapng"),
+        (b"hello, this is no capture", "is not a capture in the format pcap or pcapng"),
         (pcap(101, ipv4(tcp(16, 50)))[:-5], "a packet is cut off"),
         (pcap(147, ipv4(tcp(16, 50))), "link type 147 is not known"),
-        (pcap(101, ipv4(tcp(16, 50))), "no TCP flow with 100 kB of data"),
+        (pcap(101, ipv4(tcp(16, 50))), "has no TCP flow with 100 kB of data"),
     ],
 )
 def test_a_file_that_is_no_capture_is_an_error(

@@ -35,7 +35,7 @@ def told(**ways: Any) -> Any:  # noqa: ANN401
 def test_separate_clocks_are_stated() -> None:
     said = " ".join(render.sentences(told(drift_us=-42.0)))
     assert "only the variation of the one-way delays is meaningful" in said
-    assert "They drifted by 42.0 µs during the measurement" in said
+    assert "The clocks drifted by 42.0 µs during the measurement" in said
     assert "one-way delay was" not in said
     names = [row[0].text for row in render.figures(told()).rows]
     assert names[2:] == ["PDV, forward", "PDV, reverse", "IPDV, forward", "IPDV, reverse"]
@@ -120,5 +120,5 @@ def test_messages_replace_datagrams_where_udp_is_blocked() -> None:
     command = f"{NARROWS} latency far --count 50 --interval 20ms"
     done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", blocked, command=command.split())
     assert done.returncode == 0, done.stderr
-    assert "The host answers no UDP on port 5201" in done.stdout
+    assert "The host does not reply over UDP on port 5201" in done.stdout
     assert "All 50 requests were answered." in done.stdout

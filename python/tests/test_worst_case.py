@@ -385,7 +385,7 @@ class Bad(CongestionControl):
     # In text, the failures are on stderr, even if the results are not printed.
     quiet = cli(*words, "--quiet")
     assert (quiet.returncode, quiet.stdout) == (1, "")
-    assert "failed; their scenarios do not count." in quiet.stderr
+    assert "failed; the search ignores their scenarios." in quiet.stderr
     again = cli("run", told["failed"][0]["file"], "--plugin", str(tmp_path / "bad.py"))
     assert again.returncode == 2
     assert "ZeroDivisionError" in again.stderr

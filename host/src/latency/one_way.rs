@@ -22,7 +22,7 @@ const WINDOW: u64 = 1_000_000_000;
 
 /// The delays of one direction. Their zero is arbitrary.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
+pub struct Delays {
     least: i128,
     above: Histogram,
     between: Histogram,
@@ -31,7 +31,7 @@ pub struct Way {
     last_window: Option<(u64, i128)>,
 }
 
-impl Way {
+impl Delays {
     /// Records the delay of a datagram: its number, and its departure and arrival, ns, each by the
     /// clock of its host. `at`: time of the client, ns.
     pub fn record(&mut self, number: u32, departed: u64, arrived: u64, at: u64) {
@@ -62,7 +62,7 @@ impl Way {
         }
     }
     /// Adds the delays of another slice of the test. `common`: the zero of both is the same.
-    fn merge(&mut self, other: &Way, common: bool) {
+    fn merge(&mut self, other: &Delays, common: bool) {
         if self.above.count() == 0 {
             *self = other.clone();
             return;
@@ -78,7 +78,7 @@ impl Way {
             false => self.above.merge(&other.above),
         }
         self.between.merge(&other.between);
-        // Slices have other sessions, whose windows do not compare.
+        // Each slice has its own session, so windows of different slices are not comparable.
         (self.first_window, self.last_window) = (None, None);
     }
     /// The change of the minimum between the first and the last window, ns.
@@ -108,9 +108,9 @@ fn ns(difference: i128) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub struct OneWay {
     /// From the client to the server.
-    pub forward: Way,
+    pub forward: Delays,
     /// From the server to the client.
-    pub reverse: Way,
+    pub reverse: Delays,
     /// Whether both hosts have the same clock.
     pub common: bool,
 }
@@ -203,11 +203,11 @@ mod tests {
 
     #[test]
     fn a_lower_delay_raises_the_earlier_ones_and_gaps_have_no_ipdv() {
-        let mut way = Way::default();
+        let mut delays = Delays::default();
         for (number, delay) in [(0, 9 * MS), (1, 4 * MS), (3, 5 * MS)] {
-            way.record(number, 100, 100 + delay, 0);
+            delays.record(number, 100, 100 + delay, 0);
         }
-        let told = way.to_json(false);
+        let told = delays.to_json(false);
         assert_eq!(
             (&told["pdv_us"]["max"], &told["pdv_us"]["mean"]),
             (&json!(5000.0), &json!(2000.0))

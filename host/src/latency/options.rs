@@ -44,10 +44,10 @@ Host:
                         these delays are attributed to the client
 
 Connection:
-  --speaks PROTOCOL     narrows (`narrows serve`; by TCP if it answers no UDP), board (its
-                        datagrams without a TCP session), echo, stamp, irtt, narrows-tcp (messages
-                        over the session of `narrows serve`) or tcp (handshakes with any host)
-                        [default: narrows]
+  --speaks PROTOCOL     narrows (`narrows serve`; over TCP if it does not reply over UDP), board
+                        (its datagrams without a TCP session), echo, stamp, irtt, narrows-tcp
+                        (messages over the session of `narrows serve`) or tcp (handshakes with
+                        any host) [default: narrows]
   --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112, tcp 443]
   --token T             token of HOST [default: $NARROWS_TOKEN]

@@ -1,5 +1,5 @@
-//! A [`Line`] over TCP, for paths that block UDP. It returns each question unchanged, as an echo
-//! does.
+//! A [`Line`] over TCP, for paths that block UDP. It returns each question unchanged, like an echo
+//! server.
 //!
 //! - [`Messages`]: small messages over the session with `narrows serve`. TCP delivers them in
 //!   order, so a lost packet delays the later ones.

@@ -1,10 +1,10 @@
-//! Interval lines: what each second of a measurement transferred, while it runs.
+//! Interval lines: the data that a measurement transferred in each interval, while it runs.
 //!
 //! An interval ends when its time has passed, or with its phase. It has one line for each direction
 //! with a load, and one line without a direction if there is no load. The RTT is the mean of the
-//! pings whose replies arrived in the interval. Transferred bytes are those that the receiver has
-//! got, if it is this host; otherwise those that are acknowledged. Retransmits are known if this
-//! host sends. The other end reports its retransmits too late for an interval.
+//! pings whose replies arrived in the interval. Transferred bytes are those that arrived,
+//! if this host is the receiver; otherwise those that are acknowledged. Retransmits are known if
+//! this host sends. The other end reports its retransmits too late for an interval.
 
 use super::plan::Direction;
 use super::seen::FlowSeen;
@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// State that the thread of the pings shares with the thread of the load.
 #[derive(Debug, Default)]
 pub struct Pinged {
-    /// Whether the pings shall end.
+    /// Whether the pings must end.
     pub stop: AtomicBool,
     /// Number of answered pings, and the sum of their RTTs, ns.
     answered: Mutex<(u64, u64)>,
 }
 
 impl Pinged {
-    /// Whether the pings shall end.
+    /// Whether the pings must end.
     pub fn stopping(&self) -> bool {
         self.stop.load(Relaxed)
     }

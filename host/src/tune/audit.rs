@@ -243,7 +243,7 @@ fn facts(options: &Options) -> Result<Facts, HostError> {
         let _ = child.kill();
         let seconds = PATIENCE.as_secs();
         return Err(HostError::Missing(format!(
-            "{place}: no answer within {seconds} s"
+            "{place}: the collector did not finish within {seconds} s"
         )));
     };
     let code = child.wait().map_err(failed)?;

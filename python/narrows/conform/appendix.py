@@ -2,16 +2,16 @@
 
 Most of them observe the phases and the variables of BBR. narrows records these for its own
 congestion controls (`run(..., states=True)`), with the resolution of the samples. The state of
-another stack is not visible, so that only the cases about goodput, window and losses apply to it.
+another stack is not visible, so only the cases about goodput, window and losses apply to it.
 
 PROBE_RTT can begin in each phase (section 5.3.4.3), so a phase that PROBE_RTT ended does not count.
 
 Seven of the 22 test cases have no check:
 
 - "Exiting DRAIN Based on Time" and "Exiting PROBE_DOWN After Max Time" change the path at the
-  beginning of a phase.
+  beginning of a phase. A scenario changes the path only at fixed times.
 - "Handling Application-Limited Sending During PROBE_REFILL" changes the application at the
-  beginning of a phase.
+  beginning of a phase, for the same reason.
 - Both cases of spurious recovery need the variables `BBR.undo_…`, which Linux does not export.
 - Two cases need aggregation of ACKs, which no element of a path has.
 """
@@ -213,7 +213,7 @@ def _case(  # noqa: PLR0917 - a row of a table
     unit: str = "",
     *,
     samples: str = "10ms",
-    outside: traffic.Outside | None = None,
+    path_metric: traffic.PathMetric | None = None,
     states: bool = True,
 ) -> Check:
     return Check(
@@ -229,7 +229,7 @@ def _case(  # noqa: PLR0917 - a row of a table
         samples=samples,
         applies=lambda target: target.rules == "bbr3",
         states=states,
-        **({} if outside is None else {"outside": outside}),
+        **({} if path_metric is None else {"path_metric": path_metric}),
     )
 
 
@@ -238,8 +238,9 @@ def _cases() -> Iterator[Check]:
     short = _scenario("3s", {})
     title = "Exiting STARTUP on Bandwidth Plateau"
     yield _case(
-        "startup-bandwidth", title, "BBR.max_bw at the end of STARTUP, divided by the rate",
-        short, _bandwidth(RATE, _end_of_startup), 98, 102, "%",
+        "startup-bandwidth", title,
+        "BBR.max_bw at the end of STARTUP, divided by the bottleneck rate", short,
+        _bandwidth(RATE, _end_of_startup), 98, 102, "%",
     )  # fmt: skip
     yield _case(
         "startup-exit", title, "ends of STARTUP that DRAIN follows",
@@ -256,18 +257,20 @@ def _cases() -> Iterator[Check]:
     loss: JsonObject = {"loss": {"probability": 0.05, "per": "packet"}, **wide}
     yield _case(
         "startup-loss", "Exiting STARTUP on Loss When Application-Limited",
-        "part of the run in STARTUP at half of the rate and 5 % loss",
+        "part of the run in STARTUP, with data at half of the bottleneck rate and 5 % loss",
         _scenario("10s", limited, **loss), _startup_share, 0, 50, "%",
     )  # fmt: skip
     yield _case(
         "startup-limited", "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No "
-        "Loss", "part of the run in STARTUP at half of the rate, without PROBE_RTT",
+        "Loss",
+        "part of the run in STARTUP, with data at half of the bottleneck rate, without PROBE_RTT",
         _scenario("10s", limited, **wide), _startup_share, 100, 100.1, "%",
     )  # fmt: skip
     yield _case(
         "up-limited", "Exiting PROBE_UP on Loss When Application-Limited",
-        "ends of PROBE_UP with PROBE_DOWN and BBR.inflight_longterm, at half of the rate and 5 % "
-        "loss", _scenario("20s", limited, **loss), _limited_after_up, 100, 100.1, "%",
+        "ends of PROBE_UP that PROBE_DOWN with BBR.inflight_longterm follows, with data at half of "
+        "the bottleneck rate and 5 % loss",
+        _scenario("20s", limited, **loss), _limited_after_up, 100, 100.1, "%",
     )  # fmt: skip
     title = "Exiting DRAIN Based on Inflight"
     yield _case(
@@ -323,7 +326,7 @@ def _cases() -> Iterator[Check]:
     yield _case(
         "sub-packet-goodput", title, "goodput at 100 kbit/s and 10 ms", slow,
         metrics.utilization(_SLOW), 85, 100, "%",
-        states=False, outside=traffic.utilization(_SLOW),
+        states=False, path_metric=traffic.utilization(_SLOW),
     )  # fmt: skip
     yield _case(
         "increase", "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
@@ -333,7 +336,7 @@ def _cases() -> Iterator[Check]:
             steps=[{"at": f"{_STEP_S:g}s", "rate": f"{_HIGH:g}Mbit"}],
         ),
         metrics.delivered_between(_AFTER_S, 45, _HIGH), 80, 100, "%",
-        samples="100ms", states=False, outside=traffic.between(_AFTER_S, 45, _HIGH),
+        samples="100ms", states=False, path_metric=traffic.between(_AFTER_S, 45, _HIGH),
     )  # fmt: skip
     yield _case(
         "decrease", "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
@@ -349,7 +352,7 @@ def _cases() -> Iterator[Check]:
         "retransmitted bytes behind a policer of 10 Mbit/s; the draft states no number",
         _scenario("60s", {}, policer={"rate": "10Mbit", "burst": "50kB"}),
         metrics.retransmits, 0, 10, "%",
-        samples="off", states=False, outside=traffic.lost,
+        samples="off", states=False, path_metric=traffic.lost,
     )  # fmt: skip
     yield _case(
         "startup-probe-rtt", "Entering and Exiting PROBE_RTT During STARTUP",
@@ -358,7 +361,7 @@ def _cases() -> Iterator[Check]:
     )  # fmt: skip
     yield _case(
         "up-loss", "Handling Loss During PROBE_UP After inflight_longterm is Set",
-        "ends of PROBE_UP with PROBE_DOWN and BBR.inflight_longterm, with a buffer of 0.1 BDP",
+        "ends of PROBE_UP that PROBE_DOWN with BBR.inflight_longterm follows, buffer of 0.1 BDP",
         _scenario("60s", {}, buffer="0.1bdp"), _limited_after_up, 100, 100.1, "%",
     )  # fmt: skip
 

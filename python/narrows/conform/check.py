@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from narrows.conform.model import CheckJson, VerdictName
     from narrows.conform.target import Target
-    from narrows.conform.traffic import Outside
+    from narrows.conform.traffic import PathMetric
     from narrows.json_object import JsonObject
     from narrows.runs.run import Run
 
@@ -44,8 +44,8 @@ class Check:
         unit: Unit of the quantity.
         applies: Whether the source makes a statement about this target.
         samples: Interval of samples that the metric needs.
-        outside: The quantity of the traffic of a pair of commands, or the reason for which their
-            traffic does not decide the check.
+        path_metric: The quantity of the traffic of a pair of commands, or the reason for which
+            their traffic does not decide the check.
         states: Whether the metric needs the state of the congestion control.
     """
 
@@ -60,7 +60,7 @@ class Check:
     unit: str = ""
     applies: Callable[[Target], bool] = field(default=_always)
     samples: str = "off"
-    outside: Outside | str = "it needs the state of the stack"
+    path_metric: PathMetric | str = "it needs the state of the stack"
     states: bool = False
 
     def judge(self, values: Sequence[float | None], reason: str = "") -> Result:

@@ -52,7 +52,7 @@ from narrows.storage import output
     "--client",
     group="Programs",
     metavar="COMMAND",
-    help="Client of the server on the host far; {port} and {seconds} are replaced",
+    help="Client, which connects to the host far; {port} and {seconds} are replaced",
 )
 @option(
     "--engine",
@@ -120,7 +120,7 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
         check_cc("--as", rules)
     of = _target(name, rules, server=server, client=client, engine=engine, kernel=kernel)
     if page is not None and isinstance(of, Pair):
-        raise NarrowsError("--report: a run of programs has no report page; omit --report")
+        raise NarrowsError("--report: a pair of programs has no report page; omit --report")
     names = None if only is None else [each.strip() for each in only.split(",")]
     known = {check.name for check in checks(suite)}
     for unknown in set(names or ()) - known:
@@ -156,7 +156,9 @@ def _target(
     """The target that the arguments name."""
     if server is not None and client is not None:
         if name is not None:
-            raise NarrowsError(f"{name}: omit TARGET, or omit --server and --client")
+            raise NarrowsError(
+                f"{name}: excluded by --server and --client; omit TARGET, or both options"
+            )
         operating_system.require_linux("narrows conform --server")
         need_linux(engine or "live", kernel=kernel)
         return pair(server, client, rules, engine or "live", kernel)
@@ -165,7 +167,7 @@ def _target(
     if given is not None:
         raise NarrowsError(f"{given}: a pair of programs needs both --server and --client")
     if name is None:
-        raise NarrowsError("TARGET: missing; write cubic, or use --server and --client")
+        raise NarrowsError("TARGET: is missing; write cubic, or use --server and --client")
     return target.find(name, rules)
 
 

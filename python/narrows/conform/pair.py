@@ -75,8 +75,8 @@ class Pair(Target):
 
     def refusal(self, check: Check) -> str:
         """The reason for which a pair of commands does not decide a check; otherwise empty."""
-        if isinstance(check.outside, str):
-            return check.outside
+        if isinstance(check.path_metric, str):
+            return check.path_metric
         own = [flow for flow in _flows(check.scenario(self)) if flow[0] != "rival"]
         if len(own) > 1 and not ("{port}" in self.server and "{port}" in self.client):
             return "it needs several flows of the target; use {port} in --server and --client"

@@ -11,8 +11,8 @@ of Hybla is Caini and Firrincieli, International Journal of Satellite Communicat
 - A control that responds to delay treats jitter as a queue, so `jitter` omits the family `delay`.
 - The checks `closed-form-…` and `reduction-…` exist for Reno and CUBIC only.
 
-A pair of commands is visible only on the path. `outside` of a check has its quantity there, or the
-reason for which the path does not show it.
+The packets of a pair of commands are visible only on the path. `path_metric` of a check is its
+quantity there, or the reason for which the path does not show it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ BASICS: Sequence[Check] = (
         most=14_720,
         unit="B",
         samples="10ms",
-        outside=_HANDSHAKE,
+        path_metric=_HANDSHAKE,
     ),
     Check(
         name="start-up-growth",
@@ -119,7 +119,7 @@ BASICS: Sequence[Check] = (
         most=2.1,
         applies=lambda target: target.rules != "hybla",
         samples="10ms",
-        outside=_HANDSHAKE,
+        path_metric=_HANDSHAKE,
     ),
     Check(
         name="start-up-goodput",
@@ -132,7 +132,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         samples="100ms",
-        outside=traffic.between(0, 2, RATE),
+        path_metric=traffic.between(0, 2, RATE),
     ),
     Check(
         name="steady-goodput",
@@ -144,7 +144,7 @@ BASICS: Sequence[Check] = (
         least=85,
         most=100,
         unit="%",
-        outside=traffic.utilization(RATE),
+        path_metric=traffic.utilization(RATE),
     ),
     Check(
         name="rtt",
@@ -156,7 +156,7 @@ BASICS: Sequence[Check] = (
         least=RTT_MS,
         most=2.1 * RTT_MS,
         unit="ms",
-        outside=traffic.rtt_p95(RTT_MS),
+        path_metric=traffic.rtt_p95(RTT_MS),
     ),
     Check(
         name="retransmits",
@@ -168,7 +168,7 @@ BASICS: Sequence[Check] = (
         least=0,
         most=30,
         unit="%",
-        outside=traffic.lost,
+        path_metric=traffic.lost,
     ),
     Check(
         name="closed-form-reno",
@@ -181,7 +181,7 @@ BASICS: Sequence[Check] = (
         most=125,
         unit="%",
         applies=_named("reno", "newreno"),
-        outside=traffic.utilization(mathis(0.01, RTT_MS)),
+        path_metric=traffic.utilization(mathis(0.01, RTT_MS)),
     ),
     Check(
         name="closed-form-cubic",
@@ -194,7 +194,7 @@ BASICS: Sequence[Check] = (
         most=200,
         unit="%",
         applies=_named("cubic"),
-        outside=traffic.utilization(mathis(0.01, RTT_MS)),
+        path_metric=traffic.utilization(mathis(0.01, RTT_MS)),
     ),
     Check(
         name="reduction-reno",
@@ -207,7 +207,7 @@ BASICS: Sequence[Check] = (
         most=0.6,
         applies=_named("reno", "newreno"),
         samples="10ms",
-        outside=_WINDOW,
+        path_metric=_WINDOW,
     ),
     Check(
         name="reduction-cubic",
@@ -220,7 +220,7 @@ BASICS: Sequence[Check] = (
         most=0.8,
         applies=_named("cubic"),
         samples="10ms",
-        outside=_WINDOW,
+        path_metric=_WINDOW,
     ),
     Check(
         name="idle",
@@ -233,7 +233,7 @@ BASICS: Sequence[Check] = (
         most=1,
         unit="%",
         samples="100ms",
-        outside=_ON_REQUEST,
+        path_metric=_ON_REQUEST,
     ),
     Check(
         name="idle-restart",
@@ -246,7 +246,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         samples="100ms",
-        outside=_ON_REQUEST,
+        path_metric=_ON_REQUEST,
     ),
     Check(
         name="asymmetric-path",
@@ -258,7 +258,7 @@ BASICS: Sequence[Check] = (
         least=70,
         most=100,
         unit="%",
-        outside=traffic.utilization(RATE),
+        path_metric=traffic.utilization(RATE),
     ),
     Check(
         name="reordering",
@@ -270,7 +270,7 @@ BASICS: Sequence[Check] = (
         least=80,
         most=100,
         unit="%",
-        outside=traffic.utilization(RATE),
+        path_metric=traffic.utilization(RATE),
     ),
     Check(
         name="jitter",
@@ -283,7 +283,7 @@ BASICS: Sequence[Check] = (
         most=100,
         unit="%",
         applies=_family("loss", "model"),
-        outside=traffic.utilization(RATE),
+        path_metric=traffic.utilization(RATE),
     ),
     Check(
         name="ecn",
@@ -296,7 +296,7 @@ BASICS: Sequence[Check] = (
         most=1,
         unit="%",
         applies=_family("loss"),
-        outside=traffic.marked_lost,
+        path_metric=traffic.marked_lost,
     ),
     Check(
         name="policer",
@@ -308,7 +308,7 @@ BASICS: Sequence[Check] = (
         least=40,
         most=100,
         unit="%",
-        outside=traffic.utilization(10.0),
+        path_metric=traffic.utilization(10.0),
     ),
 )
 
@@ -355,7 +355,7 @@ def _rivals() -> list[Check]:
                     least=LEAST_SHARE,
                     most=100,
                     unit="%",
-                    outside=traffic.share("rival"),
+                    path_metric=traffic.share("rival"),
                 )
             )
     return found
@@ -373,7 +373,7 @@ FAIRNESS: Sequence[Check] = (
         least=LEAST_SHARE,
         most=100 - LEAST_SHARE,
         unit="%",
-        outside=traffic.share("late"),
+        path_metric=traffic.share("late"),
     ),
     Check(
         name="many",
@@ -389,7 +389,7 @@ FAIRNESS: Sequence[Check] = (
         least=85,
         most=100,
         unit="%",
-        outside=traffic.utilization(RATE),
+        path_metric=traffic.utilization(RATE),
     ),
 )
 
@@ -411,7 +411,7 @@ CCWG: Sequence[Check] = (
         most=1.25 * RTT_MS,
         unit="ms",
         applies=_family("model"),
-        outside=traffic.queue_p50,
+        path_metric=traffic.queue_p50,
     ),
     Check(
         name="short-flow",
@@ -422,7 +422,7 @@ CCWG: Sequence[Check] = (
         metric=lambda run: _round_trips(run.flows[0]["fct_s"]),
         least=2,
         most=10,
-        outside=_SIZE,
+        path_metric=_SIZE,
     ),
 )
 

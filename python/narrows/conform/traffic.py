@@ -1,7 +1,7 @@
 """The traffic of a path, from the capture file of `narrows shell`, and quantities of it.
 
 The flows of a pair of commands are visible only on the path. Their datagrams may be encrypted, and
-the state of their stacks is inside of the programs. These quantities use arrivals at the receiving
+the state of their stacks is inside the programs. These quantities use arrivals at the receiving
 host, departures at the sending host, and the queue of the bottleneck.
 
 Source of the format: draft-ietf-opsawg-pcapng (blocks of types 1 and 6).
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from narrows.json_object import JsonObject
 
-Outside = Callable[["Traffic"], "float | None"]
+PathMetric = Callable[["Traffic"], "float | None"]
 """A quantity of the traffic; None if it was not measured."""
 
 _BLOCK = struct.Struct("<II")
@@ -100,8 +100,8 @@ class Traffic:
         last = max(flow.times[-1] for flow in self.pair()) - self.begin_s
         if last < self.duration_s - 1.0:
             return (
-                f"the transfer ended after {last:.1f} s, the check needs {self.duration_s:g} s; "
-                "use {seconds} in --client"
+                f"the transfer ended after {last:.1f} s, but the check needs "
+                f"{self.duration_s:g} s; use {{seconds}} in --client"
             )
         return ""
 
@@ -209,14 +209,14 @@ def _payload(head: bytes, length: int) -> tuple[int, int]:
     return 0, 0
 
 
-def utilization(rate_mbit: float) -> Outside:
+def utilization(rate_mbit: float) -> PathMetric:
     """The payload of all flows after the warm-up, in percent of `rate_mbit`."""
     return lambda traffic: (
         100.0 * traffic.steady() * 8e-6 / (traffic.duration_s - traffic.warmup_s) / rate_mbit
     )
 
 
-def share(prefix: str) -> Outside:
+def share(prefix: str) -> PathMetric:
     """The share of the flows whose name begins with `prefix` in the payload of all, in percent."""
 
     def metric(traffic: Traffic) -> float | None:
@@ -226,7 +226,7 @@ def share(prefix: str) -> Outside:
     return metric
 
 
-def between(begin_s: float, end_s: float, rate_mbit: float) -> Outside:
+def between(begin_s: float, end_s: float, rate_mbit: float) -> PathMetric:
     """The payload of the pair between two times after its first data, in percent of `rate_mbit`."""
 
     def metric(traffic: Traffic) -> float | None:
@@ -237,7 +237,7 @@ def between(begin_s: float, end_s: float, rate_mbit: float) -> Outside:
     return metric
 
 
-def rtt_p95(rtt_ms: float) -> Outside:
+def rtt_p95(rtt_ms: float) -> PathMetric:
     """The base RTT and the 95th percentile of the queueing delay, in ms."""
 
     def metric(traffic: Traffic) -> float | None:

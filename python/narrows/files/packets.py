@@ -1,11 +1,10 @@
 """Reads the TCP segments of a capture: pcap (as tcpdump writes it) or pcapng.
 
-Headers only are read; a capture may cut off the payload. Packets of other protocols, fragments
-after the first one and damaged headers are skipped. Damaged blocks are errors.
+Only headers are read; a capture may lack the payload. Packets of other protocols, fragments after
+the first one and damaged headers are skipped. Damaged blocks are errors.
 
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng (files), tcpdump.org/linktypes.html
-(link types), RFC 791, RFC 7323, RFC 8200,
-RFC 9293.
+(link types), RFC 791, RFC 7323, RFC 8200, RFC 9293.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ def segments(content: bytes, name: str) -> Iterator[Segment]:
             yield found
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise NarrowsError(
-            f"{name}: no capture in the format pcap or pcapng, or damaged ({error}); write one "
-            "with tcpdump -w"
+            f"{name}: is not a capture in the format pcap or pcapng, or is damaged ({error}); "
+            "write one with tcpdump -w"
         ) from error
     if count > MOST_SEGMENTS:
         raise NarrowsError(

@@ -1,4 +1,4 @@
-"""Hosts with addresses of IPv4 and IPv6, whose paths may differ and are measured apart."""
+"""Hosts with addresses of IPv4 and IPv6, whose paths may differ and are measured separately."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class SignsJson(TypedDict):
+class FeaturesJson(TypedDict):
     """The observed reactions of a sender; a value without observations is null."""
 
     loss_events: int
@@ -28,9 +28,9 @@ class FlowJson(TypedDict):
     rtt_min_ms: float | None
     cc: str | None
     like: list[str]
-    why: str
+    reason: str
     losses: str | None
-    signs: SignsJson
+    features: FeaturesJson
 
 
 class IdentifiedJson(TypedDict):

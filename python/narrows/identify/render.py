@@ -22,7 +22,7 @@ def table(found: IdentifiedJson) -> Table:
     """A row for each flow."""
     rows = []
     for i, flow in enumerate(found["flows"]):
-        signs, at = flow["signs"], f"flows.{i}"
+        features, at = flow["features"], f"flows.{i}"
         rows.append(
             [
                 Cell(f"{flow['source']} → {flow['target']}", f"{at}.source {at}.target"),
@@ -30,10 +30,10 @@ def table(found: IdentifiedJson) -> Table:
                 Cell(_losses(flow), f"{at}.losses"),
                 Cell(number(flow["bytes"] / 1e6, 2), f"{at}.bytes"),
                 Cell(_some(flow["rtt_min_ms"], 1), f"{at}.rtt_min_ms"),
-                Cell(str(signs["loss_events"]), f"{at}.signs.loss_events"),
-                Cell(_some(signs["backoff"], 2), f"{at}.signs.backoff"),
-                Cell(_some(signs["growth_segments"], 2), f"{at}.signs.growth_segments"),
-                Cell(str(signs["probe_rtts"]), f"{at}.signs.probe_rtts"),
+                Cell(str(features["loss_events"]), f"{at}.features.loss_events"),
+                Cell(_some(features["backoff"], 2), f"{at}.features.backoff"),
+                Cell(_some(features["growth_segments"], 2), f"{at}.features.growth_segments"),
+                Cell(str(features["probe_rtts"]), f"{at}.features.probe_rtts"),
             ]
         )
     return Table(
@@ -55,8 +55,12 @@ def sentences(found: IdentifiedJson) -> list[str]:
     """The reason for each flow, and the number of flows without enough data."""
     lines = []
     for flow in found["flows"]:
-        also = f" The same signs: {', '.join(flow['like'])}." if flow["like"] else ""
-        lines.append(f"{flow['source']} → {flow['target']}: {flow['why']}{also}")
+        also = (
+            f" Other congestion controls have the same features: {', '.join(flow['like'])}."
+            if flow["like"]
+            else ""
+        )
+        lines.append(f"{flow['source']} → {flow['target']}: {flow['reason']}{also}")
     if found["left_out"]:
         least = LEAST_BYTES // 1000
         lines.append(f"{found['left_out']} flows with less than {least} kB of data are omitted.")

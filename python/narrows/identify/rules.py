@@ -1,4 +1,4 @@
-"""Rules of congestion controls, and the comparison of the signs of a sender with them.
+"""Rules of congestion controls, and the comparison of the features of a sender with them.
 
 A rule consists of a backoff (the window after a loss, divided by the window before) and the growth
 between losses, in segments per RTT:
@@ -8,11 +8,11 @@ between losses, in segments per RTT:
   function if it is larger (RFC 9438, 4.2 to 4.6).
 
 BBR has no such rule: version 1 restores its window after a loss, and the backoff of later versions
-varies. Its sign is ProbeRTT. Version 1 has four segments in flight every 10 s. Versions 2 and 3
+varies. Its feature is ProbeRTT. Version 1 has four segments in flight every 10 s. Versions 2 and 3
 have half of a BDP every 5 s (draft-ietf-ccwg-bbr, 5.3.4).
 
 Many congestion controls use the rule of Reno under some conditions. `like` lists them. A sender
-whose signs fit no rule, or that has too few of them, is not identified.
+whose features fit no rule, or that has too few of them, is not identified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from narrows.identify.signs import Probe, Signs
+from narrows.identify.features import Features, Probe
 
 FEWEST = 3
 """Minimum number of backoffs for an identification."""
@@ -48,7 +48,7 @@ LIKE = {
     "bbr": (),
     "bbr3": ("bbr2",),
 }  # fmt: skip
-"""Others with the same signs, at least under some conditions."""
+"""Others with the same features, at least under some conditions."""
 
 _FRIENDLY = 3 * (1 - 0.7) / (1 + 0.7)
 """Growth of CUBIC where it is as fast as Reno, in segments per RTT (RFC 9438, 4.3)."""
@@ -73,17 +73,17 @@ _MOST_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Identified:
-    """A congestion control, or the reason why there is none.
+    """A congestion control, or the reason for which there is none.
 
     Attributes:
-        cc: The congestion control; None if the signs fit no rule.
-        like: Others with the same signs.
-        why: The reason, as a sentence.
+        cc: The congestion control; None if the features fit no rule.
+        like: Others with the same features.
+        reason: The reason, as a sentence.
     """
 
     cc: str | None
     like: tuple[str, ...]
-    why: str
+    reason: str
 
 
 def quartiles(values: list[float]) -> tuple[float, float]:
@@ -96,8 +96,8 @@ def quartiles(values: list[float]) -> tuple[float, float]:
     return ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
 
 
-def identify(of: Signs) -> Identified:
-    """The congestion control that fits the signs."""
+def identify(of: Features) -> Identified:
+    """The congestion control that fits the features."""
     if of.rtt_s is None:
         return Identified(None, (), "The capture has no ACK of data, so there is no RTT.")
     found = _probing(of)
@@ -120,7 +120,7 @@ def identify(of: Signs) -> Identified:
     return Identified(None, (), f"{seen}; {fix}")
 
 
-def _probing(of: Signs) -> Identified | None:
+def _probing(of: Features) -> Identified | None:
     """The version of BBR whose ProbeRTT the sender has."""
     deep = [one for one in of.probes if one.flight <= _PROBE_SEGMENTS * of.mss]
     between = _between(deep)
@@ -147,12 +147,12 @@ def _between(probes: list[Probe]) -> list[float]:
     return [b.at - a.at for a, b in pairwise(probes)]
 
 
-def _reduces(of: Signs) -> bool:
+def _reduces(of: Features) -> bool:
     """Whether the sender has the backoff of a loss-based congestion control."""
     return len(of.backoffs) >= FEWEST and _reducing(of).cc is not None
 
 
-def _reducing(of: Signs) -> Identified:
+def _reducing(of: Features) -> Identified:
     """The congestion control with the observed backoff and growth."""
     middle = median(of.backoffs)
     low, high = quartiles(of.backoffs)
@@ -183,7 +183,7 @@ def _reducing(of: Signs) -> Identified:
     )
 
 
-def _growth(cc: str, of: Signs) -> tuple[float, float]:
+def _growth(cc: str, of: Features) -> tuple[float, float]:
     """Range of the growth of a congestion control on this path, in segments per RTT."""
     if cc == "reno":
         return _SLOWER, _FASTER
@@ -197,7 +197,7 @@ def _growth(cc: str, of: Signs) -> tuple[float, float]:
     return least, max(most, per_rtt * _VARIES)
 
 
-def loss_kind(of: Signs) -> str | None:
+def loss_kind(of: Features) -> str | None:
     """Whether losses follow a queue: `full queue`, `no queue` (a policer or random loss), or
     `both`; None without loss events.
     """

@@ -10,10 +10,10 @@ from statistics import median
 from narrows import __version__
 from narrows.errors import NarrowsError, reason
 from narrows.files.packets import segments
+from narrows.identify.features import Features, features
 from narrows.identify.flow import Flow, Peer, flows
 from narrows.identify.model import FlowJson, IdentifiedJson
 from narrows.identify.rules import identify, loss_kind, quartiles
-from narrows.identify.signs import Signs, signs
 from narrows.storage import untrusted_input
 
 _IPV4 = 4
@@ -37,8 +37,8 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
     large = [one for one in found if max(one.end) - one.start[0] >= LEAST_BYTES]
     if not large:
         raise NarrowsError(
-            f"{file}: no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs; capture both "
-            "directions of a longer transfer"
+            f"{file}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs; capture "
+            "both directions of a longer transfer"
         )
     results = sorted((_result(one) for one in large), key=lambda flow: -flow["bytes"])
     return {
@@ -50,7 +50,7 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
 
 
 def _result(flow: Flow) -> FlowJson:
-    seen = signs(flow)
+    seen = features(flow)
     of = identify(seen)
     return {
         "source": _peer(flow.source),
@@ -60,9 +60,9 @@ def _result(flow: Flow) -> FlowJson:
         "rtt_min_ms": None if seen.rtt_s is None else round(seen.rtt_s * 1e3, 6),
         "cc": of.cc,
         "like": list(of.like),
-        "why": of.why,
+        "reason": of.reason,
         "losses": loss_kind(seen),
-        "signs": {
+        "features": {
             "loss_events": len(seen.events),
             "backoff": median(seen.backoffs) if seen.backoffs else None,
             "backoff_low": quartiles(seen.backoffs)[0] if seen.backoffs else None,
@@ -75,13 +75,13 @@ def _result(flow: Flow) -> FlowJson:
     }
 
 
-def _interval(seen: Signs) -> float | None:
+def _interval(seen: Features) -> float | None:
     """Median time between two ProbeRTTs, in s."""
     ats = [one.at for one in seen.probes]
     return median(b - a for a, b in pairwise(ats)) if len(ats) > 1 else None
 
 
-def _queue_ms(seen: Signs) -> float | None:
+def _queue_ms(seen: Features) -> float | None:
     """Median of the RTT before a loss event less the minimum RTT, in ms."""
     waits = [one.queue_s for one in seen.events]
     return median(waits) * 1e3 if waits else None

@@ -80,7 +80,7 @@ _passed = passed_options(
     "narrows latency server.example --policy default,rr,awake --load none,cpu --plot out.png",
     "narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000",
 )
-@argument("host", help="Name or address of a host that answers requests")
+@argument("host", help="Name or address of the host that receives the requests")
 @option(
     "--speaks",
     group="Connection",
@@ -89,7 +89,7 @@ _passed = passed_options(
     default="narrows",
     help="Protocol of HOST: narrows (narrows serve), echo, stamp (RFC 8762), irtt, or tcp "
     "(handshakes with any host). The protocols narrows-tcp and board are narrows over TCP only and "
-    "over UDP only. If HOST answers no UDP, narrows continues over TCP",
+    "over UDP only. If HOST does not reply over UDP, narrows continues over TCP",
 )
 @option(
     "--pace",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from typing_extensions import NotRequired
+    from typing import NotRequired
 
 Percentile = Literal["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"]
 """The key of a percentile. The value of a percentile is None or absent if there are too few replies
@@ -22,7 +22,7 @@ Statistic = Literal["min", "mean", "p50", "p90", "p99", "p99_9", "p99_99", "p99_
 Clock = Literal["response_us", "rtt_us"]
 """The key of a time of replies: response time or RTT."""
 
-WayKey = Literal["delay_us", "pdv_us", "ipdv_us"]
+DelayKey = Literal["delay_us", "pdv_us", "ipdv_us"]
 """The key of a time of a direction: one-way delay, PDV (RFC 5481, section 4.2) or IPDV (RFC 3393).
 """
 
@@ -48,7 +48,7 @@ class TimesJson(TypedDict):
     histogram_ns: list[list[int]]
 
 
-class WayJson(TypedDict, total=False):
+class DelaysJson(TypedDict, total=False):
     """The one-way delays of a direction, and their variation. `delay_us` is None if the hosts have
     separate clocks.
     """
@@ -65,8 +65,8 @@ class OneWayJson(TypedDict):
 
     clocks: Literal["common", "separate"]
     drift_us: NotRequired[float | None]
-    forward: NotRequired[WayJson | None]
-    reverse: NotRequired[WayJson | None]
+    forward: NotRequired[DelaysJson | None]
+    reverse: NotRequired[DelaysJson | None]
 
 
 class SlowReplyJson(TypedDict):

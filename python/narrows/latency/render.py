@@ -16,11 +16,11 @@ from narrows.json_object import JsonObject
 from narrows.latency.model import (
     Clock,
     Count,
+    DelayKey,
     LatencyJson,
     ResultJson,
     Statistic,
     TimesJson,
-    WayKey,
 )
 from narrows.latency.result import PARTS, PERCENTILES, cumulative, needed
 from narrows.render.model import PageJson, PageRunJson, PageTableJson
@@ -41,7 +41,7 @@ _SILENT_S = 1.5
 stopped replying. A reply is awaited for one second.
 """
 _DRIFT_US = 1.0
-"""Drift of the clocks from which on it is reported, in µs."""
+"""Smallest drift of the clocks that is reported, in µs."""
 _SHOWN = 12
 """Maximum number of listed episodes of slow responses."""
 
@@ -113,28 +113,28 @@ def _round_trip(told: LatencyJson) -> list[str]:
 
 
 def _one_way(told: LatencyJson) -> list[str]:
-    """The delay of each direction, its variation, and what the clocks of the hosts permit."""
-    ways = told.get("one_way")
-    if not ways:
+    """The delay of each direction and its variation, with a sentence about the clocks."""
+    both = told.get("one_way")
+    if not both:
         return []
     out = []
-    delays: tuple[tuple[WayKey, str], ...] = (
+    delays: tuple[tuple[DelayKey, str], ...] = (
         ("delay_us", "one-way delay"),
         ("pdv_us", "delay variation (PDV, the delay above the minimum)"),
     )
     for key, what in delays:
         shown = [
             f"{_took(times)} in the {name} direction"
-            for name, way in (("forward", ways.get("forward")), ("reverse", ways.get("reverse")))
-            if way and (times := way.get(key))
+            for name, one in (("forward", both.get("forward")), ("reverse", both.get("reverse")))
+            if one and (times := one.get(key))
         ]
         if shown:
             out.append(f"The {what} was {' and '.join(shown)}.")
-    if ways["clocks"] == "common":
+    if both["clocks"] == "common":
         return [*out, "Both ends use the same clock, so the one-way delays are absolute."]
-    drift = ways.get("drift_us")
+    drift = both.get("drift_us")
     moved = (
-        f" They drifted by {span(abs(drift))} during the measurement, which the PDV includes."
+        f" The clocks drifted by {span(abs(drift))} during the measurement, which the PDV includes."
         if drift and abs(drift) >= _DRIFT_US
         else ""
     )
@@ -146,12 +146,12 @@ def _one_way(told: LatencyJson) -> list[str]:
 
 
 def _carried(told: LatencyJson) -> list[str]:
-    """A sentence about requests that were no datagrams."""
+    """A sentence about requests that were not datagrams."""
     carrier = told["peer"].get("carrier")
     port = told["peer"].get("port")
     if carrier == "tcp messages":
         blocked = (
-            f"The host answers no UDP on port {port}, so the requests are "
+            f"The host does not reply over UDP on port {port}, so the requests are "
             if told["peer"].get("speaks") == "narrows"
             else "The requests are "
         )
@@ -261,21 +261,21 @@ def findings(told: ResultJson) -> list[str]:
     ]
 
 
-def _ways(told: LatencyJson) -> list[tuple[str, str, TimesJson | None]]:
-    """Name, path and times of each row about a one-way delay."""
-    ways = told.get("one_way")
-    if not ways:
+def _one_way_rows(told: LatencyJson) -> list[tuple[str, str, TimesJson | None]]:
+    """Name, JSON path and times of each row about a one-way delay."""
+    both = told.get("one_way")
+    if not both:
         return []
-    kinds: tuple[tuple[WayKey, str], ...] = (
+    kinds: tuple[tuple[DelayKey, str], ...] = (
         ("delay_us", "one-way delay"),
         ("pdv_us", "PDV"),
         ("ipdv_us", "IPDV"),
     )
     return [
-        (f"{what}, {name}", f"one_way.{name}.{key}", way.get(key))
+        (f"{what}, {name}", f"one_way.{name}.{key}", one.get(key))
         for key, what in kinds
-        for name, way in (("forward", ways.get("forward")), ("reverse", ways.get("reverse")))
-        if way
+        for name, one in (("forward", both.get("forward")), ("reverse", both.get("reverse")))
+        if one
     ]
 
 
@@ -288,7 +288,7 @@ def figures(told: LatencyJson) -> Table:
         ("RTT", "rtt_us", told.get("rtt_us")),
         ("send delay", "late_us", told.get("late_us")),
         *((name, f"parts_us.{key}", told["parts_us"].get(key)) for key, name in PARTS.items()),
-        *_ways(told),
+        *_one_way_rows(told),
     ]
     parts = [(name, path, at) for name, path, at in rows if at]
     # A percentile that is missing in all rows has no column.
@@ -497,7 +497,7 @@ def _run(name: str, told: LatencyJson) -> PageRunJson:
     bare["rtt_us"] = _bare(told["rtt_us"])
     bare["late_us"] = _bare(told["late_us"])
     bare["response_us"] = _bare(told["response_us"])
-    bare["one_way"] = _bare_ways(told)
+    bare["one_way"] = _bare_one_way(told)
     bare["parts_us"] = {key: _bare(part) for key, part in told["parts_us"].items()}
     return {
         "name": name,
@@ -532,14 +532,14 @@ def paged(table: Table) -> PageTableJson:
     return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
 
 
-def _bare_ways(told: LatencyJson) -> JsonObject | None:
+def _bare_one_way(told: LatencyJson) -> JsonObject | None:
     """The one-way delays without histograms."""
-    ways = told.get("one_way")
-    if not ways:
+    both = told.get("one_way")
+    if not both:
         return None
     return {
         key: {k: _bare(times) for k, times in value.items()} if isinstance(value, dict) else value
-        for key, value in ways.items()
+        for key, value in both.items()
     }
 
 

@@ -139,7 +139,7 @@ _EPISODE = table(
     required=("t_s", "blamed", "at", "answers", "lasted_us", "response_us", "rtt_us", "late_us"),
 )
 _CLASS = table(dict.fromkeys(("there", "back"), whole))
-_WAY = table(dict.fromkeys(("delay_us", "pdv_us", "ipdv_us"), _TIMES))
+_DELAYS = table(dict.fromkeys(("delay_us", "pdv_us", "ipdv_us"), _TIMES))
 _RESULT = table(
     {
         "kind": text,
@@ -182,8 +182,8 @@ _RESULT = table(
             {
                 "clocks": word("common", "separate"),
                 "drift_us": number,
-                "forward": _WAY,
-                "reverse": _WAY,
+                "forward": _DELAYS,
+                "reverse": _DELAYS,
             },
             required=("clocks",),
         ),

@@ -47,7 +47,7 @@ def controls(measured: Measurement) -> tuple[Control, ...]:
     names = list(dict.fromkeys(f.cc for f in measured.flows if f.cc is not None))
     if len(names) < 2:  # noqa: PLR2004 - one congestion control needs no table
         return ()
-    found = (_control(measured, cc, way) for cc in names for way in DIRECTIONS[::-1])
+    found = (_control(measured, cc, each) for cc in names for each in DIRECTIONS[::-1])
     return tuple(one for one in found if one is not None)
 
 

@@ -1,4 +1,4 @@
-"""Lines about each interval, while a measurement runs: what was transferred, the rate and the RTT.
+"""Lines about each interval, while a measurement runs: transferred data, goodput and RTT.
 
 `narrows-host measure` computes the values. They are preliminary: the results of the measurement
 come from all of its samples.
@@ -58,16 +58,16 @@ class Interval:
         >>> Interval.of("1.000 2.000 loaded down cubic 2500000 41.5 -".split()).moved_bytes
         2500000
         """
-        begin, end, phase, way, cc, moved, rtt, again = words
+        begin, end, phase, direction, cc, moved, rtt, retransmits = words
         return Interval(
             float(begin),
             float(end),
             phase,
-            "down" if way == "down" else "up" if way == "up" else None,
+            "down" if direction == "down" else "up" if direction == "up" else None,
             None if cc == "-" else cc,
             None if moved == "-" else int(moved),
             None if rtt == "-" else float(rtt),
-            None if again == "-" else int(again),
+            None if retransmits == "-" else int(retransmits),
         )
 
     def later(self, by_s: float) -> Interval:

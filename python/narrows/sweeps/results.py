@@ -73,7 +73,7 @@ def combined(several: Sequence[tuple[str, Result]]) -> list[Picture]:
     """The pictures of all results.
 
     Raises:
-        NarrowsError: If no result has data for a picture.
+        NarrowsError: If the results have no data for a picture.
     """
     places = {name: place for place, (name, _) in enumerate(several)}
     measured = [(name, one) for name, one in several if isinstance(one, Measurement)]
@@ -107,7 +107,7 @@ def combined(several: Sequence[tuple[str, Result]]) -> list[Picture]:
             points,
         )  # fmt: skip
     if not shown:
-        raise NarrowsError("no result has data for a picture")
+        raise NarrowsError("the results have no data for a picture")
     return list(shown.values())
 
 

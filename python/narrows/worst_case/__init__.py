@@ -1,1 +1,1 @@
-"""The search for the values of keys with which a scenario is worst."""
+"""The search for the values of scenario keys that cause the largest problem."""

@@ -49,7 +49,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg] # generic from click 
         except ValueError:
             number = -1.0
         if not 0 <= number < float("inf"):
-            raise click.BadParameter(f"{value}: no percentage; write --limit 20%", ctx, param)
+            raise click.BadParameter(f"{value}: is not a percentage; write --limit 20%", ctx, param)
         return number
 
 
@@ -75,7 +75,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg] # generic from click 
     group="Search",
     type=click.Choice(("share", "starvation", "queue", "collapse")),
     required=True,
-    help="Problem to search for: a small share of a flow (share), unequal goodputs "
+    help="Problem to search for: a flow with little goodput (share), unequal goodputs "
     "(starvation), a standing queue (queue), or an idle bottleneck (collapse)",
 )
 @option(
@@ -156,9 +156,9 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Search for the values of keys with which a scenario is worst.
+    """Search for the values of scenario keys that cause the largest problem.
 
-    The search evaluates scenarios whose keys have other values, and adapts these values to the
+    The search evaluates scenarios with other values of these keys, and adapts the values to the
     results (CMA-ES). The worst scenario is checked with further seeds. If it is beyond the limit
     with each of them, the command reduces it: it removes keys and flows, and rounds the values, as
     long as the problem remains. It prints the smallest scenario with its values for seeds that no
@@ -173,7 +173,9 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
 
     need_linux(engine, kernel=kernel)
     if flow is not None and not OBJECTIVES[objective].one_flow:
-        raise NarrowsError(f"--flow {flow}: is for --for share; omit it, or write --for share")
+        raise NarrowsError(
+            f"--flow {flow}: applies only to --for share; omit it, or write --for share"
+        )
     wrong, axes = [], []
     for text in over:
         try:

@@ -119,7 +119,7 @@ OBJECTIVES = {
         ),
         Objective(
             name="collapse",
-            what="goodput of all flows, in percent of the rate",
+            what="goodput of all flows, in percent of the bottleneck rate",
             measure=_collapse,
             limit=50.0,
         ),

@@ -79,7 +79,7 @@ def failures(found: WorstCase) -> str:
     """The number of failed runs, and the first of them."""
     file, reason = found.failed[0]
     count = counted(len(found.failed), "run")
-    return f"{count} failed; their scenarios do not count. {file}: {reason.splitlines()[0]}"
+    return f"{count} failed; the search ignores their scenarios. {file}: {reason.splitlines()[0]}"
 
 
 def _what(found: WorstCase) -> str:

@@ -2,7 +2,7 @@
 
 Algorithm: keys, tables and flows are removed, the largest first, so that their defaults apply. Then
 the values of the searched keys are replaced by rounder ones, in their ranges. Both steps repeat
-until neither changes the scenario. A change remains if the problem remains with every seed.
+until neither changes the scenario. A change is kept if the problem remains with every seed.
 
 Congestion controls and transports of flows, and the flow that `--flow` names, are never removed,
 because they are the subject of the search. The result is a local minimum: no single further removal

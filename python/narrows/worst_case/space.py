@@ -13,15 +13,15 @@ from narrows.sweeps import keys
 from narrows.sweeps.design import Range, range_of
 
 WIDE = 10.0
-"""Ratio of the ends of a range from which its scale is logarithmic."""
+"""Ratio of the ends of a range at and above which its scale is logarithmic."""
 
 _FEW = 64
-"""A range of at most so many whole numbers is searched number by number."""
+"""Size of a range of whole numbers below which the search treats them individually."""
 
 _DIGITS = 3
 """Significant digits of values, so that near points are the same scenario."""
 
-_ASKED = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+_OVER = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _QUANTITY = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)([^\s0-9.].*)?")
 _WHOLE = re.compile(r"[0-9]+")
 
@@ -49,7 +49,7 @@ def axis(text: str) -> Axis:
     Raises:
         NarrowsError: If the text does not describe a range or a list.
     """
-    match = _ASKED.fullmatch(text)
+    match = _OVER.fullmatch(text)
     if match is None:
         raise NarrowsError(f"--over {text}: has no values; write --over path.rtt=5ms:200ms")
     key, values = match[1].strip(), match[2].strip()
@@ -117,7 +117,7 @@ class Space:
             if names.count(name) > 1:
                 raise NarrowsError(f"--over {name}: is given twice; give each key once")
             if name == "seed":
-                raise NarrowsError("--over seed: is no key to vary; write --seeds 5")
+                raise NarrowsError("--over seed: the seed cannot vary here; write --seeds 5")
         self.continuous = [a for a in self.axes if isinstance(a, Range) and not _countable(a)]
         self.whole = [a for a in self.axes if isinstance(a, Range) and _countable(a)]
         self.listed = [a for a in self.axes if isinstance(a, Listed)]

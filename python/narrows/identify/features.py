@@ -71,7 +71,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Signs:
+class Features:
     """The reactions of a sender.
 
     Attributes:
@@ -97,12 +97,12 @@ class Signs:
     probes: list[Probe]
 
 
-def signs(flow: Flow) -> Signs:
+def features(flow: Flow) -> Features:
     """The reactions of the sender of a flow."""
     of = course(flow)
     rtt = min((one for _, one in of.rtts), default=0.0)
     begin, end = flow.at[0], flow.at[-1]
-    plain = Signs(
+    plain = Features(
         rtt_s=rtt if rtt > 0 else None,
         window=None,
         duration_s=end - begin,
