@@ -156,7 +156,7 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
         *fill(
             "The seed determines which packets are lost. With the same seed, the engines lose the "
             "same packets until their order differs. A seed with a long live run is also long in "
-            "virtual time, too. Times above 20 s are therefore those of Linux and of these losses, "
+            "virtual time. Times above 20 s are therefore those of Linux and of these losses, "
             "and not of the live engine. The times have a long tail, so that a median of few seeds "
             "differs much from one of many.",
             98,
