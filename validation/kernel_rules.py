@@ -20,11 +20,10 @@ import copy
 import sys
 import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from statistics import fmean
-from typing import Any
 
 from narrows.errors import EngineError
 from narrows.json_object import JsonObject
@@ -133,10 +132,16 @@ def _cost_of(tree: JsonObject) -> float:
     return float("Gbit" in str(tree["path"]["rate"]))
 
 
-def around(rule: Rule, kernels: Sequence[store.Kernel]) -> tuple[store.Kernel, ...]:
-    """The newest kernel without the rule and the oldest one with it; nothing if one is missing."""
-    without = [one for one in kernels if not has(one.release, rule)]
-    with_ = [one for one in kernels if has(one.release, rule)]
+def around(rule: Rule, releases: Iterable[str]) -> tuple[str, ...]:
+    """The newest release without the rule and the oldest one with it; nothing if one is missing.
+
+    >>> rule = next(rule for rule in rules_of("7.3") if rule.name == "sack_compression")
+    >>> around(rule, ["4.20", "4.4", "4.15", "5.10"])
+    ('4.15', '4.20')
+    """
+    ordered = sorted(releases, key=lambda text: [int(part) for part in text.split(".")])
+    without = [one for one in ordered if not has(one, rule)]
+    with_ = [one for one in ordered if has(one, rule)]
     return (without[-1], with_[0]) if without and with_ else ()
 
 
@@ -168,13 +173,10 @@ def _measured(rules: Sequence[Shown]) -> dict[tuple[str, str, str], Values]:
     """The values of each case with each kernel that a rule needs, by engine, release and case. The
     simulator runs as the release of the kernel.
     """
-    kernels = sorted(
-        (one for one in store.built() if one.current and "+" not in one.name),
-        key=lambda one: [int(part) for part in one.release.split(".")],
-    )
+    kernels = {one.release: one for one in store.built() if one.current and "+" not in one.name}
     todo: dict[tuple[str, str, str], tuple[JsonObject, EngineChoice]] = {}
     for one in rules:
-        for kernel in around(one.rule, kernels):
+        for kernel in (kernels[name] for name in around(one.rule, kernels)):
             linux = EngineChoice("linux", kernel.key, kernel.name)
             tree = one.host(kernel.release)
             todo["linux", kernel.release, one.case] = tree, linux
@@ -225,7 +227,7 @@ def page(
                 if (key[0], key[2]) == (engine, one.case)]
             for engine in ("linux", "sim")
         }  # fmt: skip
-        ends = _ends(one.rule, dict(engines["linux"]))
+        ends = around(one.rule, dict(engines["linux"]))
         cells = ["–", "–", "–"]
         if ends:
             cells = [
@@ -242,13 +244,6 @@ def page(
             told = f"`{one.rule.name}`: {' '.join(notes[one.rule.name].split())}"
             lines += ["", *textwrap.wrap(told, 100, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
-
-
-def _ends(rule: Rule, releases: Mapping[str, Any]) -> tuple[str, ...]:
-    ordered = sorted(releases, key=lambda text: [int(part) for part in text.split(".")])
-    without = [one for one in ordered if not has(one, rule)]
-    with_ = [one for one in ordered if has(one, rule)]
-    return (without[-1], with_[0]) if without and with_ else ()
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ def test_what_is_known_of_each_host() -> None:
     rows = {
         name: (
             f.release,
-            f.has_cc("bbr"),
+            f.cc_states(["bbr"])["bbr"],
             f.value("net.core.default_qdisc"),
-            f.has_module("sch_fq"),
+            f.module_states(["sch_fq"])["sch_fq"],
             f.forwards,
         )
         for name in NAMES

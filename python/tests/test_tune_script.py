@@ -114,7 +114,7 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
     assert sorted((str(p), p.stat().st_mtime_ns) for p in tree.rglob("*")) == before
     assert "secret" not in done.stdout
     seen = parse(done.stdout)
-    assert (seen.release, seen.default_cc, seen.has_cc("bbr")) == (
+    assert (seen.release, seen.default_cc, seen.cc_states(["bbr"])["bbr"]) == (
         "5.15.1-test",
         "cubic",
         "loadable",

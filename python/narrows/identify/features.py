@@ -31,6 +31,10 @@ _SHALLOW = 0.65
 """Data in flight of ProbeRTT, divided by the BDP, at most: half of it in BBRv3, and a margin."""
 _FEWEST_ROUNDS = 8
 """Minimum number of RTTs between two events for a slope."""
+_MOST_ROUNDS = 500_000
+"""Maximum number of RTTs of a flow that are read for slopes. The times of a capture can be years
+apart.
+"""
 _SAMPLES = 8
 """Number of RTT samples before a loss event whose minimum shows the queue. A delayed ACK makes
 single samples larger."""
@@ -99,7 +103,7 @@ class Features:
 
 def features(flow: Flow) -> Features:
     """The reactions of the sender of a flow."""
-    of = course(flow)
+    of, mss = course(flow), flow.mss
     rtt = min((one for _, one in of.rtts), default=0.0)
     begin, end = flow.at[0], flow.at[-1]
     plain = Features(
@@ -107,7 +111,7 @@ def features(flow: Flow) -> Features:
         window=None,
         duration_s=end - begin,
         bytes=of.ahead[-1] - flow.start[0],
-        mss=flow.mss,
+        mss=mss,
         events=[],
         backoffs=[],
         growths=[],
@@ -116,7 +120,7 @@ def features(flow: Flow) -> Features:
     if rtt <= 0:
         return plain
     events = _events(of, rtt)
-    windows = [one.window / flow.mss for one in events if one.window]
+    windows = [one.window / mss for one in events if one.window]
     # The first event ends slow start, in which the window still grows until the loss is detected.
     usable = events[1:] if len(events) > 1 else events
     return replace(
@@ -124,7 +128,7 @@ def features(flow: Flow) -> Features:
         window=median(windows) if windows else None,
         events=events,
         backoffs=[one.backoff for one in usable if one.backoff is not None],
-        growths=_growths(of, events, rtt, flow.mss),
+        growths=_growths(of, events, rtt, mss),
         probes=_probes(of, events, rtt),
     )
 
@@ -181,10 +185,12 @@ def _flights(of: Course, begin: float, end: float) -> list[int]:
 def _growths(of: Course, events: list[Event], rtt: float, mss: int) -> list[float]:
     """Slopes of the data in flight between events, by least squares over RTTs."""
     found = []
+    left = _MOST_ROUNDS
     for one, following in pairwise(events):
         # The first RTT has samples of data that waited in the queue before the event.
         now, rounds = one.end + _rtt_at(of, one.end, rtt), []
-        while now < following.begin:
+        while now < following.begin and left:
+            left -= 1
             rounds.append(of.flight[min(bisect_left(of.at, now), len(of.at) - 1)] / mss)
             now += _rtt_at(of, now, rtt)
         if len(rounds) >= _FEWEST_ROUNDS:

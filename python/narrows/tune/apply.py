@@ -23,7 +23,6 @@ from narrows.tune.diff import lines
 from narrows.tune.model import AppliedJson, ConfirmedJson, PlanJson, RevertedJson, State
 from narrows.tune.plan import Plan
 
-_WRONG = 2
 _OTHERS_WRITE = 0o022
 _LONGEST = 1 << 20
 

@@ -97,14 +97,6 @@ class Facts(Record):
         """
         return dict(zip(names, _core.cc_states(self.json(), list(names)), strict=True))
 
-    def has_module(self, module: str) -> str | None:
-        """The state of one kernel module."""
-        return self.module_states([module])[module]
-
-    def has_cc(self, name: str) -> str | None:
-        """The state of one congestion control."""
-        return self.cc_states([name])[name]
-
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
     return Interface(row) if "qdiscs" in row else row

@@ -18,8 +18,8 @@
 //! station's category gets more packets while its own pending airtime is below the low limit, 5 ms.
 //! Up to the high limit of 12 ms, it gets more only below a threshold of 24 ms for all stations.
 //! Above a driver queue, the category of all stations together has a limit, too. It is the high
-//! limit, and half of the low limit for each station of the round but one. Deviation: Linux also
-//! applies this limit without a driver queue.
+//! limit, and half of the low limit for each station of the round but one. Deviations: Linux also
+//! applies this limit without a driver queue, and checks it before each round instead of each turn.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`,
 //! `ieee80211_txq_schedule_airtime_check`, `airtime.c`);

@@ -10,8 +10,9 @@
 //!
 //! **Slow stations** ([`Slow`]): in Linux 5.10 and 6.1, a station is slow if its expected
 //! throughput is below 6 Mbit/s times the number of stations. A slow station has a target of 50 ms,
-//! an interval of 300 ms, and no marks. Linux 6.12 has no such rule, and neither have the defaults
-//! of narrows.
+//! an interval of 300 ms, and no marks. Linux 6.16 removed this rule (Revert "mac80211: Dynamically
+//! set CoDel parameters per station"), and so did later stable releases of 6.12. The defaults of
+//! narrows have no such rule.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
 //! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Linux 6.1
