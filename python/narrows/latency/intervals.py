@@ -24,7 +24,7 @@ HEAD = "  ".join(
 def line(words: Sequence[str]) -> str:
     """The line of an interval, from the words of a line of `narrows-host`.
 
-    >>> line("0.000 1.000 1000 998 40012.5 40100 41500".split()).split()
+    >>> line("0.000 1.000 1000 998 40012.4 40100 41500".split()).split()
     ['0.00–', '1.00', '1000', '998', '40.012', '40.100', '41.500']
     """
     begin, end, sent, answered, *rtts_us = words

@@ -128,7 +128,7 @@ def rounder(of: Range, value: Any) -> list[Any]:  # noqa: ANN401 - a value of a 
 
     >>> from narrows.worst_case.space import axis
     >>> rounder(axis("path.rtt=5ms:200ms"), "37.3ms")
-    ['10ms', '100ms', '20ms', '50ms', '40ms', '37ms']
+    ['100ms', '10ms', '50ms', '20ms', '40ms', '37ms']
     >>> rounder(axis("path.rtt=5ms:200ms"), "50ms")
     ['10ms', '100ms']
     """

@@ -165,8 +165,8 @@ def value_of(of: Range, number: float, digits: int) -> Any:  # noqa: ANN401 - a 
 
     >>> value_of(axis("path.rtt=5ms:200ms"), 31.6228, 3), value_of(axis("flow.count=1:9"), 4.2, 1)
     ('31.6ms', 4)
-    >>> value_of(axis("path.rtt=5.55ms:200ms"), 5.55, 1)
-    '5.55ms'
+    >>> value_of(axis("path.rtt=5.45ms:200ms"), 5.45, 1)
+    '5.45ms'
     """
     inside = min(max(float(f"{number:.{digits}g}"), of.low), of.high)
     if of.whole:
