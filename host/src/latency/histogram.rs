@@ -107,19 +107,35 @@ impl Histogram {
         let mut raised = Histogram {
             count: self.count,
             sum: self.sum + u128::from(by) * u128::from(self.count),
-            least: self.least + by,
-            most: self.most + by,
+            least: self.least.saturating_add(by),
+            most: self.most.saturating_add(by),
             ..Histogram::default()
         };
-        for (at, count) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let (from, width) = span(at);
-            let at = place((from + width / 2 + by).min(HIGHEST));
-            if at >= raised.counts.len() {
-                raised.counts.resize(at + 1, 0);
-            }
-            raised.counts[at] += count;
-        }
+        raised.place_all(self, |middle| middle.saturating_add(by));
         raised
+    }
+    /// The differences of `from` ns, which is at least the maximum, and the same values. Minimum,
+    /// maximum and mean remain exact.
+    pub fn mirrored(&self, from: u64) -> Histogram {
+        let mut mirrored = Histogram {
+            count: self.count,
+            sum: (u128::from(from) * u128::from(self.count)).saturating_sub(self.sum),
+            least: from.saturating_sub(self.most),
+            most: from.saturating_sub(self.least),
+            ..Histogram::default()
+        };
+        mirrored.place_all(self, |middle| from.saturating_sub(middle));
+        mirrored
+    }
+    fn place_all(&mut self, of: &Histogram, moved: impl Fn(u64) -> u64) {
+        for (at, count) in of.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let (from, width) = span(at);
+            let at = place(moved(from + width / 2).min(HIGHEST));
+            if at >= self.counts.len() {
+                self.counts.resize(at + 1, 0);
+            }
+            self.counts[at] += count;
+        }
     }
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {

@@ -23,8 +23,11 @@ const WINDOW: u64 = 1_000_000_000;
 /// The delays of one direction. Their zero is arbitrary.
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
-    least: i128,
+    /// The first delay. Delays are recorded as differences to it, so that a drift of the clocks
+    /// moves no recorded value.
+    first: i128,
     above: Histogram,
+    below: Histogram,
     between: Histogram,
     last: Option<(u32, i128)>,
     first_window: Option<(u64, i128)>,
@@ -37,12 +40,13 @@ impl Delays {
     pub fn record(&mut self, number: u32, departed: u64, arrived: u64, at: u64) {
         let delay = i128::from(arrived) - i128::from(departed);
         if self.above.count() == 0 {
-            self.least = delay;
-        } else if delay < self.least {
-            self.above = self.above.raised(ns(self.least - delay));
-            self.least = delay;
+            self.first = delay;
         }
-        self.above.record(ns(delay - self.least));
+        if delay < self.first {
+            self.below.record(ns(self.first - delay));
+        } else {
+            self.above.record(ns(delay - self.first));
+        }
         if let Some((before, other)) = self.last {
             if before.checked_add(1) == Some(number) {
                 self.between.record(ns((delay - other).abs()));
@@ -61,22 +65,37 @@ impl Delays {
             }
         }
     }
+    /// How far the minimum delay is below the first one, ns.
+    fn depth(&self) -> u64 {
+        self.below.extremes().map_or(0, |(_, most)| most)
+    }
+    fn least(&self) -> i128 {
+        self.first - i128::from(self.depth())
+    }
+    /// The delays minus their minimum.
+    fn pdv(&self) -> Histogram {
+        let mut all = self.above.raised(self.depth());
+        all.merge(&self.below.mirrored(self.depth()));
+        all
+    }
     /// Adds the delays of another slice of the test. `common`: the zero of both is the same.
     fn merge(&mut self, other: &Delays, common: bool) {
         if self.above.count() == 0 {
             *self = other.clone();
             return;
         }
-        if other.above.count() > 0 && common && other.least < self.least {
-            self.above = self.above.raised(ns(self.least - other.least));
-            self.least = other.least;
+        if other.above.count() == 0 {
+            return;
         }
-        match common {
-            true => self
-                .above
-                .merge(&other.above.raised(ns(other.least - self.least))),
-            false => self.above.merge(&other.above),
-        }
+        let least = if common {
+            self.least().min(other.least())
+        } else {
+            self.least()
+        };
+        let mut all = self.pdv().raised(ns(self.least() - least));
+        let lift = if common { ns(other.least() - least) } else { 0 };
+        all.merge(&other.pdv().raised(lift));
+        (self.first, self.above, self.below) = (least, all, Histogram::default());
         self.between.merge(&other.between);
         // Each slice has its own session, so windows of different slices are not comparable.
         (self.first_window, self.last_window) = (None, None);
@@ -91,9 +110,9 @@ impl Delays {
             return Value::Null;
         }
         json!({
-            "delay_us": (common && self.least >= 0)
-                .then(|| self.above.raised(ns(self.least)).to_json()),
-            "pdv_us": self.above.to_json(),
+            "delay_us": (common && self.least() >= 0)
+                .then(|| self.pdv().raised(ns(self.least())).to_json()),
+            "pdv_us": self.pdv().to_json(),
             "ipdv_us": (self.between.count() > 0).then(|| self.between.to_json()),
         })
     }
@@ -101,7 +120,7 @@ impl Delays {
 
 /// A difference that is not negative, ns.
 fn ns(difference: i128) -> u64 {
-    u64::try_from(difference).unwrap_or(0)
+    u64::try_from(difference.max(0)).unwrap_or(u64::MAX)
 }
 
 /// The delays of both directions.
@@ -216,6 +235,19 @@ mod tests {
             (&told["ipdv_us"]["n"], &told["ipdv_us"]["max"]),
             (&json!(1), &json!(5000.0))
         );
+    }
+
+    #[test]
+    fn a_slow_drift_moves_all_percentiles() {
+        let mut way = Delays::default();
+        // The clock of the server runs slower: the delay falls by 10 ns with each datagram.
+        for i in 0..60_000_u32 {
+            let at = u64::from(i) * MS;
+            way.record(i, at, at + 5 * MS - u64::from(i) * 10, at);
+        }
+        let told = way.to_json(false);
+        let median = told["pdv_us"]["p50"].as_f64().unwrap();
+        assert!((median - 300.0).abs() < 1.0, "{median}");
     }
 
     #[test]
