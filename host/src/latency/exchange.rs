@@ -486,6 +486,11 @@ impl Engine<'_> {
             self.seen.refused += 1;
             sent_off = self.line.send(question);
         }
+        if matches!(&sent_off, Err(e) if e.kind() == io::ErrorKind::Interrupted) {
+            // A request to stop arrived while the far host accepted no data. The results so far
+            // are kept.
+            sent_off = Ok(None);
+        }
         let id = match sent_off {
             Ok(Some(id)) => id,
             Ok(None) => {
