@@ -241,6 +241,7 @@ fn facts(options: &Options) -> Result<Facts, HostError> {
     });
     let Ok(read) = text.recv_timeout(PATIENCE) else {
         let _ = child.kill();
+        let _ = child.wait();
         let seconds = PATIENCE.as_secs();
         return Err(HostError::Missing(format!(
             "{place}: the collector did not finish within {seconds} s"
