@@ -5,6 +5,7 @@
 
 use super::facts::{Facts, Interface, Line, Qdisc, Space, is_digits, number};
 use super::ordered::Ordered;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,6 +15,17 @@ pub const SCRIPT: &str = include_str!("collect.sh");
 
 /// Version of the format of the collector's text.
 const VERSION: &str = "1";
+
+/// Limits of a text, which may be that of an untrusted host. The collector prints less. They keep
+/// the memory and the time of each rule small.
+const MOST_LINES: usize = 1_000_000;
+const MOST_SECTIONS: usize = 50_000;
+/// Largest number of lines of a section.
+const MOST_IN_SECTION: usize = 20_000;
+/// Largest size of a line, bytes.
+const LONGEST: usize = 16 << 10;
+/// Largest number of words of the first line of a section; further words are left out.
+const MOST_WORDS: usize = 8;
 
 /// Words before the congestion control in a line of `ss -ti`.
 const NOT_CC: [&str; 9] = [
@@ -40,10 +52,13 @@ type Rows<'a> = [(&'a str, &'a str)];
 ///
 /// # Errors
 ///
-/// A message that begins with `name`, if the text is something else, is incomplete, or has another
-/// version.
+/// A message that begins with `name`, if the text is something else, is incomplete, has another
+/// version, or is longer than the collector's.
 pub fn parse(text: &str, name: &str) -> Result<Facts, String> {
-    let lines: Vec<String> = lines(text).collect();
+    let lines: Vec<String> = lines(text).take(MOST_LINES + 1).collect();
+    if lines.len() > MOST_LINES || lines.iter().any(|line| line.len() > LONGEST) {
+        return Err(too_long(name));
+    }
     let mut facts = Facts::default();
     for section in sections(&lines, name)? {
         read(
@@ -54,6 +69,10 @@ pub fn parse(text: &str, name: &str) -> Result<Facts, String> {
         );
     }
     Ok(facts)
+}
+
+fn too_long(name: &str) -> String {
+    format!("{name}: it has more or longer lines than the collector prints")
 }
 
 /// The lines of a text. Control characters are replaced, because the text of an untrusted host is
@@ -74,7 +93,7 @@ fn sections<'a>(text: &'a [String], name: &str) -> Result<Vec<Section<'a>>, Stri
     let mut sections: Vec<Section<'a>> = Vec::new();
     for line in text {
         let words: Vec<&str> = match line.strip_prefix("@ ") {
-            Some(rest) => rest.split_whitespace().collect(),
+            Some(rest) => rest.split_whitespace().take(MOST_WORDS).collect(),
             None => Vec::new(),
         };
         if !words.is_empty() {
@@ -83,6 +102,10 @@ fn sections<'a>(text: &'a [String], name: &str) -> Result<Vec<Section<'a>>, Stri
         } else if let (Some(line), Some(last)) = (line.strip_prefix('|'), sections.last_mut()) {
             last.lines.push(line.trim_end());
         }
+    }
+    let long = |section: &Section<'_>| section.lines.len() > MOST_IN_SECTION;
+    if sections.len() > MOST_SECTIONS || sections.iter().any(long) {
+        return Err(too_long(name));
     }
     let first = sections.first().map(|section| section.words.as_slice());
     let problem = match first {
@@ -251,7 +274,8 @@ fn files(facts: &mut Facts, what: &str, rows: &Rows) {
         }
         "wireless" => {
             for (path, value) in rows {
-                facts.debug.entry(path).push((*value).into());
+                let lines = facts.debug.entry((*path).into()).or_default();
+                lines.push((*value).into());
             }
         }
         "devices" => {
@@ -416,11 +440,13 @@ fn attribute(one: &mut Interface, what: &str, value: &str) {
 }
 
 fn say(facts: &mut Facts, words: &[&str], lines: &[&str]) {
-    facts.said.extend(words.first().map(|word| (*word).into()));
+    let first = words
+        .first()
+        .is_some_and(|word| facts.said.insert((*word).into()));
     let trimmed = || lines.iter().map(|line| line.trim().into());
     let named = |name: &str| facts.interfaces.iter().position(|one| one.name == name);
     match words {
-        ["tc", ..] => {
+        ["tc", ..] if first => {
             here(facts);
             qdiscs(facts, lines);
         }
@@ -462,15 +488,11 @@ fn here(facts: &mut Facts) {
     if facts.devices.is_empty() {
         return;
     }
-    let seen: Vec<String> = facts
-        .interfaces
-        .iter()
-        .map(|one| one.name.clone())
-        .collect();
-    facts
-        .interfaces
-        .retain(|one| facts.devices.contains(&one.name));
-    let new = facts.devices.iter().filter(|name| !seen.contains(name));
+    let names = facts.interfaces.iter().map(|one| one.name.clone());
+    let seen: BTreeSet<String> = names.collect();
+    let devices: BTreeSet<&String> = facts.devices.iter().collect();
+    facts.interfaces.retain(|one| devices.contains(&one.name));
+    let new = facts.devices.iter().filter(|name| !seen.contains(*name));
     facts
         .interfaces
         .extend(new.map(|name| Interface::named(name)));
@@ -479,6 +501,10 @@ fn here(facts: &mut Facts) {
 fn qdiscs(facts: &mut Facts, lines: &[&str]) {
     // The last queue discipline, and the index of its interface if this is known.
     let mut last: Option<(Option<usize>, usize)> = None;
+    let mut places = BTreeMap::new();
+    for (at, one) in facts.interfaces.iter().enumerate() {
+        places.entry(one.name.clone()).or_insert(at);
+    }
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let ["qdisc", kind, handle, "dev", dev, rest @ ..] = words.as_slice() {
@@ -503,7 +529,7 @@ fn qdiscs(facts: &mut Facts, lines: &[&str]) {
                 ..Qdisc::default()
             };
             let name = dev.split('@').next().unwrap_or_default();
-            let at = facts.interfaces.iter().position(|one| one.name == name);
+            let at = places.get(name).copied();
             let place = at.map_or(0, |at| {
                 facts.interfaces[at].qdiscs.push(found);
                 facts.interfaces[at].qdiscs.len() - 1
@@ -575,9 +601,36 @@ pub fn cc_of(line: &str) -> Option<&str> {
 /// Number of connections by congestion control, the largest first.
 fn counted(lines: &[&str]) -> Ordered<usize> {
     let mut found = Ordered::<usize>::default();
+    let mut places = BTreeMap::new();
     for cc in lines.iter().filter_map(|line| cc_of(line)) {
-        *found.entry(cc) += 1;
+        let at = *places.entry(cc).or_insert_with(|| {
+            found.0.push((cc.into(), 0));
+            found.0.len() - 1
+        });
+        found.0[at].1 += 1;
     }
     found.0.sort_by_key(|one| core::cmp::Reverse(one.1));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_no_collector_prints_is_refused() {
+        let read = |inside: &str| {
+            let text = format!("@ collector {VERSION}\n@ sockets\n{inside}@ end\n");
+            parse(&text, "a file").err().unwrap_or_default()
+        };
+        assert_eq!(read(&"| x\n".repeat(MOST_IN_SECTION)), "");
+        for inside in [
+            "| x\n".repeat(MOST_IN_SECTION + 1),
+            format!("|{}\n", "x".repeat(LONGEST)),
+            "@ x\n".repeat(MOST_SECTIONS),
+            "\n".repeat(MOST_LINES),
+        ] {
+            assert_eq!(read(&inside), too_long("a file"));
+        }
+    }
 }

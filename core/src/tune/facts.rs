@@ -286,7 +286,7 @@ pub struct Facts {
     /// Named network namespaces.
     pub namespaces: Vec<String>,
     /// Lines of debugfs of mac80211, by path.
-    pub debug: Ordered<Vec<String>>,
+    pub debug: BTreeMap<String, Vec<String>>,
     /// Lines of `iw phy`.
     pub phys: Vec<String>,
     /// Programs that the host lacks.
@@ -409,14 +409,15 @@ impl Facts {
             "usr/lib/sysctl.d",
             "lib/sysctl.d",
         ];
-        let has = |folder: &str, name: &str| {
-            let files = self.boot_files.get(folder);
-            name.ends_with(".conf") && files.is_some_and(|f| f.iter().any(|file| file == name))
-        };
+        let files = FOLDERS.map(|folder| -> BTreeSet<&str> {
+            let files = self.boot_files.get(folder).into_iter().flatten();
+            let names = files.map(String::as_str);
+            names.filter(|name| name.ends_with(".conf")).collect()
+        });
         let hidden = |folder: &str, name: &str| {
             let place = FOLDERS.iter().position(|each| *each == folder);
-            let place = place.filter(|_| has(folder, name));
-            place.is_some_and(|place| FOLDERS[..place].iter().any(|above| has(above, name)))
+            let place = place.filter(|place| files[*place].contains(name));
+            place.is_some_and(|place| files[..place].iter().any(|above| above.contains(name)))
         };
         let linked = self.links.values().any(|to| to.ends_with("sysctl.conf"));
         let mut lines = Vec::new();

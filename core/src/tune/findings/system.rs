@@ -263,7 +263,7 @@ pub(in crate::tune) fn container(facts: &Facts) -> Option<String> {
         return Some(kind.into());
     }
     let there = |path: &str| facts.there.contains(path);
-    if there("/run/.containerenv") && !there("") {
+    if there("/run/.containerenv") {
         return Some("podman".into());
     }
     if there("/proc/vz") && !there("/proc/bc") {

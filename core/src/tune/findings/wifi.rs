@@ -74,7 +74,7 @@ fn is_fair(facts: &Facts, one: &Interface) -> bool {
     if one.root().is_some_and(|root| root.kind == "noqueue") {
         return true;
     }
-    if wireless == 1 && facts.debug.0.iter().any(|(path, _)| path.ends_with("/aqm")) {
+    if wireless == 1 && facts.debug.keys().any(|path| path.ends_with("/aqm")) {
         // mac80211 creates this file only for a driver with queues per station.
         return true;
     }
@@ -105,7 +105,7 @@ fn air(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
     if !facts.interfaces.iter().any(|one| one.wireless) {
         return;
     }
-    let debug = &facts.debug.0;
+    let debug = &facts.debug;
     if !debug.iter().any(|(path, _)| path.contains("ieee80211")) {
         // OpenWrt's mac80211 is newer than its kernel.
         let old = has(facts.kernel(), "aql") == Some(false) && !facts.is_openwrt();
