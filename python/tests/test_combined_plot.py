@@ -13,6 +13,8 @@ from narrows import files
 from narrows.errors import NarrowsError
 from narrows.measure.pictures import combined
 from narrows.measure.simulated import Plan, measure
+from narrows.render.picture import Line, Picture
+from narrows.render.plot import draw_columns
 from narrows.sweeps import results
 
 
@@ -42,6 +44,12 @@ def test_the_command_draws_measurements(two: list[Path], command: Cli, tmp_path:
     done = command("plot", *two, "--out", figure)
     assert done.returncode == 0, done.stderr
     assert "<svg" in figure.read_text(encoding="utf-8")
+
+
+def test_the_frame_hides_no_part_of_a_single_point() -> None:
+    points = [Line(name, nth, "points", [50.0 + nth], [19.0]) for nth, name in enumerate("ab")]
+    figure = draw_columns([("", [Picture("tradeoff", "Goodput and RTT", "x", "y", "", points)])])
+    assert [line.get_clip_on() for line in figure.axes[0].get_lines()] == [False, False]
 
 
 def test_tables_and_measurements_have_their_own_options(

@@ -151,6 +151,13 @@ def test_programs_that_send_nothing_are_an_error(cli: Cli) -> None:
     assert done.returncode == 2
     assert "no data of the server arrived" in done.stderr
     assert "no reply" in done.stderr
+    assert "-c far" in done.stderr
+    silent = cli(
+        "conform", "--server", "true", "--client", "true", "--only", "start-up-goodput",
+        "--seeds", 1,
+    )  # fmt: skip
+    assert silent.returncode == 2
+    assert "the programs printed nothing" in silent.stderr
 
 
 def test_a_pair_of_quic_programs(cli: Cli) -> None:

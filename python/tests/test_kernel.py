@@ -271,6 +271,15 @@ def test_an_unknown_archive_is_an_error(tmp_path: Path) -> None:
         build.build(str(tmp_path / "gone.tar.xz"), [], quiet)
 
 
+def test_a_file_of_another_kind_is_an_error_with_the_name_of_an_archive(tmp_path: Path) -> None:
+    other = tmp_path / "s.toml"
+    other.write_text("title = 1\n", encoding="utf-8")
+    with pytest.raises(
+        EngineError, match=r"s.toml: not a source archive; write .*linux-6.12.tar.xz"
+    ):
+        build.build(str(other), [], quiet)
+
+
 def test_the_mirror_is_that_of_the_host(tmp_path: Path) -> None:
     assert source.mirror(tmp_path) == source.MIRROR
     parts = tmp_path / "sources.list.d"

@@ -99,7 +99,10 @@ def test_a_limit_is_crossed_in_the_direction_of_the_problem() -> None:
         ("path.rtt=5ms", "is neither a range nor a list"),
         ("path.queue=fifo,fifo", "is neither a range nor a list of different values"),
         ("path.rtt=5ms:1s", "from is in `ms` and to in `s`; use one unit"),
-        ("path.rtt=9ms:5ms", "from has to be less than to"),
+        (
+            "path.rtt=9ms:5ms",
+            "the first value of a range must be below the second; write --over path.rtt=LOW:HIGH",
+        ),
         ("path rtt=5ms:9ms", "`path rtt` is no key of a scenario"),
     ],
 )
@@ -163,6 +166,14 @@ def test_a_search_of_a_finite_space_ends() -> None:
     search = Search(space, lambda values: [1.0 for _ in values], budget=1000, seed=1)
     search.run()
     assert search.evaluated == 6
+
+
+@pytest.mark.parametrize("over", [["path.rtt=10ms:100ms"], ["path.queue=fifo,red,pie"]])
+@pytest.mark.filterwarnings("error")
+def test_equal_costs_and_lists_alone_cause_no_warning(over: list[str]) -> None:
+    pytest.importorskip("cmaes", reason="cmaes is not installed")
+    space = Space([axis(text) for text in over])
+    Search(space, lambda values: [1.0 for _ in values], budget=60, seed=1).run()
 
 
 BASE: JsonObject = {
@@ -354,6 +365,21 @@ def test_errors_name_the_place_and_the_correction(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "into").exists()
+
+
+@pytest.mark.parametrize("objective", ["share", "starvation"])
+def test_one_flow_cannot_be_compared(cli: Cli, tmp_path: Path, objective: str) -> None:
+    pytest.importorskip("cmaes", reason="cmaes is not installed")
+    one = tmp_path / "one.toml"
+    one.write_text(
+        'duration = "2s"\n[path]\nrate = "10Mbit"\nrtt = "20ms"\n[[flow]]\ncc = "cubic"\n',
+        encoding="utf-8",
+    )
+    words = ["worst-case", str(one), "--over", "path.rtt=5ms:50ms", "--for", objective]
+    done = cli(*words, "--into", str(tmp_path / "into"))
+    assert done.returncode == 2
+    assert f"--for {objective}: compares flows, and {one} has one" in done.stderr
     assert not (tmp_path / "into").exists()
 
 

@@ -167,9 +167,11 @@ def play(check: Check, target: Pair, seed: int, keep_on: Progress) -> Traffic:
             duration_s=duration_s,
         )
     if not any(flow.times for flow in seen.pair()):
+        told = f"the last lines of the programs:\n{said}" if said else "they printed nothing"
         raise NarrowsError(
-            f"{check.name}: no data of the server arrived at the client; the last lines of the "
-            f"programs:\n{said}"
+            f"{check.name}: no data of the server arrived at the client; {told}\n"
+            "    write: --server 'iperf3 -s -1 -p {port}' "
+            "--client 'iperf3 -c far -R -p {port} -t {seconds}'"
         )
     return seen
 

@@ -304,6 +304,11 @@ def _run(command: list[str], tree: Path, what: str, **environment: str) -> None:
 
 
 def _failed(what: str, output: bytes) -> EngineError:
+    if b"does not look like a tar archive" in output:
+        return EngineError(
+            f"{what}: not a source archive; write a release such as 6.12, or the path of an "
+            "archive such as linux-6.12.tar.xz"
+        )
     lines = output.decode(errors="replace").splitlines()
     wrong = [line for line in lines if re.search(r"error|failed|FAILED|No space", line)] or lines
     said = "\n".join(f"    {line}" for line in wrong[-_SHOWN:])

@@ -267,6 +267,8 @@ def _draw(ax: Axes, picture: Picture, style: Style) -> None:
             line.x,
             [math.nan if y is None else y for y in line.y],
             label=line.label,
+            # The frame may be at a single point; it must not hide a half of it.
+            clip_on=len(line.x) > 1,
             **_form(line, nth, style.look),
         )
         if line.low is not None and line.high is not None:

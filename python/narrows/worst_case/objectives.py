@@ -36,6 +36,7 @@ class Objective:
         measure: The function that computes it.
         limit: Default limit in percent; a value beyond it counts as a problem.
         large: Whether large values are bad; small ones are otherwise.
+        several_flows: Whether the quantity compares flows, so that one flow has no problem.
         one_flow: Whether the quantity is that of one flow, which `--flow` can name.
     """
 
@@ -44,6 +45,7 @@ class Objective:
     measure: Measure
     limit: float
     large: bool = False
+    several_flows: bool = False
     one_flow: bool = False
 
     def beyond(self, value: float | None, limit: float) -> bool:
@@ -102,6 +104,7 @@ OBJECTIVES = {
             what="smallest goodput of a flow, in percent of the mean over all flows",
             measure=_share,
             limit=20.0,
+            several_flows=True,
             one_flow=True,
         ),
         Objective(
@@ -109,6 +112,7 @@ OBJECTIVES = {
             what="smallest goodput of a flow, in percent of the largest",
             measure=_starvation,
             limit=10.0,
+            several_flows=True,
         ),
         Objective(
             name="queue",

@@ -162,6 +162,8 @@ def worst_case(
     base = load(file).tree()
     _check(base, space)
     kept = _named(base, flow)
+    if of.several_flows:
+        _need_flows(base, space, file, objective)
     chosen = choose(engine, kernel)
     searched, checked, final = (
         range(seed, seed + seeds),
@@ -254,3 +256,17 @@ def _named(base: JsonObject, flow: str | None) -> int | None:
     if flow is None:
         return None
     raise NarrowsError(f"--flow {flow}: no such flow; the scenario has {', '.join(ids)}")
+
+
+def _need_flows(base: JsonObject, space: Space, file: str | PathLike[str], objective: str) -> None:
+    """Refuses a scenario in which flows cannot be compared.
+
+    Raises:
+        NarrowsError: If the scenario has a single flow, and no key of flows varies.
+    """
+    varies = any(axis.key.startswith("flow") for axis in space.axes)
+    if not varies and len(_core.scenario_defaults(base)["flow"]) == 1:
+        raise NarrowsError(
+            f"--for {objective}: compares flows, and {file} has one; add a [[flow]], or write "
+            "--for queue or --for collapse"
+        )

@@ -41,6 +41,9 @@ _FAR = 0.2
 _BEST_CATEGORY = 0.5
 """Initial probability of the value of a list with which CMA-ES begins."""
 
+_TIE = 1e-9
+"""Difference in cost between neighbours in a generation whose quartiles are equal."""
+
 _IDLE = 20
 """Number of consecutive generations without a new scenario after which the search ends."""
 
@@ -123,7 +126,10 @@ class Search:
             )
             begun.append(point)
             optimizer = self._optimizer(cmaes, point, len(begun))
-            while self.evaluated < self._budget and not optimizer.should_stop():
+            # The conditions of cmaes for an end are those of ranges.
+            ranges = bool(point.continuous or point.whole)
+            first_generation = True
+            while self.evaluated < self._budget and not (ranges and optimizer.should_stop()):
                 before = self.evaluated
                 asked = [optimizer.ask() for _ in range(self._population)]
                 got = self._evaluate([self._point(one) for one in asked])
@@ -131,7 +137,9 @@ class Search:
                     idle += 1
                     break
                 idle = 0
-                optimizer.tell(list(zip(asked, got, strict=True)))
+                told = _separated(got) if first_generation else got
+                first_generation = False
+                optimizer.tell(list(zip(asked, told, strict=True)))
 
     def _hypercube(self, count: int) -> list[Point]:
         """Points of a Latin hypercube in the unit cube."""
@@ -199,3 +207,16 @@ class Search:
         costs = [found.cost if (found := self._known[name]) else None for name in names]
         highest = max((cost for cost in costs if cost is not None), default=0.0)
         return [highest if cost is None else cost for cost in costs]
+
+
+def _separated(costs: list[float]) -> list[float]:
+    """The costs of a first generation, with small differences if their quartiles are equal.
+
+    The penalty of cmaes outside the ranges needs a generation whose quartiles differ. Without one,
+    it is not a number, and it replaces all costs.
+    """
+    order = sorted(range(len(costs)), key=costs.__getitem__)
+    if costs[order[len(costs) // 4]] < costs[order[3 * len(costs) // 4]]:
+        return costs
+    places = {at: place for place, at in enumerate(order)}
+    return [cost + _TIE * places[at] for at, cost in enumerate(costs)]

@@ -64,6 +64,11 @@ def axis(text: str) -> Axis:
             )
         return Listed(key, listed)
     ends = [_end(one.strip()) for one in (low, high)]
+    if ends[0][1] == ends[1][1] and ends[0][0] >= ends[1][0]:
+        raise NarrowsError(
+            f"--over {text}: the first value of a range must be below the second; write "
+            f"--over {key}=LOW:HIGH"
+        )
     wide = all(isinstance(number, float) and number > 0 for number, _ in ends) and (
         ends[1][0] >= WIDE * ends[0][0]
     )
