@@ -34,6 +34,9 @@ Of = Callable[[RunJson], float]
 """Computes a figure of a run."""
 
 
+Told = Callable[[int, int, str], object]
+"""Receives the numbers of completed and of planned runs, and a description of the current run."""
+
 _APART = 1000
 """Difference between the first seeds of two replications. It exceeds the number of seeds of every
 experiment."""
@@ -81,18 +84,19 @@ class Lab:
         self,
         *,
         quick: bool = False,
-        told: Callable[[int], object] = lambda _: None,
+        told: Told = lambda *_: None,
         replication: int = 0,
         engine: EngineChoice = SIM,
         store: Path | None = None,
     ) -> None:
-        """`told` is called with the number of completed runs. Each `replication` has other seeds.
-        Runs of other engines than the simulator are stored in `store`.
+        """`told` is called after each run, and repeatedly during a live run. Each `replication` has
+        other seeds. Runs of other engines than the simulator are stored in `store`.
         """
         self.quick = quick
         self.engine = engine
         self.first_seed = 1 + _APART * replication
         self.runs = 0
+        self._planned = 0
         self.failed: dict[str, str] = {}
         self.lacks: dict[str, str] = {}
         self.tables: list[Grid] = []
@@ -108,7 +112,10 @@ class Lab:
     def did(self, _: object = None) -> None:
         """Counts a completed run and reports the number of completed runs."""
         self.runs += 1
-        self._told(self.runs)
+        self._tell()
+
+    def _tell(self, current: str = "") -> None:
+        self._told(self.runs, max(self.runs, self._planned), current)
 
     def play(
         self,
@@ -157,6 +164,7 @@ class Lab:
             return figures
 
         todo = [(key, seed) for key in trees for seed in each]
+        self._planned = self.runs + len(todo)
         jobs = None if engine is SIM else engine.jobs()
         found = everywhere(todo, one, cost=lambda _: 0.0, done=self.did, jobs=jobs)
         got: dict[Key, Runs] = {key: [] for key in trees}
@@ -192,8 +200,14 @@ class Lab:
         if file is not None and file.exists():
             stored: RunJson = json.loads(file.read_text(encoding="utf-8"))
             return stored
+
+        def progress(now_s: float, end_s: float) -> None:
+            keep_on(now_s, end_s)
+            if self.engine.name == "live":  # The others have several simultaneous runs.
+                self._tell(f"{now_s:.0f} of {end_s:.0f} s of a run")
+
         done = self.engine.run(
-            from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=keep_on
+            from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=progress
         )
         if file is not None:
             output.write(file, json.dumps(done.json))

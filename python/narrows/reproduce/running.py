@@ -17,7 +17,7 @@ from narrows import __version__
 from narrows.inference import Interval, of_mean
 from narrows.reproduce import buffers, losses, maps, pages, response, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
-from narrows.reproduce.lab import Grid, Lab
+from narrows.reproduce.lab import Grid, Lab, Told
 from narrows.reproduce.wifi import wifi
 from narrows.runs.engines import SIM, EngineChoice
 from narrows.storage import output
@@ -130,7 +130,7 @@ def reproduce(
     anew: bool = False,
     replications: int | None = None,
     engine: EngineChoice = SIM,
-    told: Callable[[int], object] = lambda _: None,
+    told: Told = lambda *_: None,
 ) -> Outcome:
     """Outcome of an experiment, from a stored result of this build or from a new run.
 
@@ -182,7 +182,7 @@ class _How:
     """The arguments that all runs of an experiment share."""
 
     quick: bool
-    told: Callable[[int], object]
+    told: Told
     made: str
     engine: EngineChoice
     store: Path
@@ -198,8 +198,9 @@ def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
     """
     each: list[Kept] = []
 
-    def tell(runs: int) -> None:
-        how.told(sum(one.runs for one in each) + runs)
+    def tell(runs: int, planned: int, current: str) -> None:
+        before = sum(one.runs for one in each)
+        how.told(before + runs, before + planned, current)
 
     for number in range(replications):
         each.append(_run(experiment, replace(how, told=tell), nth=number))
