@@ -205,6 +205,9 @@ def test_runs_of_another_engine_are_stored_and_an_interrupted_experiment_continu
     }
     assert lab.play(cases, seeds=2) == found
     assert Counted.done == 4
+    anew = Lab(engine=Counted("live"), store=tmp_path, anew=True).play(cases, seeds=2)
+    assert Counted.done == 8
+    assert lab.play(cases, seeds=2) == anew != found
 
 
 def test_the_search_for_a_response_time_needs_this_machine(tmp_path: Path) -> None:

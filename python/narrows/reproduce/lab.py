@@ -88,9 +88,11 @@ class Lab:
         replication: int = 0,
         engine: EngineChoice = SIM,
         store: Path | None = None,
+        anew: bool = False,
     ) -> None:
         """`told` is called after each run, and repeatedly during a live run. Each `replication` has
-        other seeds. Runs of other engines than the simulator are stored in `store`.
+        other seeds. Runs of other engines than the simulator are stored in `store`. With `anew`,
+        runs that were stored before are executed again.
         """
         self.quick = quick
         self.engine = engine
@@ -102,6 +104,7 @@ class Lab:
         self.tables: list[Grid] = []
         self._told = told
         self._store = store
+        self._anew = anew
 
     def seconds(self, whole: float, quick: float | None = None) -> str:
         """The duration `whole`, in s, as text. In a quick lab, it is `quick` or, without it, a
@@ -187,12 +190,15 @@ class Lab:
 
     def file(self, *what: object) -> Path | None:
         """File for the stored result of these inputs (`what`) with the engine; None for the
-        simulator or without a store.
+        simulator or without a store. With `anew`, a result of an earlier run is removed.
         """
         if self._store is None or self.engine == SIM:
             return None
         text = "\n".join(map(str, (*what, self.engine.about())))
-        return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+        found = self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+        if self._anew:
+            found.unlink(missing_ok=True)
+        return found
 
     def _elsewhere(self, tree: JsonObject, seed: int, interval: str, keep_on: Progress) -> RunJson:
         """The result of a run of another engine, from the store if it was stored before."""

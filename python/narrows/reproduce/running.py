@@ -150,7 +150,9 @@ def reproduce(
     of += "" if engine.kernel_name is None else f"-{engine.kernel_name}"
     file = Path(into) / f"{name}{'-quick' if quick else ''}{of}.json"
     made = f"{build()} {engine.about()}".strip()
-    how = _How(quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs")
+    how = _How(
+        quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs", anew=anew
+    )
     kept = None if anew else _kept(file, made)
     # A stored result without some of the wanted figures is computed again.
     if kept is None or not _wanted(experiment, quick=quick) <= {*kept.ours, *kept.failed}:
@@ -186,6 +188,7 @@ class _How:
     made: str
     engine: EngineChoice
     store: Path
+    anew: bool
 
 
 def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
@@ -222,7 +225,10 @@ def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
 
 
 def _run(experiment: Experiment, how: _How, nth: int = 0) -> Kept:
-    lab = Lab(quick=how.quick, told=how.told, replication=nth, engine=how.engine, store=how.store)
+    lab = Lab(
+        quick=how.quick, told=how.told, replication=nth, engine=how.engine, store=how.store,
+        anew=how.anew,
+    )  # fmt: skip
     begin = time.monotonic()
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=how.quick)
