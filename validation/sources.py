@@ -231,15 +231,22 @@ def page(claims: dict[str, Any]) -> str:
         "from stored results. [sources.toml](../../validation/sources.toml) names the place of",
         "each value.",
         "",
-        f"Of {sum(counts.values())} claims, narrows agrees with {counts['yes']} and disagrees with "
-        f"{counts['no']}. The other {counts['not judged']} values",
-        "have no verdict: the setup is chosen for them, no value is published, or the device is not",
-        "available. If a document has no value, *published* is the reference of the experiment, for",
-        "example the range of runs of Linux.",
+        *textwrap.fill(
+            f"Of {sum(counts.values())} claims, narrows agrees with {counts['yes']} and disagrees "
+            f"with {counts['no']}. The other {counts['not judged']} values have no verdict: the "
+            "setup is chosen for them, no value is published, or the device is not available. If a "
+            "document has no value, *published* is the reference of the experiment, for example "
+            "the range of runs of Linux.",
+            98,
+        ).splitlines(),
         "",
-        "*Agrees* is the verdict of [the reproduced experiments](reproduced.md), whose accepted",
-        "ranges were fixed before the first run. The ranges of values from other pages were written",
-        "when these values were known. Values of `--engine live` are those of one machine.",
+        *textwrap.fill(
+            "*Agrees* is the verdict of [the reproduced experiments](reproduced.md), whose "
+            "accepted ranges were fixed before the first run. The ranges of values from other "
+            "pages were written when these values were known. Values of `--engine live` are "
+            "those of one machine.",
+            98,
+        ).splitlines(),
     ]
     for source, rows in found:
         lines += [
