@@ -436,3 +436,12 @@ def test_a_live_page_takes_one_run_of_each_case_and_its_time_is_shown(tmp_path: 
     (loaded,) = (check for check in experiments()["page-under-load"].checks if check.id == "loaded")
     assert loaded.accept is not None
     assert pages._PAGE_START_S + loaded.accept[1] < pages._LIVE_PAGE_S["loaded"]
+
+
+def test_the_column_of_figures_names_another_engine() -> None:
+    live = replace(outcome(), engine=EngineChoice("live"))
+    linux = replace(outcome(), engine=EngineChoice("linux", "0", "6.12"))
+    for one, head in ((outcome(), "narrows"), (live, "live"), (linux, "linux 6.12")):
+        text = render.markdown([one], "x")
+        assert f"| metric | unit | published | accepted | {head} | result |" in text
+        assert f"<th scope=col>{head}</th>" in render.page([one], "x")
