@@ -24,6 +24,7 @@ from narrows.host.live import HOST
 from narrows.runs import command
 from narrows.study.study import Answer, Part, Rows, Study, table, total
 from narrows.study.study import run as study
+from narrows.sweeps.design import Values
 
 NEAR_ENOUGH = 0.1
 """Sim and live may differ by this."""
@@ -339,7 +340,8 @@ def test_a_study_runs_over_real_packets_and_its_runs_are_stored(tmp_path: Path) 
     scenario = nw.Scenario(
         nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), flows=[nw.Flow("cubic")], duration="3s"
     )
-    part = Part(scenario=scenario, over={"flow.cc": ["cubic", "bbr"]}, seeds=1)
+    over: dict[str, Values] = {"path.rate": ["10Mbit"], "flow.cc": ["cubic", "bbr"]}
+    part = Part(scenario=scenario, over=over, seeds=1)
 
     def answer(rows: dict[str, Rows]) -> Answer:
         shown = table(rows[""], "path.rate", "flow.cc", total("goodput_mbit"), title="", unit="")
