@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -218,6 +218,16 @@ class Lab:
         if file is not None:
             output.write(file, json.dumps(done.json))
         return done.json
+
+
+def counted(numbers: Iterable[int]) -> str:
+    """The numbers of runs of several cells as text.
+
+    >>> counted([3, 3]), counted([3, 1])
+    ('3 runs', '1 to 3 runs')
+    """
+    ordered = sorted(set(numbers))
+    return " to ".join(map(str, dict.fromkeys((ordered[0], ordered[-1])))) + " runs"
 
 
 def mid(runs: Runs, of: Of) -> float:

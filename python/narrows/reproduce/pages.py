@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
 
-from narrows.reproduce.lab import Grid, Lab, Runs, finished, goodput, mid
+from narrows.reproduce.lab import Grid, Lab, Runs, counted, finished, goodput, mid
 from narrows.runs.model import RunJson, measured
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 
@@ -191,7 +191,8 @@ def _losses(cc: str, got: dict[tuple[str, int, int], Runs]) -> Grid:
         return f"{_text(median(values))} ({_text(values[0])} to {_text(values[-1])})"
 
     return Grid(
-        f"{cc.upper()}: goodput in Mbit/s, median of three runs (smallest to largest)",
+        f"{cc.upper()}: goodput in Mbit/s, median of "
+        f"{counted(len(runs) for key, runs in got.items() if key[0] == cc)} (smallest to largest)",
         ("loss", *(f"{rtt} ms" for rtt in rtts)),
         tuple((f"{loss} %", *(cell(loss, rtt) for rtt in rtts)) for loss in losses),
     )
