@@ -345,7 +345,10 @@ def test_without_a_problem_the_worst_scenario_is_printed(cli: Cli, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--over", "path.rtt=5ms:50ms", "--for", "queue", "--flow", "cubic0"), "for --for share"),
+        (
+            ("--over", "path.rtt=5ms:50ms", "--for", "queue", "--flow", "cubic0"),
+            "applies only to --for share",
+        ),
         (("--over", "path.rtt=5ms:50ms", "--for", "share", "--flow", "x"), "no such flow; the "
          "scenario has cubic0, cubic1"),
         (("--over", "path.rt=5ms:50ms", "--for", "share"), "rt"),
