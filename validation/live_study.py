@@ -31,7 +31,7 @@ def measured(engine: Engine, into: str) -> JsonObject:
     """The JSON object of the study with an engine."""
     found = run(DATAGRAMS, quick=True, engine=engine, into=into)
     if found.failures:
-        sys.exit("\n".join(found.failures))
+        sys.exit("\n".join(f"{file}: {reason}" for file, reason in found.failures))
     return found.json()
 
 

@@ -352,7 +352,7 @@ def test_a_study_runs_over_real_packets_and_its_runs_are_stored(tmp_path: Path) 
     )
     found = study(small, engine="live", into=tmp_path)
     if found.failures:
-        pytest.skip(f"not to be trusted: {found.failures[0]}")
+        pytest.skip(f"not to be trusted: {found.failures[0][1]}")
     assert (found.json()["engine"], found.runs) == ("live", 2)
     assert all(cell is not None and 8 < cell < 10 for cell in found.answer.grids[0].cells[0])
     begin = time.monotonic()
